@@ -1,0 +1,1 @@
+"""The only importers of vendor SDKs: each module adapts one of them to a port."""

@@ -1,0 +1,1 @@
+"""What is added to chunks so that they are found: critical terms, embeddings, keywords."""

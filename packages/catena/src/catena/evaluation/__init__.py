@@ -1,0 +1,1 @@
+"""Metrics over rankings: the Log-Rank Index, the standard ones, and TREC files."""

@@ -1,0 +1,1 @@
+"""From a laid-out page to Markdown."""

@@ -1,0 +1,24 @@
+"""Derived identities: equal inputs give equal ids, in every process and on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def digest(*parts: str | bytes, length: int = 16) -> str:
+    """Return the first `length` hexadecimal digits of the SHA-256 over the parts.
+
+    Each part is preceded by its length, so that ("ab", "c") and ("a", "bc") differ. Lone surrogates, which
+    broken files contain, are encoded as they are.
+    """
+    state = hashlib.sha256()
+    for part in parts:
+        raw = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        state.update(len(raw).to_bytes(8, "big"))
+        state.update(raw)
+    return state.hexdigest()[:length]
+
+
+def span_id(document_id: str, kind: str, start: int, end: int) -> str:
+    """Return the id of a slice of a document, e.g. a chunk: enrichment cannot change it."""
+    return digest(document_id, kind, str(start), str(end))

@@ -1,0 +1,277 @@
+"""The values that flow through Catena: documents, sections, chunks, views, hits and rankings.
+
+All of them are frozen. Offsets are 0-based code points into `Document.text`, half-open [start, end);
+pages and lines are counted from 1, as a reader does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import isnan
+from typing import Any, Literal, TypeAlias
+
+from catena.errors import ParameterError
+
+Scalar: TypeAlias = str | int | float | bool
+Metadata: TypeAlias = Mapping[str, Scalar]
+ChunkKind: TypeAlias = Literal["text", "table", "figure"]
+Where: TypeAlias = Mapping[str, Any]  # a filter; the grammar is stated in `catena.filters`
+
+
+class FrozenMetadata(dict[str, Scalar]):
+    """A dict that refuses changes; unlike a mapping proxy it pickles, hashes and compares as a dict."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("metadata is read-only: build a new value with dataclasses.replace")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FrozenMetadata, (dict(self),))
+
+
+NO_METADATA: Metadata = FrozenMetadata()
+
+
+def frozen(metadata: Metadata) -> Metadata:
+    """Return a read-only copy, so that a caller's later change cannot reach into a value."""
+    return metadata if isinstance(metadata, FrozenMetadata) else FrozenMetadata(metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed file: Markdown (or plain) text, and where its pages begin.
+
+    Attributes:
+        id: derived from where the file is, not from its content, so that a new version replaces the old.
+        page_starts: offset of the first character of each page; empty when the source has no pages.
+        page_labels: what the file prints on each page ("iv", "12"); empty, or one per page.
+        source: the file as the caller named it, for citations.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    source: str = ""
+    media_type: str = "text/markdown"
+    page_starts: tuple[int, ...] = ()
+    page_labels: tuple[str, ...] = ()
+    metadata: Metadata = field(default=NO_METADATA, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", frozen(self.metadata))
+        starts = self.page_starts
+        if starts and (starts[0] != 0 or list(starts) != sorted(starts) or starts[-1] > len(self.text)):
+            raise ParameterError("page_starts", starts, "ascending offsets within the text, the first 0")
+        if self.page_labels and len(self.page_labels) != len(starts):
+            raise ParameterError("page_labels", self.page_labels, f"empty or {len(starts)} labels")
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the 1-based page that holds `offset`, or None for a source without pages."""
+        return bisect_right(self.page_starts, offset) or None if self.page_starts else None
+
+    def pages_of(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the first and the last page (1-based, inclusive) of the slice [start, end)."""
+        first, last = self.page_at(start), self.page_at(max(start, end - 1))
+        return None if first is None or last is None else (first, last)
+
+    def lines_of(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first and the last line (1-based, inclusive) of the slice [start, end)."""
+        first = self.text.count("\n", 0, start) + 1
+        return first, first + self.text.count("\n", start, max(start, end - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A node of the heading tree; own spans follow each other and tile the document.
+
+    Attributes:
+        level: 1 for a chapter or the title; 0 for text before the first heading.
+        title: the heading's text without marks; "" at level 0.
+        path: the titles from the outermost heading down to and including this one.
+        start: where the heading begins; the heading line belongs to the section.
+        body_start: where the text after the heading begins.
+        end: where the next heading of any level begins.
+        tree_end: where the next heading of the same or a higher rank begins: the end of all descendants.
+        parent: position of the parent section, or None.
+    """
+
+    id: str
+    document_id: str
+    position: int  # 0-based, in reading order
+    level: int
+    title: str
+    path: tuple[str, ...]
+    start: int
+    body_start: int
+    end: int
+    tree_end: int
+    parent: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.body_start <= self.end <= self.tree_end:
+            span = (self.start, self.body_start, self.end, self.tree_end)
+            raise ParameterError("section span", span, "0 <= start <= body_start <= end <= tree_end")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A contiguous piece of one document, small enough to embed and to cite.
+
+    `document.text[start:end] == text` always holds: context is added by views, never here.
+
+    Attributes:
+        path: headings above the chunk, outermost first, its own section's title last.
+        section: 0-based position of the section it was cut from.
+        pages, lines: first and last, 1-based and inclusive.
+    """
+
+    id: str
+    document_id: str
+    position: int  # 0-based place in reading order
+    start: int
+    end: int
+    text: str
+    kind: ChunkKind = "text"
+    path: tuple[str, ...] = ()
+    section: int = 0
+    pages: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
+    metadata: Metadata = field(default=NO_METADATA, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", frozen(self.metadata))
+        if self.end - self.start != len(self.text) or self.start < 0:
+            raise ParameterError("chunk span", (self.start, self.end), f"a span of {len(self.text)} characters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One text under which a chunk is found: raw, headed, table, keywords, summary, caption."""
+
+    chunk_id: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """All that one document puts into a store: its text, how it is cut, and how each chunk is found.
+
+    Attributes:
+        views: at least one per chunk; a route searches the views of the kind it is told.
+        terms: critical terms of the document (its title, product codes, …) beside those found in the chunks.
+        fingerprint: hash of the source bytes and of how they were cut; equal means nothing to do.
+    """
+
+    document: Document
+    sections: tuple[Section, ...]
+    chunks: tuple[Chunk, ...]
+    views: tuple[View, ...]
+    terms: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+class Scale(Enum):
+    """The unit of a score; stages check it, because scores of unlike units do not add up."""
+
+    SIMILARITY = "similarity"  # as the route returned it, higher is better
+    NORMALIZED = "normalized"  # weighted sum of normalised route scores: comparable within one query
+    RANK = "rank"  # only the order means anything
+    PROBABILITY = "probability"  # calibrated P(relevant | query, chunk), in [0, 1]
+    VALUE = "value"  # summed (probability - penalty) of a segment, unbounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """One way by which a hit was found."""
+
+    route: str
+    rank: int  # from 1, in that route's ranking
+    score: float  # raw, in that route's own unit
+    view: str = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk with its score in the ranking's scale, and every route that found it."""
+
+    chunk: Chunk
+    score: float
+    provenance: tuple[Provenance, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isnan(self.score):
+            raise ParameterError("score", self.score, "a number")
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A part that failed while the rest went on: `what` names it, `why` says what happened."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Hits of one query, best first, one per chunk."""
+
+    hits: tuple[Hit, ...]
+    scale: Scale
+    degraded: tuple[Degraded, ...] = ()
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit], scale: Scale, degraded: Iterable[Degraded] = ()) -> Ranking:
+        """Keep the best hit of each chunk; ties go by chunk id, so runs are reproducible."""
+        best: dict[str, Hit] = {}
+        for hit in sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id)):
+            best.setdefault(hit.chunk.id, hit)
+        return cls(tuple(best.values()), scale, tuple(degraded))
+
+    def top(self, k: int) -> Ranking:
+        """Return the first k hits."""
+        return Ranking(self.hits[:k], self.scale, self.degraded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of adjacent chunks of one document, as one exact slice for the reader."""
+
+    id: str
+    document_id: str
+    start: int
+    end: int
+    text: str
+    path: tuple[str, ...]
+    chunk_ids: tuple[str, ...]
+    pages: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.end - self.start != len(self.text) or self.start < 0:
+            raise ParameterError("segment span", (self.start, self.end), f"a span of {len(self.text)} characters")
+
+
+IngestState: TypeAlias = Literal["indexed", "partial", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one input ended; together they are the ledger of a run."""
+
+    source: str
+    document_id: str
+    state: IngestState
+    reason: str = ""
+    chunks: int = 0
+    pages: int = 0
+    failed_pages: tuple[int, ...] = ()  # 1-based

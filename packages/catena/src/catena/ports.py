@@ -1,0 +1,132 @@
+"""The outside world as Catena sees it: what a model or a store must offer, with shapes and units.
+
+A service needs its sync method only. Where it also has the async twin (`acomplete`, `aembed_documents`,
+…), asyncio drivers await that; otherwise they run the sync one in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from catena.effects import Complete, Search
+    from catena.model import Ranking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A language model's reply, with why it ended and what it took."""
+
+    text: str
+    finish_reason: str = "stop"  # "stop" | "length" | "refusal" | "content_filter"
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A text-in, text-out language model."""
+
+    @property
+    def identity(self) -> str:
+        """Service and model: replies kept under one identity are never served for another."""
+        ...
+
+    def complete(self, request: Complete) -> Completion:
+        """Return the reply to one prompt; raise `ServiceError` on failure."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to vectors whose dot product is their similarity."""
+
+    @property
+    def identity(self) -> str:
+        """Model and version: vectors of different identities are never compared."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit-length rows, shape (len(texts), dim), in the order of `texts`."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return one unit-length vector, shape (dim,)."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores query and text together."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return one raw score per text, in order; higher is better, the unit is the model's own."""
+        ...
+
+
+@runtime_checkable
+class Captioner(Protocol):
+    """Describes a picture in words."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def caption(self, image: bytes, prompt: str) -> str:
+        """Return a description of the image (PNG or JPEG bytes)."""
+        ...
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Counts the tokens of a text, for length limits and prices."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of the text."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Anything that ranks chunks for a query: our library, a server, a framework's retriever."""
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The names of the routes it answers."""
+        ...
+
+    def search(self, request: Search) -> Ranking:
+        """Return at most `request.k` hits of one route, best first.
+
+        Raises:
+            FilterError: the route cannot obey `request.where`; it is never ignored.
+        """
+        ...
+
+
+class Prices(Protocol):
+    """What a model costs, in one currency per million tokens."""
+
+    @property
+    def input(self) -> float: ...
+
+    @property
+    def output(self) -> float: ...
+
+
+Usage = Mapping[str, int]

@@ -1,0 +1,1 @@
+"""Prompts, one versioned file each."""

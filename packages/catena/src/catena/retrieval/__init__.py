@@ -1,0 +1,1 @@
+"""Routes, normalisation and fusion: from a question to one ranking."""

@@ -1,0 +1,1 @@
+"""Shipped for tests: deterministic fakes, strategies, conformance suites."""
