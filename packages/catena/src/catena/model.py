@@ -31,7 +31,7 @@ class FrozenMetadata(dict[str, Scalar]):
 
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,7 +168,8 @@ class Entry:
 
     Attributes:
         views: at least one per chunk; a route searches the views of the kind it is told.
-        terms: critical terms of the document (its title, product codes, …) beside those found in the chunks.
+        terms: per chunk, in order, its critical terms (titles above it, product codes, …), normalised; a
+            query that names one of them exactly finds the chunk by the keyword route.
         fingerprint: hash of the source bytes and of how they were cut; equal means nothing to do.
     """
 
@@ -176,7 +177,7 @@ class Entry:
     sections: tuple[Section, ...]
     chunks: tuple[Chunk, ...]
     views: tuple[View, ...]
-    terms: tuple[str, ...] = ()
+    terms: tuple[tuple[str, ...], ...] = ()
     fingerprint: str = ""
 
 
