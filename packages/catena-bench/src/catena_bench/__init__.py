@@ -1,0 +1,1 @@
+"""Benchmarks of Catena: each reads any directory of its layout and prints one flat JSON object."""
