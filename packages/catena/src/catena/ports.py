@@ -6,7 +6,7 @@ A service needs its sync method only. Where it also has the async twin (`acomple
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.effects import Complete, Search
     from catena.model import Ranking
+    from catena.steps import Complete, Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +117,3 @@ class Store(Protocol):
             FilterError: the route cannot obey `request.where`; it is never ignored.
         """
         ...
-
-
-class Prices(Protocol):
-    """What a model costs, in one currency per million tokens."""
-
-    @property
-    def input(self) -> float: ...
-
-    @property
-    def output(self) -> float: ...
-
-
-Usage = Mapping[str, int]

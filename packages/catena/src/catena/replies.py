@@ -1,0 +1,120 @@
+"""What a valid reply is, per type of request, and how it is written to disk: no pickle, no framework.
+
+A `Form` brings a reply into one shape (so that a kept reply and a fresh one cannot be told apart), refuses
+what is truncated, refused, empty or of the wrong size, and turns it into bytes and back.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from catena.ports import Completion
+from catena.steps import Complete, Describe, Embed, Rate, Request
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of the replies to one type of request.
+
+    Attributes:
+        clean: (request, reply) -> the reply in its one shape; raises ValueError when it is of no use.
+        encode, decode: a clean reply to bytes and back; `decode` raises ValueError for other bytes.
+    """
+
+    clean: Callable[[Any, Any], Any]
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def _clean_completion(request: Complete, reply: Completion) -> Completion:
+    if reply.finish_reason != "stop":
+        raise ValueError(f"the reply did not end by itself (finish_reason {reply.finish_reason!r})")
+    if not reply.text.strip():
+        raise ValueError("the reply is empty")
+    if request.validate is not None:
+        request.validate(reply.text)
+    return reply
+
+
+def _encode_completion(reply: Completion) -> bytes:
+    return json.dumps([reply.text, reply.input_tokens, reply.output_tokens]).encode()
+
+
+def _decode_completion(payload: bytes) -> Completion:
+    text, input_tokens, output_tokens = json.loads(payload)
+    return Completion(text=text, input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _clean_caption(request: Describe, reply: str) -> str:
+    if not reply.strip():
+        raise ValueError("the reply is empty")
+    if request.validate is not None:
+        request.validate(reply)
+    return reply
+
+
+def _clean_rows(request: Embed, reply: Any) -> NDArray[np.float32]:
+    import numpy as np
+
+    rows = np.ascontiguousarray(reply, dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(request.texts):
+        raise ValueError(f"vectors of shape {rows.shape} for {len(request.texts)} texts")
+    if not np.isfinite(rows).all():
+        raise ValueError("a vector holds NaN or infinity")
+    return rows
+
+
+def _encode_rows(rows: NDArray[np.float32]) -> bytes:
+    return struct.pack("<II", *rows.shape) + rows.astype("<f4").tobytes()
+
+
+def _decode_rows(payload: bytes) -> NDArray[np.float32]:
+    import numpy as np
+
+    shape = _unpack("<II", payload[:8])
+    return np.frombuffer(payload, dtype="<f4", offset=8).reshape(shape).astype(np.float32)
+
+
+def _clean_scores(request: Rate, reply: Any) -> tuple[float, ...]:
+    scores = tuple(float(score) for score in reply)
+    if len(scores) != len(request.texts):
+        raise ValueError(f"{len(scores)} scores for {len(request.texts)} texts")
+    if not all(map(isfinite, scores)):
+        raise ValueError("a score is NaN or infinite")
+    return scores
+
+
+def _encode_scores(scores: tuple[float, ...]) -> bytes:
+    return struct.pack(f"<{len(scores)}d", *scores)
+
+
+def _decode_scores(payload: bytes) -> tuple[float, ...]:
+    return _unpack(f"<{len(payload) // 8}d", payload)
+
+
+def _unpack(form: str, payload: bytes) -> tuple[Any, ...]:
+    try:
+        return struct.unpack(form, payload)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+FORMS: dict[type[Request], Form] = {
+    Complete: Form(_clean_completion, _encode_completion, _decode_completion),
+    Embed: Form(_clean_rows, _encode_rows, _decode_rows),
+    Rate: Form(_clean_scores, _encode_scores, _decode_scores),
+    Describe: Form(
+        _clean_caption,
+        lambda reply: reply.encode("utf-8", "surrogatepass"),
+        lambda payload: payload.decode("utf-8", "surrogatepass"),
+    ),
+}

@@ -1,0 +1,278 @@
+"""Who answers which request, and how a run is to behave: concurrency, retries, limits, journal, budget, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from catena.errors import MissingServiceError, ParameterError
+from catena.ports import LLM, Captioner, Embedder, Reranker, Store
+from catena.replies import FORMS, Form
+from catena.steps import Complete, Describe, Embed, Rate, Request, Search
+
+if TYPE_CHECKING:
+    from catena.budget import Budget
+    from catena.journal import Journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Progress of a run: something happened to one request.
+
+    Attributes:
+        done, total: requests ended, and requests asked for so far; `total` grows with each batch.
+        attempt: from 1.
+        detail: why the request failed or is tried again.
+    """
+
+    kind: Literal["started", "finished", "failed", "retried", "cached"]
+    purpose: str
+    done: int
+    total: int
+    attempt: int = 1
+    detail: str = ""
+
+
+class Cancel:
+    """A flag by which any thread stops a run: calls in flight end and are kept, no new one starts."""
+
+    def __init__(self) -> None:
+        self._flag = threading.Event()
+
+    def set(self) -> None:
+        """Ask every run that was given this flag to stop."""
+        self._flag.set()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._flag.is_set()
+
+
+class Clock:
+    """Time as the driver sees it; tests give one whose hours pass at once."""
+
+    def now(self) -> float:
+        """Return seconds on a clock that never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Suspend this task."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When to try again: `wait = min(max_seconds, base_seconds * 2^(attempt - 1)) * (1 - jitter * u)`, u in [0, 1).
+
+    A wait asked for by the service (Retry-After) is obeyed instead, by all requests of the type; one longer
+    than `patience_seconds` counts as a failure at once.
+    """
+
+    attempts: int = 4  # calls in all, the first included
+    base_seconds: float = 0.5
+    max_seconds: float = 30.0
+    jitter: float = 0.5  # share of the wait that is random, in [0, 1]
+    patience_seconds: float = 300.0
+    random: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ParameterError("attempts", self.attempts, "at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise ParameterError("jitter", self.jitter, "in [0, 1]")
+        if min(self.base_seconds, self.max_seconds, self.patience_seconds) < 0:
+            raise ParameterError("retry seconds", (self.base_seconds, self.max_seconds), "numbers >= 0")
+
+    def wait(self, attempt: int) -> float:
+        """Return the seconds between a failed attempt (from 1) and the next one."""
+        longest = min(self.max_seconds, self.base_seconds * 2.0 ** min(attempt - 1, 60))
+        return longest * (1 - self.jitter * self.random())
+
+
+class Limiter:
+    """Spaces out requests of a type, `60 / requests_per_minute` seconds apart, over all runs that share it."""
+
+    def __init__(self, requests_per_minute: Mapping[type[Request], float] | None = None) -> None:
+        self._per_minute = dict(requests_per_minute or {})
+        for kind, rate in self._per_minute.items():
+            if not rate > 0:
+                raise ParameterError(f"requests per minute of {kind.__name__}", rate, "a number > 0")
+        self._free_at: dict[type[Request], float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, kind: type[Request], now: float) -> float:
+        """Take the next slot and return 0, or return the seconds after which to ask again."""
+        with self._lock:
+            wait = self._free_at.get(kind, now) - now
+            if wait > 0:
+                return wait
+            if kind in self._per_minute:
+                self._free_at[kind] = now + 60.0 / self._per_minute[kind]
+            return 0.0
+
+    def hold(self, kind: type[Request], until: float) -> None:
+        """Let no request of this type start before `until`: the service asked for a pause."""
+        with self._lock:
+            self._free_at[kind] = max(until, self._free_at.get(kind, until))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How one type of request is answered: by threads, by asyncio, or both.
+
+    Attributes:
+        identity: service and model; replies kept under one identity are never served for another.
+        call: request -> reply.
+        acall: request -> awaitable of the reply.
+        form: what a valid reply is; without it replies are neither checked nor kept in the journal.
+    """
+
+    identity: str
+    call: Callable[[Any], Any] | None = None
+    acall: Callable[[Any], Awaitable[Any]] | None = None
+    form: Form | None = None
+
+    def __post_init__(self) -> None:
+        if self.call is None and self.acall is None:
+            raise ParameterError(f"handler {self.identity}", None, "given `call`, `acall` or both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The outside world of a run, and how to behave towards it.
+
+    Attributes:
+        llm, embedder, reranker, captioner, store: answer `Complete`, `Embed`, `Rate`, `Describe`, `Search`.
+        handlers: further types of request; a handler named here goes before the services above.
+        max_concurrency: calls in flight at once, per run.
+        limiter: requests per minute, shared by all runs that hold it.
+        journal: keeps every valid reply; nothing in it is asked or paid for again.
+        budget: the cap that no run with it passes.
+        progress: told of every event, one at a time; if it raises, that is logged once, and the run goes on
+            without telling it anything more.
+        cancel: a flag by which another thread stops the run.
+    """
+
+    llm: LLM | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+    captioner: Captioner | None = None
+    store: Store | None = None
+    handlers: Mapping[type[Request], Handler] = field(default_factory=dict)
+    max_concurrency: int = 8
+    retry: Retry = field(default_factory=Retry)
+    limiter: Limiter = field(default_factory=Limiter)
+    journal: Journal | None = None
+    budget: Budget | None = None
+    progress: Callable[[Event], None] | None = None
+    cancel: Cancel | None = None
+    clock: Clock = field(default_factory=Clock)
+    _handlers: Mapping[type[Request], Handler] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.max_concurrency < 1:
+            raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
+        given = {
+            Complete: _of_llm(self.llm),
+            Embed: _of_embedder(self.embedder),
+            Rate: _of_reranker(self.reranker),
+            Describe: _of_captioner(self.captioner),
+            Search: _of_store(self.store),
+        }
+        known = {kind: handler for kind, handler in given.items() if handler is not None}
+        object.__setattr__(self, "_handlers", {**known, **self.handlers})
+
+    def handler(self, kind: type[Request]) -> Handler:
+        """Return who answers this type of request.
+
+        Raises:
+            MissingServiceError: nobody was given for it.
+        """
+        if kind not in self._handlers:
+            raise MissingServiceError(kind.__name__, tuple(sorted(known.__name__ for known in self._handlers)))
+        return self._handlers[kind]
+
+
+def _of_llm(llm: LLM | None) -> Handler | None:
+    if llm is None:
+        return None
+    return Handler(
+        identity=llm.identity,
+        call=getattr(llm, "complete", None),
+        acall=getattr(llm, "acomplete", None),
+        form=FORMS[Complete],
+    )
+
+
+def _of_embedder(embedder: Embedder | None) -> Handler | None:
+    if embedder is None:
+        return None
+    documents, query = getattr(embedder, "embed_documents", None), getattr(embedder, "embed_query", None)
+    adocuments, aquery = getattr(embedder, "aembed_documents", None), getattr(embedder, "aembed_query", None)
+
+    def call(request: Embed) -> Any:
+        if request.kind == "document" or not request.texts:
+            return documents(request.texts)
+        return _stack([query(text) for text in request.texts])
+
+    async def acall(request: Embed) -> Any:
+        if request.kind == "document" or not request.texts:
+            return await adocuments(request.texts)
+        return _stack([await aquery(text) for text in request.texts])
+
+    return Handler(
+        identity=embedder.identity,
+        call=call if documents and query else None,
+        acall=acall if adocuments and aquery else None,
+        form=FORMS[Embed],
+    )
+
+
+def _stack(rows: Sequence[Any]) -> Any:
+    import numpy as np
+
+    return np.stack(rows)
+
+
+def _of_reranker(reranker: Reranker | None) -> Handler | None:
+    if reranker is None:
+        return None
+    score, ascore = getattr(reranker, "score", None), getattr(reranker, "ascore", None)
+    return Handler(
+        identity=reranker.identity,
+        call=(lambda request: score(request.query, request.texts)) if score else None,
+        acall=(lambda request: ascore(request.query, request.texts)) if ascore else None,
+        form=FORMS[Rate],
+    )
+
+
+def _of_captioner(captioner: Captioner | None) -> Handler | None:
+    if captioner is None:
+        return None
+    caption, acaption = getattr(captioner, "caption", None), getattr(captioner, "acaption", None)
+    return Handler(
+        identity=captioner.identity,
+        call=(lambda request: caption(request.image, request.prompt)) if caption else None,
+        acall=(lambda request: acaption(request.image, request.prompt)) if acaption else None,
+        form=FORMS[Describe],
+    )
+
+
+def _of_store(store: Store | None) -> Handler | None:
+    if store is None:
+        return None
+    return Handler(  # no form: what a store holds changes, so its rankings are never kept
+        identity=type(store).__name__,
+        call=getattr(store, "search", None),
+        acall=getattr(store, "asearch", None),
+    )

@@ -1,0 +1,121 @@
+"""Steps: work that needs the outside world, written once, and the requests of which it is made.
+
+A step is a generator that yields a batch of requests and receives the replies, in order; a request that
+failed comes back as a `Failed` value. `yield from` composes steps as `await` composes coroutines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from catena.model import Where
+
+T = TypeVar("T")
+
+Validate: TypeAlias = Callable[[str], object]
+"""Looks at a reply's text and raises, saying what is wrong, when the reply is of no use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """Ask the language model; the reply is a `Completion` that ended by itself and is not empty.
+
+    Attributes:
+        prompt_version: of the prompt file; a new version is never answered from an old version's reply.
+        validate: a reply it refuses counts as failed (`InvalidReplyError`) and is never kept.
+    """
+
+    prompt: str
+    purpose: str = field(compare=False)
+    system: str = ""
+    max_tokens: int = 1024
+    prompt_version: str = ""
+    validate: Validate | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embed:
+    """Turn texts into vectors; the reply has shape (len(texts), dim), float32."""
+
+    texts: tuple[str, ...]
+    kind: Literal["document", "query"] = "document"
+    purpose: str = field(default="embedding", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Score query and texts together; the reply is a tuple of one raw score per text."""
+
+    query: str
+    texts: tuple[str, ...]
+    purpose: str = field(default="rerank", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """Describe a picture; the reply is a string that is not empty."""
+
+    image: bytes = field(repr=False)
+    prompt: str
+    purpose: str = field(default="caption", compare=False)
+    validate: Validate | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Ask a store for one route's ranking; the reply is a `Ranking`."""
+
+    route: str
+    query: str
+    k: int
+    vector: Any = None  # shape (dim,), for routes that compare vectors
+    view: str | None = None  # kind of view to search; None leaves it to the route
+    where: Where | None = None
+    purpose: str = field(default="search", compare=False)
+
+
+Request: TypeAlias = object
+"""`Complete`, `Embed`, `Rate`, `Describe`, `Search`, or a frozen dataclass with a handler of its own."""
+
+Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A request or a step that failed, as a value: the neighbours' replies are not lost."""
+
+    error: Exception
+
+
+def ask(requests: Sequence[Request]) -> Step[list[Any]]:
+    """Return the replies in order; the first failure is raised here, inside the step."""
+    replies = yield requests
+    for reply in replies:
+        if isinstance(reply, Failed):
+            raise reply.error
+    return list(replies)
+
+
+def together(steps: Sequence[Step[T]]) -> Step[list[T | Failed]]:
+    """Advance steps side by side, one shared batch a round; a failed step does not stop the rest."""
+    results: dict[int, T | Failed] = {}
+    replies: dict[int, Any] = dict.fromkeys(range(len(steps)))
+    try:
+        while True:
+            pending: dict[int, Sequence[Request]] = {}
+            for index, reply in replies.items():
+                try:
+                    pending[index] = steps[index].send(reply)
+                except StopIteration as done:
+                    results[index] = done.value
+                except Exception as error:  # the caller decides what a failed step means
+                    results[index] = Failed(error)
+            if not pending:
+                return [results[index] for index in range(len(steps))]
+            flat = iter((yield [request for batch in pending.values() for request in batch]))
+            replies = {index: [next(flat) for _ in batch] for index, batch in pending.items()}
+    finally:
+        for step in steps:  # when the run stops half-way, so do the steps inside
+            step.close()
