@@ -196,7 +196,7 @@ class Provenance:
     """One way by which a hit was found."""
 
     route: str
-    rank: int  # from 1, in that route's ranking
+    rank: int | None  # from 1, in that route's ranking; None when the chunk was asked for by id
     score: float  # raw, in that route's own unit
     view: str = "raw"
 

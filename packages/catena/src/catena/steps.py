@@ -73,6 +73,7 @@ class Search:
     vector: Any = None  # shape (dim,), for routes that compare vectors
     view: str | None = None  # kind of view to search; None leaves it to the route
     where: Where | None = None
+    among: tuple[str, ...] | None = None  # rank these chunks (ids) and no others
     purpose: str = field(default="search", compare=False)
 
 

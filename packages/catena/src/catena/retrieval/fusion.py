@@ -1,0 +1,144 @@
+"""Several rankings of one query into one: by score (HiQA's formula) or by rank alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+
+from catena.errors import ParameterError
+from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale
+from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreFusion:
+    """HiQA's formula: `score = alpha * v + (1 - alpha) * r + beta * ln(1 + |C|)`.
+
+    v is the dense route's cosine as `(1 + cos) / 2`, r the lexical route's BM25 over the best BM25 of the
+    query, and |C| the weighted number of the query's critical terms that the chunk carries.
+
+    Attributes:
+        alpha: share of the dense route against the lexical one, in [0, 1].
+        beta: weight of the critical terms, >= 0.
+        dense, lexical, keyword: how raw scores become v, r and the last part.
+
+    Source: HiQA (arXiv 2402.01767), formula 2; the defaults are measured in docs/decisions/0008-ranking.md.
+    """
+
+    alpha: float = 0.5
+    beta: float = 1.0
+    dense: Normalizer = half_cosine
+    lexical: Normalizer = by_maximum
+    keyword: Normalizer = log_count
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.alpha <= 1.0:
+            raise ParameterError("alpha", self.alpha, "a number in [0, 1]")
+        if not (self.beta >= 0.0 and isfinite(self.beta)):
+            raise ParameterError("beta", self.beta, "a finite number >= 0")
+
+    @property
+    def parts(self) -> Mapping[str, tuple[float, Normalizer]]:
+        """Return route -> (weight, normaliser)."""
+        return {
+            "dense": (self.alpha, self.dense),
+            "lexical": (1.0 - self.alpha, self.lexical),
+            "keyword": (self.beta, self.keyword),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFusion:
+    """Reciprocal-rank fusion: `score = sum_i weight_i / (k + rank_i)`, ranks from 1; any routes.
+
+    Attributes:
+        k: damping, in ranks; the larger, the less the first ranks stand out.
+        weights: per route, >= 0; a route that is not named has weight 1.
+    """
+
+    k: float = 60.0
+    weights: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.k > 0 and isfinite(self.k)):
+            raise ParameterError("k", self.k, "a finite number > 0")
+        for route, weight in (self.weights or {}).items():
+            if not (weight >= 0 and isfinite(weight)):
+                raise ParameterError(f"weights[{route!r}]", weight, "a finite number >= 0")
+
+
+def weighted_sum(
+    rankings: Mapping[str, Ranking],
+    parts: Mapping[str, tuple[float, Normalizer]],
+    *,
+    bounds: Mapping[str, Bounds] | None = None,
+) -> Ranking:
+    """Fuse rankings by score: `score(c) = sum_i weight_i * normalise_i(score_i(c))`.
+
+    Args:
+        rankings: per route, with scores in the route's own unit (`Scale.SIMILARITY`).
+        parts: per route, its weight (>= 0) and how its scores are normalised.
+        bounds: per route, the bounds to normalise by; those of the ranking itself where absent.
+
+    Returns:
+        Every chunk seen, best first, in `Scale.NORMALIZED`; a chunk that a route did not return gets
+        nothing from it. Provenance of all routes is kept.
+
+    Raises:
+        ParameterError: a route has no part, a weight is negative, or a score is infinite.
+    """
+    unknown = sorted(set(rankings) - set(parts))
+    if unknown:
+        raise ParameterError("routes", unknown, f"among {sorted(parts)}; RankFusion takes any route")
+    shares: dict[str, list[float]] = {}
+    for route in sorted(rankings):
+        weight, normalise = parts[route]
+        if not weight >= 0:
+            raise ParameterError(f"weight of {route}", weight, "a number >= 0")
+        span = (bounds or {}).get(route) or Bounds.of(rankings[route])
+        for hit in rankings[route].hits:
+            shares.setdefault(hit.chunk.id, []).append(weight * normalise(hit.score, span))
+    return _merged(rankings, shares, Scale.NORMALIZED)
+
+
+def reciprocal_rank_fusion(
+    rankings: Mapping[str, Ranking], *, weights: Mapping[str, float] | None = None, k: float = 60.0
+) -> Ranking:
+    """Fuse rankings by rank alone: `score(c) = sum_i weights[i] / (k + rank_i(c))`, ranks from 1.
+
+    Args:
+        rankings: per route, of any lengths and scales.
+        weights: per route, >= 0; 1 where absent.
+        k: damping, in ranks.
+
+    Returns:
+        Every chunk seen, best first, in `Scale.RANK`.
+
+    Raises:
+        ParameterError: a weight is negative, or k is not positive.
+
+    Source: Cormack, Clarke and Buettcher, SIGIR 2009, doi:10.1145/1571941.1572114.
+    """
+    weights = RankFusion(k=k, weights=weights).weights or {}
+    shares: dict[str, list[float]] = {}
+    for route in sorted(rankings):
+        for rank, hit in enumerate(rankings[route].hits, start=1):
+            shares.setdefault(hit.chunk.id, []).append(weights.get(route, 1.0) / (k + rank))
+    return _merged(rankings, shares, Scale.RANK)
+
+
+def _merged(rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float]], scale: Scale) -> Ranking:
+    """Return one hit per chunk with the sum of its shares and the provenance of every route, in route order."""
+    chunks: dict[str, Chunk] = {}
+    provenance: dict[str, list[Provenance]] = {}
+    degraded: list[Degraded] = []
+    for route in sorted(rankings):
+        degraded.extend(rankings[route].degraded)
+        for rank, hit in enumerate(rankings[route].hits, start=1):
+            chunks.setdefault(hit.chunk.id, hit.chunk)
+            found = hit.provenance or (Provenance(route=route, rank=rank, score=hit.score),)
+            provenance.setdefault(hit.chunk.id, []).extend(found)
+    # fsum, not sum: the result must not depend on the order in which the routes are added
+    hits = (Hit(chunks[i], fsum(shares[i]), tuple(provenance[i])) for i in shares)
+    return Ranking.of(hits, scale, degraded)

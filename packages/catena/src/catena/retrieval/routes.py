@@ -1,0 +1,36 @@
+"""One way each from a query to a ranking, as steps: they run side by side and need only a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from catena.effects import Embed, Search, Step, ask
+
+Route: TypeAlias = Callable[[str], Step[Search]]
+"""From a query to the request that ranks chunks for it; `k`, filter and candidates are set by the caller."""
+
+
+def stored(name: str, *, view: str | None = None) -> Route:
+    """Return the route that asks the store for its route `name` over the views of kind `view`."""
+
+    def route(query: str) -> Step[Search]:
+        yield from ()  # a step, though it has nothing to ask
+        return Search(route=name, query=query, k=0, view=view)
+
+    return route
+
+
+def dense(query: str) -> Step[Search]:
+    """Rank by the cosine of the query's vector with the chunks' vectors."""
+    (vectors,) = yield from ask([Embed(texts=(query,), kind="query", purpose="query embedding")])
+    return Search(route="dense", query=query, vector=vectors[0], k=0)
+
+
+lexical: Route = stored("lexical")
+"""Rank by BM25 over the headed views."""
+
+keyword: Route = stored("keyword")
+"""Rank by the number of the query's critical terms that a chunk carries."""
+
+ROUTES: Mapping[str, Route] = {"dense": dense, "lexical": lexical, "keyword": keyword}
