@@ -1,0 +1,68 @@
+"""Cascading metadata: each chunk is found under the titles above it, while it stays an exact slice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from catena.model import Chunk, Document, View
+from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
+from catena.structure.titles import plain_title
+
+SEPARATOR = " › "
+
+_HEADING_LINE = re.compile(r"[ \t]*(?:#{1,6}(?=[ \t]))?(?P<title>[^\r\n]*?)(?:[ \t]+#+)?[ \t]*(?:\r\n?|\n|\Z)")
+_UNDERLINED = re.compile(r"(?P<title>(?:[^\r\n]*(?:\r\n?|\n)){1,9}?) {0,3}(?:=+|-+)[ \t]*(?:\r\n?|\n|\Z)")
+_LONGEST_HEADING = 4_000  # characters; a longer heading line stays in the body
+
+
+def searchable(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Return the chunks worth finding: all but bare headings, or all where there is nothing else."""
+    kept = tuple(chunk for chunk in chunks if not chunk.metadata.get(HEADING_ONLY))
+    return kept or tuple(chunks)
+
+
+def raw_views(chunks: Sequence[Chunk]) -> tuple[View, ...]:
+    """Return one view of kind "raw" per chunk: its text."""
+    return tuple(View(chunk_id=chunk.id, kind="raw", text=chunk.text) for chunk in chunks)
+
+
+def headed_views(document: Document, chunks: Sequence[Chunk]) -> tuple[View, ...]:
+    """Return one view of kind "headed" per chunk: its titles on the first line, then its body.
+
+    The first line is `document title › chapter › sub-chapter`; the document's title is left out where it
+    is empty or the same as the first heading. The heading line that the chunk begins with is not repeated
+    below. A chunk that continues a table is given the header of the table.
+
+    Args:
+        document: its title and text.
+        chunks: chunks of this document.
+
+    Source: HiQA, "cascading metadata" (arXiv 2402.01767, section 3.2).
+    """
+    return tuple(View(chunk_id=chunk.id, kind="headed", text=_headed(document, chunk)) for chunk in chunks)
+
+
+def titles_above(document: Document, chunk: Chunk) -> tuple[str, ...]:
+    """Return the document's title and the headings down to the chunk's own, without repeats or blanks."""
+    title = " ".join(document.title.split())
+    named = [title, *chunk.path]
+    if chunk.path and chunk.path[0].casefold() == title.casefold():
+        named = [*chunk.path]
+    return tuple(name for name in named if name)
+
+
+def body_of(chunk: Chunk) -> str:
+    """Return the chunk's text without the heading line of its section, where it begins with it."""
+    if not chunk.path:
+        return chunk.text
+    for pattern in (_HEADING_LINE, _UNDERLINED):
+        match = pattern.match(chunk.text, 0, _LONGEST_HEADING)
+        if match and plain_title(match["title"]) == chunk.path[-1]:
+            return chunk.text[match.end() :].lstrip("\r\n")
+    return chunk.text
+
+
+def _headed(document: Document, chunk: Chunk) -> str:
+    line = SEPARATOR.join(titles_above(document, chunk))
+    return "\n".join(part for part in (line, str(chunk.metadata.get(TABLE_HEADER, "")), body_of(chunk)) if part)

@@ -1,0 +1,110 @@
+"""The heading tree of a document: which section each character belongs to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from catena.ids import span_id
+from catena.model import Document, Section
+from catena.structure.blocks import scan
+from catena.structure.numbering import numbered_headings
+from catena.structure.titles import plain_title
+
+
+class Heading(NamedTuple):
+    """A heading as found: [start, body_start) is the heading with its line end."""
+
+    start: int
+    body_start: int
+    level: int  # from 1
+    title: str
+
+
+def outline(document: Document) -> tuple[Section, ...]:
+    """Return the sections of a document in reading order; their own spans tile the text.
+
+    Markdown headings (# and underlined) outside code, quotes, lists, HTML and front matter open a section.
+    A text without any, and plain text, is divided at numbered headings that stand alone on their line
+    ("3.2 Title", "第一章", "一、") when their numbers follow each other. The parent of a heading is the
+    nearest one above it of a smaller level, so a jump from level 1 to 4 gives a path of two titles.
+
+    Args:
+        document: its `media_type` "text/plain" switches Markdown headings off.
+
+    Returns:
+        The sections; text before the first heading is a section of level 0 with the title "". None for an
+        empty text.
+    """
+    text = document.text
+    if not text:
+        return ()
+    headings = [] if document.media_type == "text/plain" else _markdown_headings(text)
+    return _tree(document, headings or [Heading(*found) for found in numbered_headings(text)])
+
+
+def _markdown_headings(text: str) -> list[Heading]:
+    return [
+        Heading(block.start, _line_end(text, block.end), block.level, plain_title(block.title))
+        for block in scan(text)
+        if block.kind == "heading"
+    ]
+
+
+def _line_end(text: str, offset: int) -> int:
+    """Return where the next line begins, given an offset with only white space left on its line."""
+    while offset < len(text) and text[offset] not in "\r\n":
+        offset += 1
+    return min(len(text), offset + (2 if text.startswith("\r\n", offset) else 1))
+
+
+def _tree(document: Document, headings: list[Heading]) -> tuple[Section, ...]:
+    size = len(document.text)
+    if not headings or headings[0].start > 0:
+        if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
+            headings = [
+                headings[0]._replace(start=0),
+                *headings[1:],
+            ]  # blank lines before the first heading are its own
+        else:
+            headings = [Heading(0, 0, 0, ""), *headings]
+    parents, paths, tree_ends = _relations(headings, size)
+    ends = [*(heading.start for heading in headings[1:]), size]
+    return tuple(
+        Section(
+            id=span_id(document.id, "section", heading.start, end),
+            document_id=document.id,
+            position=position,
+            level=heading.level,
+            title=heading.title,
+            path=path,
+            start=heading.start,
+            body_start=heading.body_start,
+            end=end,
+            tree_end=tree_end,
+            parent=parent,
+        )
+        for position, (heading, end, parent, path, tree_end) in enumerate(
+            zip(headings, ends, parents, paths, tree_ends, strict=True)
+        )
+    )
+
+
+def _relations(headings: list[Heading], size: int) -> tuple[list[int | None], list[tuple[str, ...]], list[int]]:
+    """Return parent, path and end of the subtree of each heading, by one walk with a stack."""
+    parents: list[int | None] = []
+    paths: list[tuple[str, ...]] = []
+    tree_ends = [size] * len(headings)
+    open_: list[int] = []
+    for position, heading in enumerate(headings):
+        while open_ and headings[open_[-1]].level >= heading.level:
+            tree_ends[open_.pop()] = heading.start
+        if heading.level == 0:
+            parents.append(None)
+            paths.append(())
+            if position + 1 < len(headings):
+                tree_ends[position] = headings[position + 1].start
+            continue
+        parents.append(open_[-1] if open_ else None)
+        paths.append((*(paths[open_[-1]] if open_ else ()), heading.title))
+        open_.append(position)
+    return parents, paths, tree_ends
