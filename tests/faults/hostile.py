@@ -1,0 +1,661 @@
+"""Files meant to break a parser, made by code: damaged, lying, endless, too deep, exploding, locked or misnamed.
+
+`HOSTILE` names each file, how to build it, and the states in which reading it may end. Where a damaged file
+can be rescued in part, several ends are right; what is never right is a hang, a raw exception, or an empty
+success. Nothing is built before it is asked for, and no file takes more than about two seconds to build.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+from pypdf import PdfReader, PdfWriter
+
+MB = 1_000_000  # bytes
+DEEP = 100_000  # levels
+BOMB = 200 * MB  # bytes that a bomb unfolds to
+
+RESCUED = frozenset({"parsed", "partial"})
+DAMAGED = RESCUED | {"malformed", "empty", "no-text"}
+EXPLODES = frozenset({"bomb", "limit", "memory", "timeout"})
+DEEP_ENDS = RESCUED | {"too-deep", "limit", "malformed", "bomb", "timeout", "memory"}
+LARGE = RESCUED | {"limit", "timeout", "memory"}
+WRONG_TYPE = frozenset({"unsupported", "malformed"})
+NOTHING = frozenset({"empty", "no-text"})
+READ = frozenset({"parsed"})
+READ_OR_REFUSED = READ | {"malformed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostileFile:
+    """One file of the corpus.
+
+    Attributes:
+        name: unique, fit for a test id.
+        build: makes the bytes; what is random in it has a fixed seed, except for the keys of encrypted files.
+        suffix: of the file name, with its dot; it may lie.
+        expected: the states in which reading may end.
+        password: what to open the file with, if the case is about passwords.
+    """
+
+    name: str
+    build: Callable[[], bytes]
+    suffix: str
+    expected: frozenset[str]
+    password: str | None = None
+
+
+# PDF from raw parts -------------------------------------------------------------------------------------------------
+
+FONT = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+CATALOG = b"<< /Type /Catalog /Pages 2 0 R >>"
+RESOURCES = b"/Resources << /Font << /F1 4 0 R >> >>"
+
+
+def stream(data: bytes, entries: bytes = b"", *, length: int | None = None) -> bytes:
+    """Return a stream object; `length` may lie."""
+    size = len(data) if length is None else length
+    return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (size, entries, data)
+
+
+def assemble(objects: Mapping[int, bytes], *, trailer: bytes = b"/Root 1 0 R", size: int | None = None) -> bytes:
+    """Return a PDF with a correct cross-reference table for objects numbered from 1 without gaps."""
+    parts, offsets, position = [b"%PDF-1.7\n"], [], 9
+    for number in sorted(objects):
+        part = b"%d 0 obj\n%s\nendobj\n" % (number, objects[number])
+        offsets.append(position)
+        parts.append(part)
+        position += len(part)
+    parts.append(b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1))
+    parts.extend(b"%010d 00000 n \n" % offset for offset in offsets)
+    count = len(objects) + 1 if size is None else size
+    parts.append(b"trailer\n<< /Size %d %s >>\nstartxref\n%d\n%%%%EOF\n" % (count, trailer, position))
+    return b"".join(parts)
+
+
+def show(text: str) -> bytes:
+    """Return the operators that print one line of text."""
+    return b"BT /F1 12 Tf 72 700 Td (%s) Tj ET" % text.encode("ascii")
+
+
+def with_pages(
+    contents: Sequence[bytes], *, page: bytes = b"", more: Mapping[int, bytes] | None = None
+) -> dict[int, bytes]:
+    """Return the objects of a plain PDF: catalog 1, pages 2, font 4; page and content take 5 and 6, 7 and 8, ...
+
+    Object 3 is free for the case at hand; `contents` are whole stream objects.
+    """
+    numbers = range(5, 5 + 2 * len(contents), 2)
+    kids = b" ".join(b"%d 0 R" % number for number in numbers)
+    objects = {1: CATALOG, 2: b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(contents)), 3: b"null", 4: FONT}
+    for number, content in zip(numbers, contents, strict=True):
+        objects[number] = (
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] %s /Contents %d 0 R %s >>"
+            % (b"" if b"/Resources" in page else RESOURCES, number + 1, page)
+        )  # fmt: skip
+        objects[number + 1] = content
+    return objects | dict(more or {})
+
+
+def one_page(
+    content: bytes, entries: bytes = b"", *, page: bytes = b"", more: Mapping[int, bytes] | None = None
+) -> bytes:
+    """Return a PDF of one page with this content stream."""
+    return assemble(with_pages([stream(content, entries)], page=page, more=more))
+
+
+def changed(number: int, replacement: bytes, *, pages: int = 1) -> bytes:
+    """Return a plain PDF in which one object is replaced."""
+    contents = [stream(show(f"Page {page} of a sound text")) for page in range(1, pages + 1)]
+    return assemble(with_pages(contents) | {number: replacement})
+
+
+@cache
+def sound(pages: int = 5) -> bytes:
+    """Return a plain PDF without fault, to be damaged."""
+    lines = [
+        stream(zlib.compress(show(f"Page {page} of a sound text")), b"/Filter /FlateDecode")
+        for page in range(1, pages + 1)
+    ]
+    return assemble(with_pages(lines))
+
+
+# Damage -------------------------------------------------------------------------------------------------------------
+
+
+def truncated(share: float) -> bytes:
+    """Return the first part of a sound PDF."""
+    return sound()[: int(len(sound()) * share)]
+
+
+def flipped(seed: int, bits: int) -> bytes:
+    """Return a sound PDF with bits inverted at places drawn from a seed."""
+    data, draw = bytearray(sound()), random.Random(seed)
+    for _ in range(bits):
+        data[draw.randrange(9, len(data))] ^= 1 << draw.randrange(8)
+    return bytes(data)
+
+
+def replaced(old: bytes, new: bytes) -> bytes:
+    """Return a sound PDF with one spelling exchanged everywhere."""
+    return sound().replace(old, new)
+
+
+def looping_prev() -> bytes:
+    """Return a PDF whose cross-reference table names itself as its predecessor."""
+    start = sound().rindex(b"xref\n0")
+    return replaced(b"/Root 1 0 R", b"/Root 1 0 R /Prev %d" % start)
+
+
+# Cycles, lies and depth ---------------------------------------------------------------------------------------------
+
+
+def outline(items: Mapping[int, bytes]) -> bytes:
+    """Return a plain PDF with an outline at object 3 and its items at the numbers given."""
+    objects = with_pages([stream(show("A page below an odd outline"))], more=items)
+    root = {
+        1: b"<< /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >>",
+        3: b"<< /Type /Outlines /First 7 0 R /Last 7 0 R >>",
+    }
+    return assemble(objects | root)
+
+
+def outline_deep() -> bytes:
+    """Return an outline in which each item holds the next."""
+    entry = b"<< /Title (deeper) /Parent %d 0 R /First %d 0 R /Last %d 0 R /Dest [5 0 R /Fit] >>"
+    items = {number: entry % (number - 1, number + 1, number + 1) for number in range(7, 7 + DEEP // 10)}
+    return outline(items | {7 + DEEP // 10: b"<< /Title (end) >>"})
+
+
+def deep_pages() -> bytes:
+    """Return a page tree in which each node has the next as its only kid."""
+    objects = with_pages([stream(show("At the bottom"))])
+    first = 7
+    last = first + DEEP - 1
+    chain = {
+        number: b"<< /Type /Pages /Count 1 /Parent %d 0 R /Kids [%d 0 R] >>"
+        % (2 if number == first else number - 1, 5 if number == last else number + 1)
+        for number in range(first, last + 1)
+    }
+    return assemble(objects | {2: b"<< /Type /Pages /Count 1 /Kids [7 0 R] >>"} | chain)
+
+
+def forms(count: int, calls: int, *, cyclic: bool = False) -> bytes:
+    """Return a page that draws form 7, which draws form 8 `calls` times, and so on to one that prints."""
+    last = 7 + count - 1
+    objects = {}
+    for number in range(7, last + 1):
+        following = 7 if number == last else number + 1
+        entries = (
+            b"/Type /XObject /Subtype /Form /BBox [0 0 595 842]"
+            b" /Resources << /Font << /F1 4 0 R >> /XObject << /N %d 0 R >> >>"
+        )
+        data = show("innermost") if number == last and not cyclic else b"/N Do " * calls
+        objects[number] = stream(data, entries % following)
+    page = b"/Resources << /Font << /F1 4 0 R >> /XObject << /N 7 0 R >> >>"
+    return one_page(show("outermost") + b" /N Do", page=page, more=objects)
+
+
+def nested_object(opening: bytes, closing: bytes) -> bytes:
+    """Return a plain PDF whose page refers to an object nested `DEEP` times."""
+    return one_page(show("Beside a deep object"), page=b"/Annots 3 0 R", more={3: opening * DEEP + closing * DEEP})
+
+
+def many_objects(count: int) -> bytes:
+    """Return a plain PDF followed by many objects of one byte each."""
+    return assemble(with_pages([stream(show("Among a million"))]) | dict.fromkeys(range(7, 7 + count), b"0"))
+
+
+def many_references(count: int) -> bytes:
+    """Return a page tree that lists its only page millions of times."""
+    return changed(2, b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, b"5 0 R " * count))
+
+
+# Bombs --------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def deflated(unit: bytes, size: int) -> bytes:
+    """Return `unit` repeated to `size` bytes, compressed, without ever holding all of it."""
+    block = unit * (MB // len(unit))
+    packer = zlib.compressobj(1 if len(unit) > 1 else 6)
+    packed = [packer.compress(block) for _ in range(size // len(block))]
+    return b"".join([*packed, packer.flush()])
+
+
+def flate_bomb(unit: bytes, *, times: int = 1, prefix: bytes = b"") -> bytes:
+    """Return a page whose content unfolds to `BOMB` bytes after `times` rounds of Flate."""
+    data = deflated(unit, BOMB)
+    for _ in range(times - 1):
+        data = zlib.compress(data, 9)
+    return one_page(data, b"/Filter [%s]" % (prefix + b"/FlateDecode " * times))
+
+
+def lzw_run(cycles: int) -> bytes:
+    """Return LZW codes (early change, as PDF has it) for a run of spaces: 7.3 million bytes per cycle.
+
+    After a clear code, each further code is the one that the decoder is about to add, so that the n-th stands
+    for n spaces.
+    """
+    bits = [f"{256:09b}", f"{32:09b}"]
+    for code in range(258, 4094):
+        width = 9 if code < 511 else 10 if code < 1023 else 11 if code < 2047 else 12
+        bits.append(f"{code:0{width}b}")
+    clear = f"{256:012b}"
+    cycle = "".join(bits)
+    text = cycle + (clear + cycle[9:]) * (cycles - 1) + f"{257:012b}"
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8, "big")
+
+
+def hex_bomb() -> bytes:
+    """Return Flate in hexadecimal digits."""
+    return one_page(deflated(b" ", BOMB).hex().encode() + b">", b"/Filter [/ASCIIHexDecode /FlateDecode]")
+
+
+def object_stream(numbers: int, body: bytes, *, first: int) -> bytes:
+    """Return a PDF whose page 5 lies in the object stream 3, found through a cross-reference stream."""
+    objects = {
+        1: CATALOG,
+        2: b"<< /Type /Pages /Kids [5 0 R] /Count 1 >>",
+        3: stream(body, b"/Type /ObjStm /N %d /First %d /Filter /FlateDecode" % (numbers, first)),
+        4: FONT,
+    }
+    parts, rows, position = [b"%PDF-1.7\n"], [struct.pack(">BIH", 0, 0, 65535)], 9
+    for number, content in objects.items():
+        parts.append(b"%d 0 obj\n%s\nendobj\n" % (number, content))
+        rows.append(struct.pack(">BIH", 1, position, 0))
+        position += len(parts[-1])
+    rows += [struct.pack(">BIH", 2, 3, 0), struct.pack(">BIH", 1, position, 0)]
+    entries = b"/Type /XRef /Size 7 /W [1 4 2] /Root 1 0 R"
+    parts.append(b"6 0 obj\n%s\nendobj\nstartxref\n%d\n%%%%EOF\n" % (stream(b"".join(rows), entries), position))
+    return b"".join(parts)
+
+
+def image_bomb() -> bytes:
+    """Return a page that shows an image of 100,000 by 100,000 pixels in a few bytes."""
+    entries = (
+        b"/Type /XObject /Subtype /Image /Width 100000 /Height 100000 /BitsPerComponent 8 /ColorSpace /DeviceGray"
+        b" /Filter /FlateDecode"
+    )
+    return image_page(stream(deflated(b"\x00", 20 * MB), entries), b"")
+
+
+# Pages without text -------------------------------------------------------------------------------------------------
+
+
+def image_page(image: bytes, text: bytes) -> bytes:
+    """Return one page that shows the image object, and the text if there is any."""
+    page = b"/Resources << /Font << /F1 4 0 R >> /XObject << /I 7 0 R >> >>"
+    return one_page(b"q 500 0 0 700 40 70 cm /I Do Q " + text, page=page, more={7: image})
+
+
+def picture() -> bytes:
+    """Return a small grey image object."""
+    entries = b"/Type /XObject /Subtype /Image /Width 16 /Height 16 /BitsPerComponent 8 /ColorSpace /DeviceGray"
+    return stream(bytes(range(256)), entries)
+
+
+def mixed() -> bytes:
+    """Return three pages, the second of which shows an image and no text."""
+    contents = [
+        stream(show("The first page")),
+        stream(b"q 500 0 0 700 40 70 cm /I Do Q"),
+        stream(show("The third page")),
+    ]
+    page = b"/Resources << /Font << /F1 4 0 R >> /XObject << /I 11 0 R >> >>"
+    return assemble(with_pages(contents, page=page, more={11: picture()}))
+
+
+def one_blank(pages: int) -> bytes:
+    """Return pages of text with one in their midst that is blank."""
+    contents = [stream(b"" if page == pages // 2 else show(f"Page {page}")) for page in range(pages)]
+    return assemble(with_pages(contents))
+
+
+# Locked -------------------------------------------------------------------------------------------------------------
+
+
+def encrypted(algorithm: str, user: str, owner: str = "owner") -> bytes:
+    """Return the sound PDF, encrypted."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(sound())))
+    writer.encrypt(user, owner, algorithm=algorithm)
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+# Fonts, content and attachments -------------------------------------------------------------------------------------
+
+
+def with_font(font: bytes, more: Mapping[int, bytes] | None = None) -> bytes:
+    """Return one page of text set in an odd font."""
+    return one_page(show("Set in an odd font"), more={4: font, **(more or {})})
+
+
+def with_catalog(entries: bytes, more: Mapping[int, bytes]) -> bytes:
+    """Return one page of text under a catalog with more entries."""
+    catalog = b"<< /Type /Catalog /Pages 2 0 R %s >>" % entries
+    return one_page(show("Below an odd catalog"), more={1: catalog, **more})
+
+
+def entity_bomb() -> bytes:
+    """Return XML in which ten entities, each naming the one before ten times, stand for 10^10 letters."""
+    lines = [b'<!ENTITY e0 "aaaaaaaaaa">']
+    lines += [b'<!ENTITY e%d "%s">' % (level, b"&e%d;" % (level - 1) * 10) for level in range(1, 10)]
+    return b'<?xml version="1.0"?><!DOCTYPE x [%s]><x>&e9;</x>' % b"".join(lines)
+
+
+# Other types --------------------------------------------------------------------------------------------------------
+
+
+def png() -> bytes:
+    """Return a PNG of one black pixel."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(b"\0\0")) + part(b"IEND", b"")
+
+
+def archive(names: Sequence[str]) -> bytes:
+    """Return a ZIP with these names in it, as an office document is one."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as packed:
+        for name in names:
+            packed.writestr(zipfile.ZipInfo(name), "<x/>")
+    return target.getvalue()
+
+
+def html(body: bytes) -> bytes:
+    """Return a page of HTML with this body."""
+    return b"<!DOCTYPE html><html><head><title>T</title></head><body>%s</body></html>" % body
+
+
+def _pdf(name: str, build: Callable[[], bytes], expected: frozenset[str], password: str | None = None) -> HostileFile:
+    return HostileFile(name=name, build=build, suffix=".pdf", expected=expected, password=password)
+
+
+def _other(name: str, build: Callable[[], bytes], suffix: str, expected: frozenset[str]) -> HostileFile:
+    return HostileFile(name=name, build=build, suffix=suffix, expected=expected)
+
+
+_DAMAGE = (
+    *(
+        _pdf(f"truncated-{share:.0%}", partial(truncated, share), DAMAGED)
+        for share in (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+    ),
+    *(_pdf(f"bit-flips-{bits}", partial(flipped, bits, bits), DAMAGED) for bits in (1, 5, 25, 125, 600)),
+    _pdf("xref-offsets-wrong", lambda: replaced(b"00000 n ", b"00001 n "), DAMAGED),
+    _pdf("xref-start-wrong", lambda: replaced(b"startxref\n", b"startxref\n9"), DAMAGED),
+    _pdf("xref-missing", lambda: replaced(b"xref\n", b"xxxx\n"), DAMAGED),
+    _pdf("xref-prev-to-itself", looping_prev, DAMAGED),
+    _pdf(
+        "xref-size-lies", lambda: assemble(with_pages([stream(show("Sized"))]), size=999_999_999), DAMAGED | {"limit"}
+    ),
+    _pdf("root-missing", lambda: replaced(b"/Root 1 0 R", b""), DAMAGED),
+    _pdf("root-is-a-page", lambda: replaced(b"/Root 1 0 R", b"/Root 5 0 R"), DAMAGED),
+    _pdf("garbage-before-header", lambda: b"\x00\xff" * 300 + sound(), DAMAGED),
+    _pdf("garbage-after-end", lambda: sound() + bytes(5000), DAMAGED),
+)
+
+_LIES = (
+    _pdf("page-tree-cycle", lambda: changed(2, b"<< /Type /Pages /Kids [2 0 R] /Count 1 >>"), DAMAGED | {"too-deep"}),
+    _pdf(
+        "page-tree-cycle-beside-page",
+        lambda: changed(2, b"<< /Type /Pages /Kids [5 0 R 2 0 R] /Count 2 >>"),
+        DAMAGED | {"too-deep"},
+    ),
+    _pdf(
+        "parent-cycle",
+        lambda: changed(2, b"<< /Type /Pages /Kids [5 0 R] /Count 1 /Parent 2 0 R >>"),
+        DAMAGED | {"too-deep"},
+    ),
+    _pdf("reference-to-itself", lambda: changed(5, b"5 0 R"), DAMAGED),
+    _pdf(
+        "outline-cycle",
+        lambda: outline({7: b"<< /Title (again) /Next 7 0 R /First 7 0 R /Dest [5 0 R /Fit] >>"}),
+        RESCUED,
+    ),
+    _pdf("outline-deep", outline_deep, DEEP_ENDS),
+    _pdf(
+        "count-lies",
+        lambda: changed(2, b"<< /Type /Pages /Kids [5 0 R] /Count 999999999 >>"),
+        RESCUED | {"malformed", "limit"},
+    ),
+    _pdf("count-negative", lambda: changed(2, b"<< /Type /Pages /Kids [5 0 R] /Count -3 >>"), DAMAGED),
+    _pdf("length-too-long", lambda: changed(6, stream(show("Longer"), length=999_999)), DAMAGED),
+    _pdf("length-too-short", lambda: changed(6, stream(show("Shorter"), length=3)), DAMAGED),
+    _pdf("length-refers-to-stream", lambda: changed(6, b"<< /Length 6 0 R >>\nstream\nBT ET\nendstream"), DAMAGED),
+    _pdf(
+        "media-box-huge",
+        lambda: one_page(show("Far and wide"), page=b"/MediaBox [0 0 1e12 1e12]"),
+        RESCUED | {"malformed", "limit"},
+    ),
+    _pdf("media-box-words", lambda: one_page(show("No numbers"), page=b"/MediaBox [/a (b) null]"), DAMAGED),
+    _pdf("zero-pages", lambda: changed(2, b"<< /Type /Pages /Kids [] /Count 0 >>"), NOTHING | {"malformed"}),
+    _pdf("kids-missing", lambda: changed(2, b"<< /Type /Pages /Count 1 >>"), NOTHING | {"malformed"}),
+)
+
+_DEPTH = (
+    _pdf("arrays-deep", lambda: nested_object(b"[", b"]"), DEEP_ENDS),
+    _pdf("dictionaries-deep", lambda: nested_object(b"<</A", b">>"), DEEP_ENDS),
+    _pdf(
+        "arrays-deep-in-content",
+        lambda: one_page(b"[" * DEEP + b"]" * DEEP + b" TJ " + show("After")),
+        DEEP_ENDS | {"no-text"},
+    ),
+    _pdf("graphics-states-deep", lambda: one_page(b"q " * DEEP + show("Below")), DEEP_ENDS),
+    _pdf("graphics-states-underflow", lambda: one_page(b"Q " * DEEP + show("Above")), DEEP_ENDS),
+    _pdf("marked-content-deep", lambda: one_page(b"/Span << /MCID 0 >> BDC " * DEEP + show("Marked")), DEEP_ENDS),
+    _pdf("forms-deep", lambda: forms(5_000, 1), DEEP_ENDS),
+    _pdf("forms-cycle", lambda: forms(2, 1, cyclic=True), DEEP_ENDS),
+    _pdf("forms-multiply", lambda: forms(12, 10), DEEP_ENDS),
+    _pdf("page-tree-deep", deep_pages, DEEP_ENDS | {"empty"}),
+    _pdf("objects-million", lambda: many_objects(1_000_000), LARGE | {"malformed"}),
+    _pdf("page-repeated-million-times", lambda: many_references(1_000_000), LARGE | {"malformed"}),
+)
+
+_BOMBS = (
+    _pdf("flate-bomb", lambda: flate_bomb(b" "), EXPLODES),
+    _pdf("flate-bomb-of-text", lambda: flate_bomb(b"BT /F1 9 Tf (bomb) Tj ET "), EXPLODES),
+    _pdf("flate-bomb-nested", lambda: flate_bomb(b" ", times=3), EXPLODES),
+    _pdf(
+        "flate-filters-thousand",
+        lambda: flate_bomb(b" ", prefix=b"/FlateDecode " * 1000),
+        EXPLODES | {"malformed", "no-text", "too-deep"},
+    ),
+    _pdf("lzw-bomb", lambda: one_page(lzw_run(28), b"/Filter /LZWDecode"), EXPLODES),
+    _pdf(
+        "run-length-bomb", lambda: one_page(b"\x81 " * (BOMB // 128) + b"\x80", b"/Filter /RunLengthDecode"), EXPLODES
+    ),
+    _pdf("hex-and-flate-bomb", hex_bomb, EXPLODES),
+    _pdf(
+        "object-stream-bomb",
+        lambda: object_stream(1, deflated(b" ", BOMB), first=4),
+        EXPLODES | {"malformed", "empty"},
+    ),
+    _pdf(
+        "object-stream-count-lies",
+        lambda: object_stream(999_999_999, zlib.compress(b"5 0 <</Type/Page>>"), first=4),
+        DAMAGED | EXPLODES,
+    ),
+    _pdf("image-of-ten-gigapixels", image_bomb, EXPLODES | {"no-text"}),
+    _pdf(
+        "cmap-bomb",
+        lambda: with_font(
+            FONT[:-2] + b"/ToUnicode 3 0 R >>", {3: stream(deflated(b" ", BOMB), b"/Filter /FlateDecode")}
+        ),
+        EXPLODES | RESCUED,
+    ),
+)
+
+_LOCKS = (
+    *(
+        _pdf(f"locked-{algorithm.lower()}", partial(encrypted, algorithm, "secret"), frozenset({"encrypted"}))
+        for algorithm in ("RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256")
+    ),
+    *(
+        _pdf(f"open-by-empty-password-{algorithm.lower()}", partial(encrypted, algorithm, ""), READ)
+        for algorithm in ("RC4-40", "RC4-128", "AES-128", "AES-256")
+    ),
+    _pdf("user-password-given", lambda: encrypted("AES-256", "secret"), READ, "secret"),
+    _pdf("owner-password-given", lambda: encrypted("AES-128", "secret"), READ, "owner"),
+    _pdf("wrong-password-given", lambda: encrypted("AES-256", "secret"), frozenset({"encrypted"}), "wrong"),
+    _pdf(
+        "unknown-security-handler",
+        lambda: replaced(b"/Root 1 0 R", b"/Root 1 0 R /Encrypt << /Filter /Own >>"),
+        frozenset({"encrypted", "malformed", "unsupported"}),
+    ),
+)
+
+_NO_TEXT = (
+    _pdf("blank", lambda: one_page(b""), NOTHING),
+    _pdf(
+        "blank-without-content", lambda: changed(5, b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"), NOTHING
+    ),
+    _pdf("scanned", lambda: image_page(picture(), b""), frozenset({"no-text"})),
+    _pdf("one-blank-in-ten", lambda: one_blank(10), RESCUED),
+    _pdf("one-scanned-in-three", mixed, frozenset({"partial"})),
+    _pdf("scan-with-text", lambda: image_page(picture(), show("Recognised")), READ),
+    _pdf("only-lines-drawn", lambda: one_page(b"0 0 m 500 500 l S"), NOTHING),
+    _pdf("only-spaces", lambda: one_page(show("     ")), NOTHING),
+)
+
+_CONTENT = (
+    _pdf("font-missing", lambda: with_font(b"null"), DAMAGED),
+    _pdf(
+        "font-refers-to-itself",
+        lambda: with_font(b"<< /Type /Font /Subtype /Type0 /DescendantFonts [4 0 R] >>"),
+        DAMAGED | {"too-deep"},
+    ),
+    _pdf(
+        "to-unicode-garbage",
+        lambda: with_font(FONT[:-2] + b"/ToUnicode 3 0 R >>", {3: stream(b"beginbfchar <zz> <- endbfrange \xff")}),
+        DAMAGED,
+    ),
+    _pdf(
+        "to-unicode-range-of-4-billion",
+        lambda: with_font(
+            FONT[:-2] + b"/ToUnicode 3 0 R >>", {3: stream(b"1 beginbfrange <00000000> <ffffffff> <0041> endbfrange")}
+        ),
+        DAMAGED | EXPLODES,
+    ),
+    _pdf("content-garbage", lambda: one_page(random.Random(7).randbytes(20_000)), DAMAGED),
+    _pdf(
+        "content-flate-garbage",
+        lambda: one_page(random.Random(8).randbytes(20_000), b"/Filter /FlateDecode"),
+        DAMAGED | {"bomb"},
+    ),
+    _pdf("content-refers-to-itself", lambda: changed(6, b"[6 0 R 6 0 R]"), DAMAGED | {"too-deep"}),
+    _pdf("filter-unknown", lambda: one_page(show("Packed"), b"/Filter /Mystery"), DAMAGED | {"unsupported"}),
+    _pdf("inline-image-without-end", lambda: one_page(b"BI /W 10 /H 10 /BPC 8 /CS /G ID " + b"E" * 50_000), DAMAGED),
+    _pdf("inline-image-without-data", lambda: one_page(b"BI " * 20_000 + show("After")), DAMAGED | {"timeout"}),
+    _pdf("string-without-end", lambda: one_page(b"BT /F1 12 Tf (" + b"(" * 50_000), DAMAGED | {"too-deep"}),
+    _pdf("numbers-endless", lambda: one_page(b"BT /F1 " + b"9" * 100_000 + b" Tf (big) Tj ET"), DAMAGED | {"limit"}),
+    _pdf(
+        "javascript-action",
+        lambda: with_catalog(b"/OpenAction << /S /JavaScript /JS (while\\(1\\);) >>", {}),
+        READ,
+    ),
+    _pdf(
+        "attachment-name-climbs",
+        lambda: with_catalog(
+            b"/Names << /EmbeddedFiles << /Names [(../../x) << /F (../../x) /EF << /F 3 0 R >> >>] >> >>",
+            {3: stream(b"x")},
+        ),
+        READ,
+    ),
+    _pdf(
+        "xmp-entity-bomb",
+        lambda: with_catalog(b"/Metadata 3 0 R", {3: stream(entity_bomb(), b"/Type /Metadata /Subtype /XML")}),
+        READ,
+    ),
+    _pdf(
+        "xfa-entity-bomb",
+        lambda: with_catalog(b"/AcroForm << /Fields [] /XFA 3 0 R >>", {3: stream(entity_bomb())}),
+        READ,
+    ),
+    _pdf("labels-cycle", lambda: with_catalog(b"/PageLabels 3 0 R", {3: b"<< /Kids [3 0 R] >>"}), RESCUED),
+)
+
+_MISNAMED = (
+    _pdf("png-as-pdf", png, WRONG_TYPE),
+    _pdf("html-as-pdf", lambda: html(b"<p>Not a PDF.</p>"), WRONG_TYPE | {"parsed"}),
+    _pdf("zip-as-pdf", lambda: archive(["a.txt"]), WRONG_TYPE),
+    _other("pdf-as-txt", sound, ".txt", WRONG_TYPE | {"parsed"}),
+    _other("pdf-as-md", sound, ".md", WRONG_TYPE | {"parsed"}),
+    _other("pdf-as-html", sound, ".html", WRONG_TYPE | {"parsed"}),
+    _other("png-as-txt", png, ".txt", WRONG_TYPE),
+    _other("docx", lambda: archive(["[Content_Types].xml", "word/document.xml"]), ".docx", WRONG_TYPE),
+    _other("suffix-unknown", lambda: random.Random(9).randbytes(4096), ".xyz", WRONG_TYPE),
+    *(
+        _other(f"no-bytes{suffix}", bytes, suffix, frozenset({"empty"}))
+        for suffix in (".pdf", ".txt", ".md", ".html")
+    ),
+    _pdf("one-byte", lambda: b"%", WRONG_TYPE | {"empty"}),
+    _pdf("header-only", lambda: b"%PDF-1.7", frozenset({"malformed", "empty"})),
+)
+
+_TEXTS = (
+    _other("line-of-50-mb", lambda: b"word " * (10 * MB), ".txt", LARGE),
+    _other("nul-bytes", lambda: b"before\x00\x00after\n" * 100, ".txt", READ | WRONG_TYPE),
+    _other("utf-16", lambda: "Pressure up to 40 bar, Überdruck.\n".encode("utf-16"), ".txt", READ),
+    _other("latin-1", lambda: "Überdruck größer als zulässig.\n".encode("latin-1") * 20, ".txt", READ_OR_REFUSED),
+    _other("lone-surrogates", lambda: b"a \xed\xa0\x80\xed\xb0\x80 b\n", ".md", READ_OR_REFUSED),
+    _other("only-white-space", lambda: b" \n\t\r\n" * 1000, ".txt", NOTHING),
+    _other("fence-without-end", lambda: b"# Title\n\n```python\n# not a heading\n" * 500, ".md", READ),
+    _other("quotes-deep", lambda: b">" * DEEP + b" deep\n", ".md", DEEP_ENDS),
+    _other(
+        "lists-deep", lambda: b"".join(b" " * (2 * level) + b"- item\n" for level in range(2000)), ".md", DEEP_ENDS
+    ),
+    _other("brackets-deep", lambda: b"[" * DEEP + b"x" + b"](y)" * 1000, ".md", DEEP_ENDS),
+    _other("headings-20000", lambda: b"".join(b"# Heading %d\n\ntext\n\n" % n for n in range(20_000)), ".md", LARGE),
+    _other("front-matter-without-end", lambda: b"---\ntitle: x\n" * 1000, ".md", READ),
+    _other("divs-deep", lambda: html(b"<div>" * DEEP + b"deep" + b"</div>" * DEEP), ".html", DEEP_ENDS),
+    _other(
+        "html-lists-deep", lambda: html(b"<ul><li>" * 10_000 + b"deep" + b"</li></ul>" * 10_000), ".html", DEEP_ENDS
+    ),
+    _other("html-quotes-deep", lambda: html(b"<blockquote>" * 10_000 + b"deep"), ".html", DEEP_ENDS),
+    _other(
+        "html-entity-bomb",
+        lambda: entity_bomb() + html(b"<p>text &e9; &#x110000; &#0;</p>"),
+        ".html",
+        READ_OR_REFUSED,
+    ),
+    _other(
+        "html-only-script", lambda: html(b"<script>document.write('x')</script><style>p{}</style>"), ".html", NOTHING
+    ),
+    _other("html-empty-body", lambda: html(b""), ".html", NOTHING),
+    _other("html-unclosed", lambda: html(b"<h1>One<h2>Two<p>text<table><tr><td>cell<b><i>" * 500), ".html", RESCUED),
+    _other(
+        "html-comment-without-end", lambda: html(b"<h1>Seen</h1><p>text</p><!-- " + b"lost " * 1000), ".html", READ
+    ),
+    _other("html-attributes-100000", lambda: html(b"<p " + b"a=1 " * DEEP + b">text</p>"), ".html", LARGE),
+    _other(
+        "html-table-colspan-lies",
+        lambda: html(b"<table><tr><td colspan=999999999 rowspan=999999999>x</td></tr></table>"),
+        ".html",
+        LARGE | {"bomb"},
+    ),
+)
+
+HOSTILE: tuple[HostileFile, ...] = (
+    *_DAMAGE,
+    *_LIES,
+    *_DEPTH,
+    *_BOMBS,
+    *_LOCKS,
+    *_NO_TEXT,
+    *_CONTENT,
+    *_MISNAMED,
+    *_TEXTS,
+)
