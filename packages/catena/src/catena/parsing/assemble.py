@@ -1,0 +1,116 @@
+"""From the events of a reading process to a `Parsed`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from catena.layout import Layout, Page, PageNote, Parsed
+from catena.model import Document
+from catena.parsing.failures import Unreadable
+from catena.parsing.pages import outline_of, page_of
+
+PAGE_BREAK = "\n\n"  # between the texts of two pages
+_WHY = {"no-text": "it shows something, but has no text layer", "blank": "nothing is on it"}
+# titles that programs fill in by themselves
+_NO_TITLE = re.compile(r"untitled|document\d*|microsoft word.*|.*\.(docx?|tex|dvi|indd|pdf|rtf|html?)|\W*", re.I)
+
+
+def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document and its layout.
+
+    Raises:
+        Unreadable: no page gave text: all blank ("empty"), scanned ("no-text"), or what ended the reading.
+    """
+    end = events[-1]
+    failed = end if end["event"] == "failed" else None
+    start = next((event for event in events if event["event"] == "start"), None)
+    if start is None:
+        raise _unreadable(failed)
+    about: Mapping[str, Any] = next((event for event in events if event["event"] == "about"), {})
+    labels = [str(label) for label in about.get("labels", ())]
+    count = int(start["pages"])
+    labels = labels if len(labels) == count else [""] * count
+    read = {event["number"]: event for event in events if event["event"] == "page"}
+    missing = str(failed["what"]) if failed else ""
+    pages = tuple(
+        page_of(read[number], labels[number - 1])
+        if number in read
+        else _unread(number, labels[number - 1], f"not read: {missing}")
+        for number in range(1, count + 1)
+    )
+    _check_some_text(pages, failed)
+    return _parsed(pages, about, blank, name)
+
+
+def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str) -> Parsed:
+    metadata = {str(key): str(value) for key, value in about.get("metadata", {}).items() if value}
+    problems = "; ".join(about.get("problems", ()))
+    title = metadata.pop("title", "")
+    layout = Layout(
+        pages=pages,
+        outline=outline_of(about, len(pages)) if "items" in about else (),
+        title=title,
+        metadata={**metadata, "problems": problems} if problems else metadata,
+    )
+    texts = ["\n".join(line.text for line in page.lines) for page in pages]
+    starts = [0]
+    for text in texts[:-1]:
+        starts.append(starts[-1] + len(text) + len(PAGE_BREAK))
+    document = replace(
+        blank,
+        text=PAGE_BREAK.join(texts),
+        title=title if title and not _NO_TITLE.fullmatch(title) else PurePath(name).stem,
+        media_type="text/plain",
+        page_starts=tuple(starts),
+        page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
+        metadata=metadata,
+    )
+    notes = tuple(
+        PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
+        for page in pages
+        if page.state != "text"
+    )
+    partial = any(note.state != "blank" for note in notes)
+    return Parsed(document=document, layout=layout, state="partial" if partial else "parsed", notes=notes)
+
+
+def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) -> None:
+    if any(page.state == "text" for page in pages):
+        return
+    if failed is not None:
+        raise _unreadable(failed)
+    states = {page.state for page in pages}
+    if "failed" in states:
+        note = next(page.note for page in pages if page.state == "failed")
+        state, _, why = note.partition(": ")
+        raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
+    if "no-text" in states:
+        raise Unreadable("no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it")
+    raise Unreadable("empty", f"all of its {len(pages)} pages are blank")
+
+
+def _unread(number: int, label: str, note: str) -> Page:
+    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
+
+
+def _unreadable(failed: Mapping[str, Any] | None) -> Unreadable:
+    if failed is None:
+        return Unreadable("malformed", "nothing could be read from it")
+    return Unreadable(str(failed["state"]), str(failed["what"]), str(failed["do_next"]))
+
+
+def parsed_html(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the Markdown of a web page.
+
+    Raises:
+        Unreadable: it has no text, or what ended the reading.
+    """
+    page = next((event for event in events if event["event"] == "markdown"), None)
+    if page is None:
+        raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
+    title = str(page["title"]) or PurePath(name).stem
+    return Parsed(document=replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]}))

@@ -1,0 +1,163 @@
+"""Find the columns of a page and put its runs in reading order.
+
+A column gutter is a white strip with text on both sides over several lines. Tables and definition lists
+have such strips too, but are printed row by row: the order of the content stream tells them apart, and
+where it does not (some programs sort by height), the fullness of the lines does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from catena.parsing.runs import CELL_GAP, Run
+
+MIN_GUTTER = 0.8  # of the body size
+MIN_LINES = 3  # on each side of a gutter
+MIN_PROSE_LINES = 8  # on each side, where the stream goes by rows
+MIN_SHARE = 0.12  # of the block's width that each side must have
+MAX_STRIPS = 400  # looked at in one block: a page of 400 baselines is no book page, and the search is quadratic
+MAX_DEPTH = 8  # columns in columns
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Runs that are read together, line by line; `column` counts from 0 on the left."""
+
+    runs: tuple[Run, ...]
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Runs on about one baseline; `ink` has a bit for each point of width that is covered."""
+
+    runs: tuple[tuple[int, Run], ...]  # with their place in the content stream
+    ink: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gutter:
+    first: int  # strips, inclusive
+    last: int
+    x: float
+
+
+def reading_blocks(runs: Sequence[Run]) -> list[Block]:
+    """Return the upright runs of a page as blocks in reading order; no run is lost."""
+    if not runs:
+        return []
+    left = min(run.x0 for run in runs)
+    size = median(run.size for run in runs)
+    placed = [(order, run) for order, run in enumerate(runs)]
+    return _blocks(_strips(placed, left, size), left, size, 0, 0)
+
+
+def _strips(placed: Sequence[tuple[int, Run]], left: float, size: float) -> list[_Strip]:
+    groups: list[list[tuple[int, Run]]] = []
+    y = float("-inf")
+    for order, run in sorted(placed, key=lambda item: (item[1].y, item[0])):
+        if not groups or run.y - y > 0.4 * size:
+            groups.append([])
+            y = run.y
+        groups[-1].append((order, run))
+    return [_Strip(tuple(group), _ink(group, left, size)) for group in groups]
+
+
+def _ink(group: Sequence[tuple[int, Run]], left: float, size: float) -> int:
+    """Cover the runs and the word gaps between them: a gutter is wider than a stretched space."""
+    ink, bleed = 0, 0.25 * min(size, CELL_GAP * size)
+    for _, run in group:
+        start = max(0, int(run.x0 - left - bleed))
+        end = min(20_000, int(run.x1 - left + bleed) + 1)
+        if end > start:
+            ink |= ((1 << (end - start)) - 1) << start
+    return ink
+
+
+def _blocks(strips: list[_Strip], left: float, size: float, column: int, depth: int) -> list[Block]:
+    gutter = _find_gutter(strips, left, size) if depth < MAX_DEPTH and len(strips) <= MAX_STRIPS else None
+    if gutter is None:
+        runs = tuple(run for strip in strips for _, run in strip.runs)
+        return [Block(runs, column)] if runs else []
+    band = [item for strip in strips[gutter.first : gutter.last + 1] for item in strip.runs]
+    sides = [[item for item in band if (item[1].x1 <= gutter.x) is is_left] for is_left in (True, False)]
+    blocks = _blocks(strips[: gutter.first], left, size, column, depth + 1)
+    for side in sides:
+        inner = _blocks(_strips(side, left, size), left, size, column, depth + 1)
+        column = max((block.column for block in inner), default=column) + 1
+        blocks += inner
+    first_column = min(block.column for block in blocks)
+    return blocks + _blocks(strips[gutter.last + 1 :], left, size, first_column, depth + 1)
+
+
+def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter | None:
+    """Return the gutter of the tallest band that holds columns, the leftmost among equals."""
+    candidates: dict[tuple[int, int, float], int] = {}
+    whole = 0
+    for strip in strips:
+        whole |= strip.ink
+    for first in range(len(strips) - MIN_LINES + 1):
+        ink, best = 0, None
+        for last in range(first, len(strips)):
+            ink |= strips[last].ink
+            free = _free(ink, whole, max(3, int(MIN_GUTTER * size)))
+            if not free:
+                break
+            inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
+            if inside:
+                best = (last, inside)
+        if best is not None:
+            for start, end in best[1]:
+                candidates[first, best[0], left + (start + end) / 2] = best[0] - first
+    ranked = sorted(candidates, key=lambda key: (-candidates[key], key[2], key[0]))
+    for first, last, x in ranked[:20]:
+        if _are_columns(strips[first : last + 1], x):
+            return _Gutter(first, last, x)
+    return None
+
+
+def _free(ink: int, whole: int, least: int) -> list[tuple[int, int]]:
+    """Return the runs of at least `least` zero bits of `ink` below the highest bit of `whole`."""
+    width = whole.bit_length()
+    gaps, at = [], 0
+    while at < width:
+        rest = ink >> at
+        start = at
+        end = at + ((rest & -rest).bit_length() - 1 if rest else width - at)
+        if end - start >= least:
+            gaps.append((start, end))
+        if not rest:
+            break
+        rest = ink >> end
+        at = end + ((~rest & (rest + 1)).bit_length() - 1)
+    return gaps
+
+
+def _are_columns(strips: Sequence[_Strip], x: float) -> bool:
+    band = sorted(item for strip in strips for item in strip.runs)
+    sides = [[run for _, run in band if (run.x1 <= x) is is_left] for is_left in (True, False)]
+    lines = [len({round(run.y) for run in side}) for side in sides]
+    if min(lines) < MIN_LINES:
+        return False
+    x0, x1 = min(run.x0 for _, run in band), max(run.x1 for _, run in band)
+    widths = [max(run.x1 for run in side) - min(run.x0 for run in side) for side in sides]
+    if min(widths) < MIN_SHARE * (x1 - x0):
+        return False
+    crossings = sum((a[1].x1 <= x) is not (b[1].x1 <= x) for a, b in zip(band, band[1:], strict=False))
+    if crossings <= max(2, 0.1 * min(lines)):
+        return True
+    return min(lines) >= MIN_PROSE_LINES and all(_is_prose(side) for side in sides)
+
+
+def _is_prose(side: Sequence[Run]) -> bool:
+    """Return whether most lines are full and of several words: no table column is."""
+    width = max(run.x1 for run in side) - min(run.x0 for run in side)
+    covered: dict[int, float] = {}
+    words: dict[int, int] = {}
+    for run in side:
+        y = round(run.y)
+        covered[y] = covered.get(y, 0.0) + run.x1 - run.x0
+        words[y] = words.get(y, 0) + len(run.text.split())
+    return median(covered.values()) > 0.8 * width and median(words.values()) >= 4

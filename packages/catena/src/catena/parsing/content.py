@@ -1,0 +1,292 @@
+"""Walk the operators of a PDF page and give its text as runs with exact positions.
+
+pypdf's own extraction merges show operators into lines before a visitor sees them, so that a column or a
+table cell has no left edge any more. Here each operator is placed by itself; pypdf reads the file, decodes
+the streams and the fonts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import hypot
+from typing import Any, TypeAlias
+
+from pypdf.errors import LimitReachedError, PdfReadError
+from pypdf.generic import ContentStream, DictionaryObject, IndirectObject, StreamObject
+
+from catena.parsing.glyphs import GlyphFont, glyph_font
+from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
+
+Matrix: TypeAlias = tuple[float, float, float, float, float, float]
+IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+MAX_FORM_DEPTH = 20  # forms inside forms; real files use two or three
+MAX_FORMS = 5_000  # drawn forms a page
+MAX_CHARACTERS = 2_000_000  # a page; the fullest real ones have some 20,000
+MAX_STATES = 1_000  # saved graphics states, nested
+
+_PAINTS = frozenset({b"f", b"F", b"f*", b"S", b"s", b"B", b"B*", b"b", b"b*", b"sh", b"INLINE IMAGE"})
+
+
+def multiply(m: Matrix, n: Matrix) -> Matrix:
+    """Return the matrix that applies `m` first and `n` then, for row vectors as PDF has them."""
+    a, b, c, d, e, f = m
+    p, q, r, s, t, u = n
+    return (a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u)
+
+
+@dataclass(frozen=True, slots=True)
+class TextState:
+    """What `q` saves and `Q` restores, as far as text depends on it."""
+
+    ctm: Matrix
+    font: GlyphFont
+    size: float = 0.0
+    char_space: float = 0.0
+    word_space: float = 0.0
+    scale: float = 1.0
+    leading: float = 0.0
+    rise: float = 0.0
+
+
+@dataclass(slots=True)
+class PageText:
+    """What the operators of one page gave so far."""
+
+    runs: list[Run] = field(default_factory=list)
+    painted: bool = False  # something other than text is drawn
+    characters: int = 0
+    forms: int = 0
+
+
+class FontCache:
+    """Fonts by their object number: a font shared by all pages is read once a file."""
+
+    def __init__(self) -> None:
+        self._fonts: dict[tuple[int, int], GlyphFont] = {}
+
+    def get(self, reference: Any) -> GlyphFont:
+        """Return the font that a resource entry points to."""
+        if not isinstance(reference, IndirectObject):
+            return glyph_font(reference)
+        key = (reference.idnum, reference.generation)
+        if key not in self._fonts:
+            self._fonts[key] = glyph_font(reference.get_object())
+        return self._fonts[key]
+
+
+def page_text(page: Any, base: Matrix, fonts: FontCache) -> PageText:
+    """Return the runs of a page in the order of its content stream.
+
+    Args:
+        page: a pypdf page.
+        base: from PDF user space to points from the top left corner of the page as shown.
+        fonts: shared by the pages of one file.
+    """
+    found = PageText()
+    contents = page.get("/Contents")
+    contents = contents.get_object() if contents is not None else None
+    if contents is not None:
+        _Interpreter(found, fonts, page.pdf, base).walk(contents, _dictionary(page.get("/Resources")), depth=0)
+    return found
+
+
+def _dictionary(value: Any) -> DictionaryObject:
+    value = value.get_object() if value is not None else None
+    return value if isinstance(value, DictionaryObject) else DictionaryObject()
+
+
+def _numbers(operands: list[Any], count: int) -> list[float] | None:
+    """Return the last `count` operands as numbers, or None when they are not."""
+    try:
+        values = [float(value) for value in operands[-count:]]
+    except (TypeError, ValueError):
+        return None
+    return values if len(values) == count else None
+
+
+class _Interpreter:
+    """The text operators of ISO 32000-1, 9.4, over one content stream and the forms it draws."""
+
+    def __init__(self, found: PageText, fonts: FontCache, pdf: Any, base: Matrix) -> None:
+        self.found, self.fonts, self.pdf = found, fonts, pdf
+        self.state = TextState(base, GlyphFont())
+        self.line: Matrix = IDENTITY
+        self.text: Matrix = IDENTITY
+
+    def walk(self, stream: Any, resources: DictionaryObject, depth: int) -> None:
+        saved: list[TextState] = []
+        font_entries = _dictionary(resources.get("/Font"))
+        for operands, operator in ContentStream(stream, self.pdf, "bytes").operations:
+            if operator == b"q":
+                if len(saved) >= MAX_STATES:
+                    raise LimitReachedError(f"more than {MAX_STATES} nested graphics states")
+                saved.append(self.state)
+            elif operator == b"Q":
+                self.state = saved.pop() if saved else self.state
+            elif operator == b"Tf":
+                self._font(operands, font_entries)
+            elif operator == b"Do":
+                self._draw(operands, resources, depth)
+            elif operator in _PAINTS:
+                self.found.painted = True
+            else:
+                handle = _HANDLERS.get(operator)
+                if handle is not None:
+                    handle(self, operands)
+
+    def _set(self, **changes: Any) -> None:
+        state = self.state
+        values = {name: getattr(state, name) for name in _STATE_FIELDS}
+        self.state = TextState(**{**values, **changes})
+
+    def _font(self, operands: list[Any], entries: DictionaryObject) -> None:
+        if len(operands) < 2:
+            return
+        size = _numbers(operands, 1)
+        name = operands[-2]
+        font = self.fonts.get(entries.raw_get(name)) if name in entries else GlyphFont()
+        self._set(font=font, size=size[0] if size else self.state.size)
+
+    def _draw(self, operands: list[Any], resources: DictionaryObject, depth: int) -> None:
+        forms = _dictionary(resources.get("/XObject"))
+        form = forms[operands[-1]] if operands and operands[-1] in forms else None
+        if not isinstance(form, StreamObject):
+            return
+        if form.get("/Subtype") != "/Form":
+            self.found.painted = True
+            return
+        self.found.forms += 1
+        if self.found.forms > MAX_FORMS or depth >= MAX_FORM_DEPTH:
+            raise LimitReachedError(f"more than {MAX_FORMS} forms, or {MAX_FORM_DEPTH} inside each other")
+        matrix = _numbers(list(form.get("/Matrix", IDENTITY)), 6)
+        outside, line, text = self.state, self.line, self.text
+        if matrix:
+            self._set(ctm=multiply(tuple(matrix), outside.ctm))  # type: ignore[arg-type]
+        inner = _dictionary(form.get("/Resources")) or resources
+        self.walk(form, inner, depth + 1)
+        self.state, self.line, self.text = outside, line, text
+
+    def concatenate(self, operands: list[Any]) -> None:
+        if (m := _numbers(operands, 6)) is not None:
+            self._set(ctm=multiply((m[0], m[1], m[2], m[3], m[4], m[5]), self.state.ctm))
+
+    def begin(self, _: list[Any]) -> None:
+        self.line = self.text = IDENTITY
+
+    def move(self, operands: list[Any]) -> None:
+        if (t := _numbers(operands, 2)) is not None:
+            self.line = self.text = multiply((1.0, 0.0, 0.0, 1.0, t[0], t[1]), self.line)
+
+    def move_and_lead(self, operands: list[Any]) -> None:
+        if (t := _numbers(operands, 2)) is not None:
+            self._set(leading=-t[1])
+            self.move(operands)
+
+    def next_line(self, _: list[Any]) -> None:
+        self.move([0.0, -self.state.leading])
+
+    def place(self, operands: list[Any]) -> None:
+        if (m := _numbers(operands, 6)) is not None:
+            self.line = self.text = (m[0], m[1], m[2], m[3], m[4], m[5])
+
+    def show(self, operands: list[Any]) -> None:
+        if operands and isinstance(operands[-1], (bytes, str)):
+            self._show([operands[-1]])
+
+    def show_array(self, operands: list[Any]) -> None:
+        if operands and isinstance(operands[-1], list):
+            self._show(operands[-1])
+
+    def show_on_next_line(self, operands: list[Any]) -> None:
+        self.next_line([])
+        self.show(operands)
+
+    def show_spaced(self, operands: list[Any]) -> None:
+        if len(operands) >= 3 and (spaces := _numbers(operands[-3:-1], 2)) is not None:
+            self._set(word_space=spaces[0], char_space=spaces[1])
+            self.show_on_next_line(operands)
+
+    def _show(self, parts: list[Any]) -> None:
+        """Place the glyphs of one show operator, and cut its text where a gap is as wide as a cell's."""
+        state = self.state
+        if not state.font.readable or not state.size:
+            self.found.painted = self.found.painted or not state.font.readable
+            return
+        place = multiply(self.text, state.ctm)
+        pen = 0.0  # in text space, along the baseline
+        words: list[str] = []
+        start = end = 0.0
+        space = False
+        em = abs(state.size * state.scale)
+        for part in parts:
+            if isinstance(part, (int, float)):
+                pen -= float(part) / 1000.0 * state.size * state.scale
+                continue
+            if not isinstance(part, (bytes, str)):
+                continue
+            for text, width, count, is_space in state.font.pieces(part):
+                advance = (width * state.size + count * state.char_space) * state.scale
+                if is_space:
+                    pen += advance + count * state.word_space * state.scale * state.font.spaced_by_tw
+                    space = True
+                    continue
+                gap = pen - end
+                if words and (gap >= CELL_GAP * em or gap <= -em):
+                    self._emit("".join(words), start, end, place)
+                    words = []
+                elif words and (space or gap >= WORD_GAP * em):
+                    words.append(" ")
+                if not words:
+                    start = pen
+                words.append(text)
+                pen += advance
+                end = pen - state.char_space * state.scale  # letter spacing is no gap
+                space = False
+        if words:
+            self._emit("".join(words), start, end, place)
+        self.text = multiply((1.0, 0.0, 0.0, 1.0, pen, 0.0), self.text)
+
+    def _emit(self, text: str, start: float, end: float, place: Matrix) -> None:
+        self.found.characters += len(text)
+        if self.found.characters > MAX_CHARACTERS:
+            raise LimitReachedError(f"more than {MAX_CHARACTERS} characters on one page")
+        a, b, c, d, e, f = place
+        state = self.state
+        x0, x1 = a * start + c * state.rise + e, a * end + c * state.rise + e
+        y = b * start + d * state.rise + f
+        turned = a <= 0 or abs(b) > 0.1 * abs(a)
+        size = round(abs(state.size) * hypot(c, d), 2)
+        if text.strip() and size < 10_000:
+            self.found.runs.append(Run(text, min(x0, x1), max(x0, x1), y, size, state.font.style, turned))
+
+
+_STATE_FIELDS = ("ctm", "font", "size", "char_space", "word_space", "scale", "leading", "rise")
+
+
+def _setter(name: str, factor: float = 1.0) -> Any:
+    def set_number(self: _Interpreter, operands: list[Any]) -> None:
+        if (value := _numbers(operands, 1)) is not None:
+            self._set(**{name: value[0] * factor})
+
+    return set_number
+
+
+_HANDLERS: Mapping[bytes, Any] = {
+    b"cm": _Interpreter.concatenate,
+    b"BT": _Interpreter.begin,
+    b"Td": _Interpreter.move,
+    b"TD": _Interpreter.move_and_lead,
+    b"T*": _Interpreter.next_line,
+    b"Tm": _Interpreter.place,
+    b"Tj": _Interpreter.show,
+    b"TJ": _Interpreter.show_array,
+    b"'": _Interpreter.show_on_next_line,
+    b'"': _Interpreter.show_spaced,
+    b"Tc": _setter("char_space"),
+    b"Tw": _setter("word_space"),
+    b"Tz": _setter("scale", 0.01),
+    b"TL": _setter("leading"),
+    b"Ts": _setter("rise"),
+}

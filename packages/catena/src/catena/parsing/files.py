@@ -1,0 +1,160 @@
+"""From a file to a `Parsed`: what it is, who reads it, and what came back."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeAlias
+
+from catena.errors import MissingExtraError, ParameterError, ParseError
+from catena.ids import digest
+from catena.layout import Parsed
+from catena.model import Document
+from catena.parsing.assemble import parsed_html, parsed_pdf
+from catena.parsing.failures import Unreadable
+from catena.parsing.limits import Limits
+from catena.parsing.process import POOL, Pool
+from catena.parsing.sniff import Kind, kind_of
+from catena.parsing.text import decode, markdown_title
+
+Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
+
+DEFAULT_LIMITS = Limits()
+
+
+def parse(
+    path: str | Path,
+    *,
+    document_id: str | None = None,
+    source: str | None = None,
+    password: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    engine: Engine = "pypdf",
+    ruled_tables: bool = False,
+) -> Parsed:
+    """Read a file: PDF, HTML, Markdown or plain text, told apart by content first and by name second.
+
+    PDF and HTML are read by another process under `limits`, so that no file can hang or end this one. When
+    the time is up, the pages read so far are kept and the state is "partial".
+
+    Args:
+        path: the file.
+        document_id: of the document; derived from `source` when not given.
+        source: how citations name the file; `path` as given when not given.
+        password: opens an encrypted PDF.
+        limits: what the file may cost.
+        engine: who reads PDF: "pypdf", or "pypdfium2" (faster; extra `[fast-pdf]`).
+        ruled_tables: find tables with drawn borders (slow; extra `[tables]`).
+
+    Raises:
+        ParseError: no document came of it; `state` is a `FailureState`.
+        MissingExtraError: the engine or the table finder is not installed.
+        ParameterError: the engine is unknown.
+    """
+    name = str(path)
+    try:
+        data = _bytes_of(Path(path), limits)
+    except Unreadable as error:
+        raise ParseError(source or name, error.state, error.what, error.do_next) from None
+    return parse_bytes(
+        data,
+        name,
+        document_id=document_id,
+        source=source,
+        password=password,
+        limits=limits,
+        engine=engine,
+        ruled_tables=ruled_tables,
+    )
+
+
+def parse_bytes(
+    data: bytes,
+    name: str,
+    *,
+    document_id: str | None = None,
+    source: str | None = None,
+    password: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    engine: Engine = "pypdf",
+    ruled_tables: bool = False,
+) -> Parsed:
+    """Read a file that is in memory; `name` is what it is called. For the rest see `parse`."""
+    _check_installed(engine, ruled_tables)
+    source = source or name
+    blank = Document(id=document_id or digest("document", source), text="", source=source)
+    try:
+        if len(data) > limits.bytes:
+            raise _too_large(len(data), limits)
+        kind = kind_of(data, name)
+        if kind in {"markdown", "text"}:
+            return _parsed_text(data, blank, name, kind)
+        request = {"kind": kind, "engine": engine, "password": password, "ruled_tables": ruled_tables}
+        reply = _ask(POOL, request, data, limits)
+        return parsed_pdf(reply, blank, name) if kind == "pdf" else parsed_html(reply, blank, name)
+    except Unreadable as error:
+        raise ParseError(source, error.state, error.what, error.do_next) from None
+
+
+def _ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> list[dict[str, Any]]:
+    """Return all events of one file."""
+    caps = {"seconds": limits.seconds, "memory_bytes": limits.memory_bytes, "pages": limits.pages}
+    try:
+        process = pool.take()
+    except OSError as error:
+        what = f"no process could be started to read it ({type(error).__name__})"
+        raise Unreadable("limit", what, "closing other programs") from None
+    try:
+        events = list(process.events({**request, **caps}, data, limits))
+    except BaseException:
+        process.close()  # interrupted in the middle of a file: its next words would be about this one
+        raise
+    pool.give_back(process)
+    return events
+
+
+def _bytes_of(path: Path, limits: Limits) -> bytes:
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable("unsupported", "it is a folder, a device or a pipe, not a file")
+        if found.st_size > limits.bytes:
+            raise _too_large(found.st_size, limits)
+        with open(path, "rb") as file:
+            return file.read(limits.bytes + 1)
+    except FileNotFoundError:
+        raise Unreadable("malformed", "there is no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        what = getattr(error, "strerror", None) or "its name is not valid"
+        raise Unreadable("malformed", f"it cannot be opened ({what})") from None
+
+
+def _too_large(size: int, limits: Limits) -> Unreadable:
+    return Unreadable("limit", f"it has {size} bytes, more than {limits.bytes}", "a higher Limits(bytes=...)")
+
+
+def _check_installed(engine: str, ruled_tables: bool) -> None:
+    if engine not in {"pypdf", "pypdfium2"}:
+        raise ParameterError("engine", engine, "'pypdf' or 'pypdfium2'")
+    if engine == "pypdfium2" and find_spec("pypdfium2") is None:
+        raise MissingExtraError("pypdfium2", "fast-pdf")
+    if ruled_tables and find_spec("pdfplumber") is None:
+        raise MissingExtraError("pdfplumber", "tables")
+
+
+def _parsed_text(data: bytes, blank: Document, name: str, kind: Kind) -> Parsed:
+    text, encoding = decode(data)
+    title = markdown_title(text) if kind == "markdown" else ""
+    document = Document(
+        id=blank.id,
+        text=text,
+        title=title or PurePath(name).stem,
+        source=blank.source,
+        media_type="text/markdown" if kind == "markdown" else "text/plain",
+        metadata={"encoding": encoding},
+    )
+    return Parsed(document=document)

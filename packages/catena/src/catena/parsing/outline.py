@@ -1,0 +1,73 @@
+"""The bookmarks of a PDF, walked without recursion: cyclic and very deep ones end where a limit says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypdf import PdfReader
+from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
+
+from catena.parsing.runs import readable_text
+
+MAX_ITEMS = 20_000
+MAX_LEVEL = 50  # deeper bookmarks are listed at this level
+
+
+def outline_items(reader: PdfReader) -> list[list[Any]]:
+    """Return [level from 1, title, page from 1, top in points or None] in the order of the tree."""
+    root = _dictionary(reader.root_object.get("/Outlines"))
+    if root is None:
+        return []
+    numbers = {page.indirect_reference.idnum: k for k, page in enumerate(reader.pages, 1) if page.indirect_reference}
+    items: list[list[Any]] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Any, int]] = [(_raw(root, "/First"), 1)]
+    while waiting and len(items) < MAX_ITEMS:
+        reference, level = waiting.pop()
+        node = _dictionary(reference)
+        key = reference.idnum if isinstance(reference, IndirectObject) else id(node)
+        if node is None or key in seen:
+            continue
+        seen.add(key)
+        title, (page, top) = node.get("/Title"), _target(reader, node, numbers)
+        if isinstance(title, str) and page:
+            items.append([min(level, MAX_LEVEL), " ".join(readable_text(title).split())[:1000], page, top])
+        waiting.append((_raw(node, "/Next"), level))
+        waiting.append((_raw(node, "/First"), level + 1))  # taken first: children before the next sibling
+    return items
+
+
+def _target(reader: PdfReader, node: DictionaryObject, numbers: dict[int, int]) -> tuple[int, float | None]:
+    """Return the page (0 when it points nowhere in this file) and the height on it."""
+    action = _dictionary(node.get("/A"))
+    target = node.get("/Dest") if action is None else action.get("/D") if action.get("/S") == "/GoTo" else None
+    if isinstance(target, (str, bytes)):
+        named = reader.named_destinations.get(str(target))
+        target = named.dest_array if named is not None else None
+    if isinstance(target, DictionaryObject):
+        target = target.get("/D")
+    if not isinstance(target, ArrayObject) or not target:
+        return 0, None
+    page = numbers.get(getattr(target[0], "idnum", -1), 0)
+    heights = {"/XYZ": 3, "/FitH": 2, "/FitBH": 2, "/FitR": 5}  # where each kind of destination keeps its top
+    at = heights.get(str(target[1]), 0) if len(target) > 1 else 0
+    y = target[at] if 0 < at < len(target) else None
+    if not page or not isinstance(y, (int, float)):
+        return page, None
+    return page, _from_top(reader.pages[page - 1], float(y))
+
+
+def _from_top(page: Any, y: float) -> float | None:
+    """Return a height in user space as a distance from the top edge of the page as shown."""
+    if page.rotation % 360:
+        return None
+    return round(min(max(float(page.cropbox.top) - y, 0.0), float(page.cropbox.height)), 2)
+
+
+def _raw(node: DictionaryObject, key: str) -> Any:
+    return node.raw_get(key) if key in node else None
+
+
+def _dictionary(value: Any) -> DictionaryObject | None:
+    value = value.get_object() if value is not None else None
+    return value if isinstance(value, DictionaryObject) else None

@@ -1,0 +1,87 @@
+"""Pages as data: how both PDF engines describe a page on the wire, and how the parent rebuilds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catena.layout import Line, OutlineItem, Page, PageState, RuledTable, Span
+
+_BOLD, _ITALIC, _MONO = 1, 2, 4
+
+
+def page_event(page: Page) -> dict[str, Any]:
+    """Return a page as JSON-ready data."""
+    return {
+        "event": "page",
+        "number": page.number,
+        "size": [page.width, page.height],
+        "state": page.state,
+        "note": page.note,
+        "lines": [_line_data(line) for line in page.lines],
+        "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows] for t in page.tables],
+    }
+
+
+def page_of(event: Mapping[str, Any], label: str) -> Page:
+    """Rebuild a page."""
+    return Page(
+        number=int(event["number"]),
+        width=float(event["size"][0]),
+        height=float(event["size"][1]),
+        lines=tuple(_line_of(data) for data in event["lines"]),
+        label=label,
+        state=_state(event["state"]),
+        note=str(event["note"]),
+        tables=tuple(_table_of(data) for data in event["tables"]),
+    )
+
+
+def outline_of(event: Mapping[str, Any], pages: int) -> tuple[OutlineItem, ...]:
+    """Rebuild the outline; bookmarks to pages that are not there are left out."""
+    return tuple(
+        OutlineItem(level=int(level), title=str(title), page=int(page), top=None if top is None else float(top))
+        for level, title, page, top in event["items"]
+        if 1 <= int(page) <= pages
+    )
+
+
+def _line_data(line: Line) -> list[Any]:
+    spans = [[s.text, s.x0, s.x1, s.size, _BOLD * s.bold | _ITALIC * s.italic | _MONO * s.mono] for s in line.spans]
+    return [line.text, line.x0, line.x1, line.top, line.bottom, line.column, spans]
+
+
+def _line_of(data: Sequence[Any]) -> Line:
+    text, x0, x1, top, bottom, column, spans = data
+    return Line(
+        text=str(text),
+        x0=float(x0),
+        x1=float(x1),
+        top=float(top),
+        bottom=float(bottom),
+        spans=tuple(_span_of(span) for span in spans),
+        column=int(column),
+    )
+
+
+def _span_of(data: Sequence[Any]) -> Span:
+    text, x0, x1, size, style = data
+    return Span(
+        text=str(text),
+        x0=float(x0),
+        x1=float(x1),
+        size=float(size),
+        bold=bool(style & _BOLD),
+        italic=bool(style & _ITALIC),
+        mono=bool(style & _MONO),
+    )
+
+
+def _table_of(data: Sequence[Any]) -> RuledTable:
+    x0, x1, top, bottom, rows = data
+    cells = tuple(tuple(str(cell) for cell in row) for row in rows)
+    return RuledTable(x0=float(x0), x1=float(x1), top=float(top), bottom=float(bottom), rows=cells)
+
+
+def _state(value: object) -> PageState:
+    return "text" if value == "text" else "no-text" if value == "no-text" else "blank" if value == "blank" else "failed"

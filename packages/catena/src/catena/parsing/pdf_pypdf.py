@@ -1,0 +1,116 @@
+"""PDF through pypdf: pages, outline, labels and metadata as events, in the reading process only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from math import isfinite
+from typing import Any
+
+from pypdf import PasswordType, PdfReader
+from pypdf._configuration import overwrite_configuration
+
+from catena.layout import Page
+from catena.parsing.content import FontCache, Matrix, page_text
+from catena.parsing.failures import Unreadable, failure_of, reason
+from catena.parsing.lines import page_lines
+from catena.parsing.outline import outline_items
+from catena.parsing.pages import page_event
+
+LETTER = (612.0, 792.0)  # points; for a page whose box says nothing
+
+
+def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bool) -> Iterator[dict[str, Any]]:
+    """Yield "start", one "page" per page, "about" (outline, labels, metadata).
+
+    Raises:
+        Unreadable: encrypted, longer than `max_pages`, or without pages.
+    """
+    overwrite_configuration(jbig2dec_binary=None)  # no other program is ever started
+    reader = open_pdf(data, password)
+    count = len(reader.pages)
+    if count > max_pages:
+        raise Unreadable("limit", f"it has {count} pages, more than {max_pages}", "a higher Limits(pages=...)")
+    if count == 0:
+        raise Unreadable("empty", "it has no pages")
+    yield {"event": "start", "pages": count}
+    fonts = FontCache()
+    for number in range(1, count + 1):
+        yield page_event(_page(reader, number, fonts))
+    yield about(reader)
+
+
+def open_pdf(data: bytes, password: str | None) -> PdfReader:
+    """Open a file, with the password if it needs one; files locked by an empty password just open."""
+    reader = PdfReader(BytesIO(data))
+    if reader.is_encrypted:
+        opened = reader.decrypt("")
+        if opened is PasswordType.NOT_DECRYPTED and password:
+            opened = reader.decrypt(password)
+        if opened is PasswordType.NOT_DECRYPTED:
+            what = "the password does not open it" if password else "it is encrypted and needs a password"
+            raise Unreadable("encrypted", what, "parse(path, password=...)")
+    return reader
+
+
+def _page(reader: PdfReader, number: int, fonts: FontCache) -> Page:
+    """Read one page; what goes wrong on it is told by its state, and the others are read all the same."""
+    width, height = LETTER
+    try:
+        page = reader.pages[number - 1]
+        width, height, base = page_frame(page)
+        found = page_text(page, base, fonts)
+        lines = page_lines(found.runs)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  pypdf leaves what broken pages raise to its callers
+        note = f"{failure_of(error)[0]}: {reason(error)}"
+        return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
+    state = "text" if lines else "no-text" if found.painted else "blank"
+    return Page(number=number, width=width, height=height, lines=lines, state=state)  # type: ignore[arg-type]
+
+
+def page_frame(page: Any) -> tuple[float, float, Matrix]:
+    """Return width and height of a page as shown, and the matrix from its user space to the top left corner."""
+    box = page.cropbox
+    left, bottom, right, top = (float(value) for value in (box.left, box.bottom, box.right, box.top))
+    width, height = right - left, top - bottom
+    if not (0 < width < 1e6 and 0 < height < 1e6 and isfinite(left) and isfinite(bottom)):
+        left, bottom, (width, height) = 0.0, 0.0, LETTER
+    right, top = left + width, bottom + height
+    match int(page.rotation) % 360:
+        case 90:
+            return height, width, (0.0, 1.0, 1.0, 0.0, -bottom, -left)
+        case 180:
+            return width, height, (-1.0, 0.0, 0.0, 1.0, right, -bottom)
+        case 270:
+            return height, width, (0.0, -1.0, -1.0, 0.0, top, right)
+        case _:
+            return width, height, (1.0, 0.0, 0.0, -1.0, -left, top)
+
+
+def about(reader: PdfReader) -> dict[str, Any]:
+    """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
+    parts: dict[str, Any] = {"event": "about", "items": [], "labels": [], "metadata": {}, "problems": []}
+    for name, read in (("items", outline_items), ("labels", _labels), ("metadata", _metadata)):
+        try:
+            parts[name] = read(reader)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001  as for pages
+            parts["problems"].append(f"{name}: {reason(error)}")
+    return parts
+
+
+def _labels(reader: PdfReader) -> list[str]:
+    if "/PageLabels" not in reader.root_object:
+        return []
+    return [str(label)[:100] for label in reader.page_labels]
+
+
+def _metadata(reader: PdfReader) -> dict[str, str]:
+    found = reader.metadata or {}
+    keys = {"title": "/Title", "author": "/Author", "subject": "/Subject", "keywords": "/Keywords"}
+    keys |= {"creator": "/Creator", "producer": "/Producer", "created": "/CreationDate", "modified": "/ModDate"}
+    values = {name: found.get(key) for name, key in keys.items()}
+    return {name: " ".join(value.split())[:1000] for name, value in values.items() if isinstance(value, str)}
