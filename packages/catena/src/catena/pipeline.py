@@ -1,0 +1,118 @@
+"""The standard composition of the parts, meant to be read and copied: file to entry, entry to vectors.
+
+    file -parse-> Parsed -format-> Document -outline-> Section* -cut-> Chunk* -views, terms-> Entry -embed-> store
+
+Each arrow is a plain function of one stage; leave one out, repeat it, or put your own in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from catena.effects import Embed, Step, ask
+from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
+from catena.formatting import LayoutOptions, format_layout
+from catena.ids import digest
+from catena.model import Document, Entry, Section
+from catena.parsing import Limits, parse
+from catena.structure.cascade import headed_views, searchable
+from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.outline import outline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from catena.layout import Parsed
+
+EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """How files become entries; part of each entry's fingerprint, so that a change re-indexes.
+
+    Attributes:
+        ruled_tables: find drawn tables in PDFs (the extra `tables`).
+        engine: the PDF reader, "pypdf" or "pypdfium2" (the extra `fast-pdf`).
+    """
+
+    chunks: ChunkOptions = field(default_factory=ChunkOptions)
+    terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
+    layout: LayoutOptions = field(default_factory=LayoutOptions)
+    limits: Limits = field(default_factory=Limits)
+    engine: str = "pypdf"
+    ruled_tables: bool = False
+
+    def fingerprint(self, content: bytes | str) -> str:
+        """Return the hash of a content and of all that decides how it is cut."""
+        return digest(content, repr((self.chunks, self.terms, self.layout, self.engine, self.ruled_tables)))
+
+
+def read(
+    path: Path,
+    preparation: Preparation | None = None,
+    *,
+    document_id: str | None = None,
+    source: str | None = None,
+    password: str | None = None,
+) -> Parsed:
+    """Return a file as Markdown, with its pages mapped and the pages without text named.
+
+    Raises:
+        ParseError: the file gave no document; its `state` says why.
+    """
+    how = preparation or Preparation()
+    parsed = parse(
+        path,
+        document_id=document_id,
+        source=source,
+        password=password,
+        limits=how.limits,
+        engine=how.engine,
+        ruled_tables=how.ruled_tables,
+    )
+    return parsed if parsed.layout is None else replace(parsed, document=format_layout(parsed, how.layout))
+
+
+def prepare(document: Document, preparation: Preparation | None = None, *, fingerprint: str = "") -> Entry:
+    """Return all that a document puts into a store: sections, chunks, headed views, critical terms.
+
+    Headings without any text below them are chunks, so that nothing of the document is lost, but have no
+    view: they are not searched for on their own.
+    """
+    how = preparation or Preparation()
+    sections = outline(document)
+    document = document if document.title else replace(document, title=_title(document, sections))
+    chunks = cut(document, sections, options=how.chunks)
+    found = searchable(chunks)
+    terms = dict(zip((chunk.id for chunk in found), critical_terms(document, found, how.terms), strict=True))
+    return Entry(
+        document=document,
+        sections=sections,
+        chunks=chunks,
+        views=headed_views(document, found),
+        terms=tuple(terms.get(chunk.id, ()) for chunk in chunks),
+        fingerprint=fingerprint or how.fingerprint(repr((document.text, document.title, sorted(document.metadata.items())))),
+    )
+
+
+def _title(document: Document, sections: Sequence[Section]) -> str:
+    """Return the first heading of the highest rank, or the id."""
+    titled = [section for section in sections if section.level]
+    return min(titled, key=lambda section: (section.level, section.position)).title if titled else document.id
+
+
+def embed(entry: Entry) -> Step[NDArray[np.float32]]:
+    """Return the vectors of the entry's views, in the order of the views, shape (len(views), dim)."""
+    import numpy as np
+
+    texts = [view.text for view in entry.views]
+    batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
+    requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
+    replies: list[Any] = yield from ask(requests)
+    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in replies])
