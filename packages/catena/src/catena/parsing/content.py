@@ -85,15 +85,18 @@ def page_text(page: Any, base: Matrix, fonts: FontCache) -> PageText:
         fonts: shared by the pages of one file.
     """
     found = PageText()
-    contents = page.get("/Contents")
-    contents = contents.get_object() if contents is not None else None
+    contents = _entry(page, "/Contents")
     if contents is not None:
-        _Interpreter(found, fonts, page.pdf, base).walk(contents, _dictionary(page.get("/Resources")), depth=0)
+        _Interpreter(found, fonts, page.pdf, base).walk(contents, _dictionary(_entry(page, "/Resources")), depth=0)
     return found
 
 
+def _entry(node: DictionaryObject, key: str) -> Any:
+    """Return an entry with its reference followed (`get` does not), or None."""
+    return node[key] if key in node else None
+
+
 def _dictionary(value: Any) -> DictionaryObject:
-    value = value.get_object() if value is not None else None
     return value if isinstance(value, DictionaryObject) else DictionaryObject()
 
 
@@ -117,7 +120,7 @@ class _Interpreter:
 
     def walk(self, stream: Any, resources: DictionaryObject, depth: int) -> None:
         saved: list[TextState] = []
-        font_entries = _dictionary(resources.get("/Font"))
+        font_entries = _dictionary(_entry(resources, "/Font"))
         for operands, operator in ContentStream(stream, self.pdf, "bytes").operations:
             if operator == b"q":
                 if len(saved) >= MAX_STATES:
@@ -150,21 +153,23 @@ class _Interpreter:
         self._set(font=font, size=size[0] if size else self.state.size)
 
     def _draw(self, operands: list[Any], resources: DictionaryObject, depth: int) -> None:
-        forms = _dictionary(resources.get("/XObject"))
+        forms = _dictionary(_entry(resources, "/XObject"))
         form = forms[operands[-1]] if operands and operands[-1] in forms else None
         if not isinstance(form, StreamObject):
             return
-        if form.get("/Subtype") != "/Form":
+        if _entry(form, "/Subtype") != "/Form":
             self.found.painted = True
             return
         self.found.forms += 1
         if self.found.forms > MAX_FORMS or depth >= MAX_FORM_DEPTH:
             raise LimitReachedError(f"more than {MAX_FORMS} forms, or {MAX_FORM_DEPTH} inside each other")
-        matrix = _numbers(list(form.get("/Matrix", IDENTITY)), 6)
+        placed = _entry(form, "/Matrix")
+        matrix = _numbers(list(placed), 6) if isinstance(placed, list) else None
         outside, line, text = self.state, self.line, self.text
         if matrix:
-            self._set(ctm=multiply(tuple(matrix), outside.ctm))  # type: ignore[arg-type]
-        inner = _dictionary(form.get("/Resources")) or resources
+            a, b, c, d, e, f = matrix
+            self._set(ctm=multiply((a, b, c, d, e, f), outside.ctm))
+        inner = _dictionary(_entry(form, "/Resources")) or resources
         self.walk(form, inner, depth + 1)
         self.state, self.line, self.text = outside, line, text
 

@@ -15,8 +15,8 @@ MAX_LEVEL = 50  # deeper bookmarks are listed at this level
 
 def outline_items(reader: PdfReader) -> list[list[Any]]:
     """Return [level from 1, title, page from 1, top in points or None] in the order of the tree."""
-    root = _dictionary(reader.root_object.get("/Outlines"))
-    if root is None:
+    root = _value(reader.root_object, "/Outlines")
+    if not isinstance(root, DictionaryObject):
         return []
     numbers = {page.indirect_reference.idnum: k for k, page in enumerate(reader.pages, 1) if page.indirect_reference}
     items: list[list[Any]] = []
@@ -24,12 +24,12 @@ def outline_items(reader: PdfReader) -> list[list[Any]]:
     waiting: list[tuple[Any, int]] = [(_raw(root, "/First"), 1)]
     while waiting and len(items) < MAX_ITEMS:
         reference, level = waiting.pop()
-        node = _dictionary(reference)
+        node = reference.get_object() if reference is not None else None
         key = reference.idnum if isinstance(reference, IndirectObject) else id(node)
-        if node is None or key in seen:
+        if not isinstance(node, DictionaryObject) or key in seen:
             continue
         seen.add(key)
-        title, (page, top) = node.get("/Title"), _target(reader, node, numbers)
+        title, (page, top) = _value(node, "/Title"), _target(reader, node, numbers)
         if isinstance(title, str) and page:
             items.append([min(level, MAX_LEVEL), " ".join(readable_text(title).split())[:1000], page, top])
         waiting.append((_raw(node, "/Next"), level))
@@ -39,13 +39,16 @@ def outline_items(reader: PdfReader) -> list[list[Any]]:
 
 def _target(reader: PdfReader, node: DictionaryObject, numbers: dict[int, int]) -> tuple[int, float | None]:
     """Return the page (0 when it points nowhere in this file) and the height on it."""
-    action = _dictionary(node.get("/A"))
-    target = node.get("/Dest") if action is None else action.get("/D") if action.get("/S") == "/GoTo" else None
+    action = _value(node, "/A")
+    if not isinstance(action, DictionaryObject):
+        target = _value(node, "/Dest")
+    else:
+        target = _value(action, "/D") if _value(action, "/S") == "/GoTo" else None
     if isinstance(target, (str, bytes)):
         named = reader.named_destinations.get(str(target))
         target = named.dest_array if named is not None else None
     if isinstance(target, DictionaryObject):
-        target = target.get("/D")
+        target = _value(target, "/D")
     if not isinstance(target, ArrayObject) or not target:
         return 0, None
     page = numbers.get(getattr(target[0], "idnum", -1), 0)
@@ -68,6 +71,6 @@ def _raw(node: DictionaryObject, key: str) -> Any:
     return node.raw_get(key) if key in node else None
 
 
-def _dictionary(value: Any) -> DictionaryObject | None:
-    value = value.get_object() if value is not None else None
-    return value if isinstance(value, DictionaryObject) else None
+def _value(node: DictionaryObject, key: str) -> Any:
+    """Return an entry with its reference followed (`get` does not), or None."""
+    return node[key] if key in node else None

@@ -112,5 +112,5 @@ def _metadata(reader: PdfReader) -> dict[str, str]:
     found = reader.metadata or {}
     keys = {"title": "/Title", "author": "/Author", "subject": "/Subject", "keywords": "/Keywords"}
     keys |= {"creator": "/Creator", "producer": "/Producer", "created": "/CreationDate", "modified": "/ModDate"}
-    values = {name: found.get(key) for name, key in keys.items()}
+    values = {name: found[key] for name, key in keys.items() if key in found}
     return {name: " ".join(value.split())[:1000] for name, value in values.items() if isinstance(value, str)}
