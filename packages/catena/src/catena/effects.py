@@ -4,7 +4,10 @@ This module gathers the names that stages and callers use: `steps` says what can
 answers, `driver` how a step is run with threads or with asyncio.
 """
 
+from catena.budget import Budget, Price, Tariff, Usage
 from catena.driver import arun, run
+from catena.journal import Journal
+from catena.plan import Plan, plan
 from catena.services import Cancel, Clock, Event, Handler, Limiter, Retry, Services
 from catena.steps import Complete, Describe, Embed, Failed, Rate, Request, Search, Step, Validate, ask, together
 
@@ -27,6 +30,13 @@ __all__ = [
     "Cancel",
     "Event",
     "Clock",
+    "Journal",
+    "Budget",
+    "Price",
+    "Tariff",
+    "Usage",
+    "Plan",
+    "plan",
     "run",
     "arun",
 ]

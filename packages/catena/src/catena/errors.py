@@ -144,6 +144,18 @@ class RouteError(CatenaError):
         return f"route {self.route!r} failed: {self.what}. Try: on_route_error='degrade' to rank by the others"
 
 
+class JournalError(CatenaError):
+    """The journal of replies cannot be opened, read or written; the replies kept before are still there."""
+
+    def __init__(self, path: str, what: str, do_next: str = "") -> None:
+        super().__init__(path, what, do_next)
+        self.path, self.what, self.do_next = path, what, do_next
+
+    def __str__(self) -> str:
+        hint = f" Try: {self.do_next}" if self.do_next else ""
+        return f"journal {self.path}: {self.what}.{hint}"
+
+
 class BudgetExceededError(CatenaError):
     """The spending cap would be passed; everything paid for so far is kept in the journal."""
 

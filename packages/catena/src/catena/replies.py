@@ -34,6 +34,10 @@ class Form:
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
 
+    def revive(self, request: Request, payload: bytes) -> Any:
+        """Return a kept reply, checked as a fresh one: `validate` may have become stricter since."""
+        return self.clean(request, self.decode(payload))
+
 
 def _clean_completion(request: Complete, reply: Completion) -> Completion:
     if reply.finish_reason != "stop":

@@ -6,9 +6,9 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.errors import MissingServiceError, ParameterError
 from catena.ports import LLM, Captioner, Embedder, Reranker, Store
@@ -18,6 +18,9 @@ from catena.steps import Complete, Describe, Embed, Rate, Request, Search
 if TYPE_CHECKING:
     from catena.budget import Budget
     from catena.journal import Journal
+
+
+EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,7 @@ class Event:
         detail: why the request failed or is tried again.
     """
 
-    kind: Literal["started", "finished", "failed", "retried", "cached"]
+    kind: EventKind
     purpose: str
     done: int
     total: int
@@ -182,14 +185,19 @@ class Services:
     def __post_init__(self) -> None:
         if self.max_concurrency < 1:
             raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
-        given = {
-            Complete: _of_llm(self.llm),
-            Embed: _of_embedder(self.embedder),
-            Rate: _of_reranker(self.reranker),
-            Describe: _of_captioner(self.captioner),
-            Search: _of_store(self.store),
-        }
-        known = {kind: handler for kind, handler in given.items() if handler is not None}
+        known: dict[type[Request], Handler] = {}
+        if self.llm is not None:
+            known[Complete] = _answering(self.llm, Complete, "complete", lambda request: (request,))
+        if self.embedder is not None:
+            known[Embed] = _embedding(self.embedder)
+        if self.reranker is not None:
+            known[Rate] = _answering(self.reranker, Rate, "score", lambda request: (request.query, request.texts))
+        if self.captioner is not None:
+            known[Describe] = _answering(
+                self.captioner, Describe, "caption", lambda request: (request.image, request.prompt)
+            )
+        if self.store is not None:
+            known[Search] = _answering(self.store, Search, "search", lambda request: (request,))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
     def handler(self, kind: type[Request]) -> Handler:
@@ -203,76 +211,42 @@ class Services:
         return self._handlers[kind]
 
 
-def _of_llm(llm: LLM | None) -> Handler | None:
-    if llm is None:
-        return None
+def _answering(
+    service: Any, kind: type[Request], method: str, arguments: Callable[[Any], tuple[Any, ...]]
+) -> Handler:
+    """Answer requests with `service.method(*arguments)`, and with its async twin where it has one.
+
+    A store gets no form: what it holds changes, so its rankings are never kept.
+    """
+    call, acall = getattr(service, method, None), getattr(service, f"a{method}", None)
     return Handler(
-        identity=llm.identity,
-        call=getattr(llm, "complete", None),
-        acall=getattr(llm, "acomplete", None),
-        form=FORMS[Complete],
+        identity=_identity(service),
+        call=None if call is None else lambda request: call(*arguments(request)),
+        acall=None if acall is None else lambda request: acall(*arguments(request)),
+        form=FORMS.get(kind),
     )
 
 
-def _of_embedder(embedder: Embedder | None) -> Handler | None:
-    if embedder is None:
-        return None
-    documents, query = getattr(embedder, "embed_documents", None), getattr(embedder, "embed_query", None)
-    adocuments, aquery = getattr(embedder, "aembed_documents", None), getattr(embedder, "aembed_query", None)
+def _embedding(embedder: Any) -> Handler:
+    """Answer `Embed`; the queries of one request are embedded one after the other."""
 
     def call(request: Embed) -> Any:
         if request.kind == "document" or not request.texts:
-            return documents(request.texts)
-        return _stack([query(text) for text in request.texts])
+            return embedder.embed_documents(request.texts)
+        return [embedder.embed_query(text) for text in request.texts]
 
     async def acall(request: Embed) -> Any:
         if request.kind == "document" or not request.texts:
-            return await adocuments(request.texts)
-        return _stack([await aquery(text) for text in request.texts])
+            return await embedder.aembed_documents(request.texts)
+        return [await embedder.aembed_query(text) for text in request.texts]
 
     return Handler(
-        identity=embedder.identity,
-        call=call if documents and query else None,
-        acall=acall if adocuments and aquery else None,
+        identity=_identity(embedder),
+        call=call if hasattr(embedder, "embed_documents") and hasattr(embedder, "embed_query") else None,
+        acall=acall if hasattr(embedder, "aembed_documents") and hasattr(embedder, "aembed_query") else None,
         form=FORMS[Embed],
     )
 
 
-def _stack(rows: Sequence[Any]) -> Any:
-    import numpy as np
-
-    return np.stack(rows)
-
-
-def _of_reranker(reranker: Reranker | None) -> Handler | None:
-    if reranker is None:
-        return None
-    score, ascore = getattr(reranker, "score", None), getattr(reranker, "ascore", None)
-    return Handler(
-        identity=reranker.identity,
-        call=(lambda request: score(request.query, request.texts)) if score else None,
-        acall=(lambda request: ascore(request.query, request.texts)) if ascore else None,
-        form=FORMS[Rate],
-    )
-
-
-def _of_captioner(captioner: Captioner | None) -> Handler | None:
-    if captioner is None:
-        return None
-    caption, acaption = getattr(captioner, "caption", None), getattr(captioner, "acaption", None)
-    return Handler(
-        identity=captioner.identity,
-        call=(lambda request: caption(request.image, request.prompt)) if caption else None,
-        acall=(lambda request: acaption(request.image, request.prompt)) if acaption else None,
-        form=FORMS[Describe],
-    )
-
-
-def _of_store(store: Store | None) -> Handler | None:
-    if store is None:
-        return None
-    return Handler(  # no form: what a store holds changes, so its rankings are never kept
-        identity=type(store).__name__,
-        call=getattr(store, "search", None),
-        acall=getattr(store, "asearch", None),
-    )
+def _identity(service: Any) -> str:
+    return str(getattr(service, "identity", type(service).__name__))

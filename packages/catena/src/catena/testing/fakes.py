@@ -1,0 +1,320 @@
+"""Deterministic services for tests: no network, no model, the same replies in every process.
+
+Each records what it was asked in `calls`, in the order in which the calls began. `Flaky` and `Slow` wrap any
+service (also real ones) to fail or to dawdle as told.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from catena.errors import ServiceError
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.ports import Completion
+from catena.services import Clock
+from catena.steps import Complete, Search
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Recorder:
+    """Keeps the calls of a fake, safely for threads."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self._lock = threading.Lock()
+
+    def record(self, call: Any) -> int:
+        """Add a call and return its 0-based place."""
+        with self._lock:
+            self.calls.append(call)
+            return len(self.calls) - 1
+
+
+class FakeTokenizer:
+    """One token per word."""
+
+    identity = "fake-words"
+
+    def count(self, text: str) -> int:
+        """Return the number of words."""
+        return len(text.split())
+
+
+class FakeLLM(Recorder):
+    """A model whose reply is a function of the prompt.
+
+    Args:
+        reply: a function of the request, or replies by prompt; without either, the prompt's first words.
+        identity: service and model.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[Complete], str | Completion] | Mapping[str, str] | None = None,
+        identity: str = "fake-llm",
+    ) -> None:
+        super().__init__()
+        self.identity = identity
+        self._reply = reply
+
+    def complete(self, request: Complete) -> Completion:
+        """Return the reply, with the words of prompt and reply as tokens."""
+        self.record(request)
+        reply = self._of(request)
+        if isinstance(reply, Completion):
+            return reply
+        words = FakeTokenizer().count
+        return Completion(
+            text=reply, input_tokens=words(request.system + " " + request.prompt), output_tokens=words(reply)
+        )
+
+    def _of(self, request: Complete) -> str | Completion:
+        if self._reply is None:
+            return " ".join(request.prompt.split()[:8]) or "nothing"
+        if callable(self._reply):
+            return self._reply(request)
+        if request.prompt not in self._reply:
+            raise ServiceError(self.identity, f"no reply was given for the prompt {request.prompt[:80]!r}")
+        return self._reply[request.prompt]
+
+
+class ScriptedLLM(Recorder):
+    """A model that replies from a list, in the order of the calls; an exception in it is raised."""
+
+    def __init__(self, replies: Sequence[str | Completion | Exception], identity: str = "scripted-llm") -> None:
+        super().__init__()
+        self.identity = identity
+        self._replies = tuple(replies)
+
+    def complete(self, request: Complete) -> Completion:
+        """Return the next reply."""
+        place = self.record(request)
+        if place >= len(self._replies):
+            raise ServiceError(self.identity, f"call {place + 1}, but only {len(self._replies)} replies were given")
+        reply = self._replies[place]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, Completion) else Completion(text=reply)
+
+
+class FakeEmbedder(Recorder):
+    """Texts that share words are near: each word adds its own pseudo-random direction; rows have unit length."""
+
+    def __init__(self, dim: int = 64, identity: str = "") -> None:
+        super().__init__()
+        self.dim = dim
+        self.identity = identity or f"fake-embedder-{dim}"
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit rows, shape (len(texts), dim)."""
+        import numpy as np
+
+        self.record(tuple(texts))
+        return np.array([self._row(text) for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return a unit vector, shape (dim,)."""
+        import numpy as np
+
+        self.record(text)
+        return np.array(self._row(text), dtype=np.float32)
+
+    def _row(self, text: str) -> list[float]:
+        row = [0.0] * self.dim
+        for word in re.findall(r"\w+", text.lower()) or [""]:
+            row = [value + step for value, step in zip(row, _direction(word, self.dim), strict=True)]
+        length = math.hypot(*row)
+        return [value / length for value in row]
+
+
+class AngleEmbedder(Recorder):
+    """Geometry in two dimensions: the first number in a text is its angle in degrees; without one, 0."""
+
+    dim = 2
+    identity = "angles"
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit rows, shape (len(texts), 2)."""
+        import numpy as np
+
+        self.record(tuple(texts))
+        return np.array([self._row(text) for text in texts], dtype=np.float32).reshape(len(texts), 2)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return a unit vector, shape (2,)."""
+        import numpy as np
+
+        self.record(text)
+        return np.array(self._row(text), dtype=np.float32)
+
+    @staticmethod
+    def _row(text: str) -> tuple[float, float]:
+        number = re.search(r"-?\d+(?:\.\d+)?", text)
+        angle = math.radians(float(number.group())) if number else 0.0
+        return math.cos(angle), math.sin(angle)
+
+
+class FakeReranker(Recorder):
+    """Scores a text by the share of the query's words that it holds, in [0, 1], or by a function given."""
+
+    def __init__(self, score: Callable[[str, str], float] | None = None, identity: str = "fake-reranker") -> None:
+        super().__init__()
+        self.identity = identity
+        self._score = score or _shared_words
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score per text."""
+        self.record((query, tuple(texts)))
+        return [self._score(query, text) for text in texts]
+
+
+class FakeCaptioner(Recorder):
+    """Describes a picture by its bytes: equal pictures, equal captions."""
+
+    def __init__(self, caption: Callable[[bytes, str], str] | None = None, identity: str = "fake-captioner") -> None:
+        super().__init__()
+        self.identity = identity
+        self._caption = caption or _name_picture
+
+    def caption(self, image: bytes, prompt: str) -> str:
+        """Return the description."""
+        self.record((image, prompt))
+        return self._caption(image, prompt)
+
+
+class FakeStore(Recorder):
+    """A store in memory that answers each route by a ranking, or by a function of the request.
+
+    A route given as chunks ranks them by the share of the query's words that they hold.
+    """
+
+    def __init__(self, routes: Mapping[str, Ranking | Sequence[Chunk] | Callable[[Search], Ranking]]) -> None:
+        super().__init__()
+        self._routes = dict(routes)
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The names of the routes, in the order given."""
+        return tuple(self._routes)
+
+    def search(self, request: Search) -> Ranking:
+        """Return at most `request.k` hits."""
+        self.record(request)
+        if request.route not in self._routes:
+            raise ServiceError("fake-store", f"no route {request.route!r} (there are: {', '.join(self._routes)})")
+        route = self._routes[request.route]
+        if isinstance(route, Ranking):
+            return route.top(request.k)
+        if callable(route):
+            return route(request).top(request.k)
+        hits = (Hit(chunk, _shared_words(request.query, chunk.text)) for chunk in route)
+        return Ranking.of((hit for hit in hits if hit.score > 0), Scale.SIMILARITY).top(request.k)
+
+
+class _Wrapper(Recorder):
+    """A service of which every method call is recorded and preceded by `before`."""
+
+    def __init__(self, service: Any) -> None:
+        super().__init__()
+        self._service = service
+
+    def before(self, place: int) -> None:
+        """Do what this wrapper is for; `place` is the 0-based number of the call."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._service, name)
+        if name.startswith("_") or not callable(value):
+            return value
+        if name in _ASYNC_NAMES:
+            raise AttributeError(name)  # so that drivers use the sync method, in a thread
+
+        def called(*arguments: Any) -> Any:
+            self.before(self.record((name, *arguments)))
+            return value(*arguments)
+
+        return called
+
+
+class Flaky(_Wrapper):
+    """A service that fails at given calls, and otherwise works.
+
+    Args:
+        service: any service.
+        failures: the exception for the first call, the second, …; None lets the call through, and so does the
+            end of the list.
+    """
+
+    def __init__(self, service: Any, failures: Sequence[Exception | None]) -> None:
+        super().__init__(service)
+        self._failures = tuple(failures)
+
+    def before(self, place: int) -> None:
+        """Raise what was planned for this call."""
+        failure = self._failures[place] if place < len(self._failures) else None
+        if failure is not None:
+            raise failure
+
+
+class Slow(_Wrapper):
+    """A service that takes its time: fixed seconds, or up to them in an order drawn from `seed`."""
+
+    def __init__(self, service: Any, seconds: float, seed: int | None = None) -> None:
+        super().__init__(service)
+        self._seconds, self._seed = seconds, seed
+
+    def before(self, place: int) -> None:
+        """Sleep."""
+        share = 1.0 if self._seed is None else random.Random(self._seed * 1_000_003 + place).random()
+        time.sleep(self._seconds * share)
+
+
+class FakeClock(Clock):
+    """A clock whose sleepers wake at once, having moved it; `naps` keeps what they asked for, in seconds."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self._now = now
+        self.naps: list[float] = []
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Return the time, in seconds."""
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Move the clock."""
+        with self._lock:
+            self.naps.append(seconds)
+            self._now += seconds
+
+    async def asleep(self, seconds: float) -> None:
+        """Move the clock."""
+        self.sleep(seconds)
+
+
+_ASYNC_NAMES = frozenset({"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "asearch"})
+
+
+@functools.lru_cache(maxsize=10_000)
+def _direction(word: str, dim: int) -> tuple[float, ...]:
+    draw = random.Random(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest())
+    return tuple(draw.gauss(0.0, 1.0) for _ in range(dim))
+
+
+def _shared_words(query: str, text: str) -> float:
+    asked, held = (set(re.findall(r"\w+", side.lower())) for side in (query, text))
+    return len(asked & held) / len(asked) if asked else 0.0
+
+
+def _name_picture(image: bytes, prompt: str) -> str:
+    return f"picture {hashlib.sha256(image).hexdigest()[:8]} of {len(image)} bytes"
