@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
-from catena.text import normalise_query, normalise_term
+from catena.text import is_border, normalise_query, normalise_term
 
 # letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
 _CODE = re.compile(r"(?<![^\W_])(?=[^\W_]*[./+\-_]?[^\W_]*\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
@@ -72,10 +72,20 @@ def critical_terms(
 def _of_chunk(chunk: Chunk, title: str, expert: set[str], options: CriticalTermOptions) -> tuple[str, ...]:
     found = {term for raw in _candidates(chunk.text, options) if _worth(term := normalise_term(raw))}
     if expert:
-        padded = f" {normalise_query(chunk.text)} "
-        found |= {term for term in expert if f" {term} " in padded}
+        text = normalise_query(chunk.text)
+        found |= {term for term in expert if _stands_in(term, text)}
     found.discard(title)
     return tuple(sorted([*found, *([title] * options.title_weight if title else [])]))
+
+
+def _stands_in(term: str, text: str) -> bool:
+    """Return whether a term occurs in a text with a word border on both sides; both normalised."""
+    at = text.find(term)
+    while at >= 0:
+        if is_border(text, at) and is_border(text, at + len(term)):
+            return True
+        at = text.find(term, at + 1)
+    return False
 
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:
