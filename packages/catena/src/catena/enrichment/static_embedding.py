@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 SHIPPED: Final = Path(__file__).parents[1] / "data" / "static_embedding"
 
+_SERVICE: Final = "static embedding"
 _CHARACTERS_PER_BATCH: Final = 4_000_000  # looked up at once; bounds memory, not results
 _PIECES_PER_SUM: Final = 65_536  # bounds the memory of one very long text: 65,536 x 256 bytes = 16 MiB
 _LONGEST_PART: Final = 100  # characters; WordPiece calls anything longer unknown
-_WORDS_KEPT: Final = 100_000  # in memory between calls, about 20 MB
+_PARTS_KEPT: Final = 100_000  # in memory between calls, about 20 MB
 _ASCII_PARTS: Final = re.compile(r"[a-z0-9]+|[^a-z0-9]").findall  # BERT's pre-tokenizer, on lower-case ASCII
 
 
@@ -58,7 +59,7 @@ class StaticEmbedder:
         self._rows: NDArray[np.int8] = np.load(io.BytesIO(vectors), allow_pickle=False)
         self._tokenizer = Tokenizer.from_buffer(vocabulary)
         self._pieces: dict[str, int] = self._tokenizer.get_vocab()
-        self._known: dict[str, tuple[int, ...]] = {}  # word -> ids of its pieces; saves time, changes nothing
+        self._known: dict[str, tuple[int, ...]] = {}  # part of a word -> piece ids; saves time only
         self.identity = f"{metadata['name']}/{metadata['version']}:{metadata['sha256'][:8]}"
         self.dim: int = self._rows.shape[1]
 
@@ -95,35 +96,30 @@ class StaticEmbedder:
         for start, end in pairwise(borders):
             yield flat[start:end]
 
-    def _cut(self, word: str) -> tuple[int, ...]:
-        """Return the ids of the pieces of a word without white space, from memory where it was cut before."""
-        ids = self._known.get(word)
-        if ids is None:
-            ids = self._cut_new(word)
-            if len(self._known) >= _WORDS_KEPT:
-                self._known = {}  # a new one, not emptied: another thread may be reading the old one
-            if len(word) <= _LONGEST_PART:
-                self._known[word] = ids
-        return ids
-
-    def _cut_new(self, word: str) -> tuple[int, ...]:
-        """Cut a word as `tokenizer.json` defines it.
+    def _cut(self, word: str) -> list[int]:
+        """Return the ids of the pieces of a word without white space, as `tokenizer.json` defines them.
 
         Most words are plain ASCII, which takes no Unicode tables and is therefore cut here: faster than asking
-        the tokenizer, and no thread pool of its own that would make a later fork unsafe.
+        the tokenizer, and without its pool of threads, which a later fork would not survive.
         """
         if not (word.isascii() and word.isprintable()):
             encodable = word.encode("utf-8", "ignore").decode()  # lone surrogates, as broken PDF fonts yield them
-            return tuple(self._tokenizer.encode(encodable, add_special_tokens=False).ids)
-        parts = _ASCII_PARTS(word.lower())
-        if parts == [word]:
-            return self._word_pieces(word)
-        return tuple(piece for part in parts for piece in self._cut(part))
+            ids: list[int] = self._tokenizer.encode(encodable, add_special_tokens=False).ids
+            return ids
+        if len(self._known) >= _PARTS_KEPT:
+            self._known = {}  # a new one, not emptied: another thread may be reading the old one
+        known = self._known
+        found: list[int] = []
+        for part in _ASCII_PARTS(word.lower()):
+            if len(part) > _LONGEST_PART:
+                continue
+            if (pieces := known.get(part)) is None:
+                pieces = known[part] = self._word_pieces(part)
+            found += pieces
+        return found
 
     def _word_pieces(self, part: str) -> tuple[int, ...]:
         """WordPiece: the longest known piece from the left, again and again; a rest unknown, the whole unknown."""
-        if len(part) > _LONGEST_PART:
-            return ()
         found: list[int] = []
         start, prefix = 0, ""
         while start < len(part):
@@ -156,10 +152,17 @@ def content_hash(vectors: bytes, vocabulary: bytes) -> str:
 
 def _read(directory: Path) -> tuple[bytes, bytes, dict[str, str]]:
     try:
-        vectors, vocabulary = ((directory / name).read_bytes() for name in ("vectors.npy", "tokenizer.json"))
-        metadata: dict[str, str] = json.loads((directory / "metadata.json").read_text(encoding="utf-8"))
-        if content_hash(vectors, vocabulary) == metadata["sha256"]:
-            return vectors, vocabulary, metadata
-    except (OSError, ValueError, KeyError) as error:
-        raise ServiceError("static embedding", f"an artefact file is missing or unreadable ({error!r})") from error
-    raise ServiceError("static embedding", "the artefact's files are not those metadata.json describes; reinstall")
+        vectors, vocabulary, described = (
+            (directory / name).read_bytes() for name in ("vectors.npy", "tokenizer.json", "metadata.json")
+        )
+    except OSError as error:
+        missing = Path(error.filename or directory).name
+        raise ServiceError(_SERVICE, f"{missing} cannot be read ({error.strerror}). Try: reinstall catena") from error
+    try:
+        metadata: dict[str, str] = json.loads(described)
+        intact = metadata["sha256"] == content_hash(vectors, vocabulary)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServiceError(_SERVICE, "metadata.json is damaged. Try: reinstall catena") from error
+    if not intact:
+        raise ServiceError(_SERVICE, "the files are not those metadata.json describes. Try: reinstall catena")
+    return vectors, vocabulary, metadata

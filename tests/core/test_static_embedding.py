@@ -1,0 +1,181 @@
+"""The shipped embedder: what its vectors are, and that nothing but the text decides them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from catena.enrichment import static_embedding
+from catena.enrichment.static_embedding import SHIPPED, StaticEmbedder
+from catena.errors import ServiceError
+from catena.ports import Embedder
+
+EMBEDDER = StaticEmbedder()
+REFERENCE = Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
+WORDS = st.sampled_from(["cat", "Kitten,", "(1996)", "x-ray", "naïve", "北京", "☃", "antidisestablishmentarianism"])
+TEXTS = st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map(" ".join))
+
+
+def similarity(a: str, b: str) -> float:
+    return float(EMBEDDER.embed_query(a) @ EMBEDDER.embed_query(b))
+
+
+# Golden numbers
+
+
+def test_the_vectors_are_those_of_the_first_release() -> None:
+    vector = EMBEDDER.embed_query("The pump starts when the water level falls.")
+    assert EMBEDDER.identity == "catena-static-minilm-256/1:1113dbeb"
+    assert vector.shape == (EMBEDDER.dim,) == (256,)
+    assert vector[:4] == pytest.approx([-0.222212, -0.124536, 0.012209, -0.173374], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "near", "far"),
+    [
+        ("cat", "kitten", "carburetor"),
+        ("How do I reset the password?", "Changing your login credentials", "Replacing the air filter"),
+        ("The firm's profit rose", "earnings of the company increased", "the river flooded the valley"),
+        ("heart attack", "myocardial infarction", "railway station"),
+    ],
+)
+def test_like_meanings_are_nearer(text: str, near: str, far: str) -> None:
+    assert similarity(text, near) > similarity(text, far) + 0.1
+
+
+def test_a_vector_is_the_normalised_sum_of_its_rows() -> None:
+    rows = np.load(SHIPPED / "vectors.npy")
+    text = "The flux capacitor was re-wired in 1985."
+    total = rows[REFERENCE.encode(text).ids].astype(np.float64).sum(axis=0)
+    assert EMBEDDER.embed_query(text) == pytest.approx(total / np.linalg.norm(total), abs=1e-6)
+
+
+# Laws
+
+
+@given(st.lists(TEXTS, max_size=6))
+@example([])
+def test_rows_are_unit_or_zero(texts: list[str]) -> None:
+    vectors = EMBEDDER.embed_documents(texts)
+    assert vectors.shape == (len(texts), 256)
+    assert vectors.dtype == np.float32
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert all(length == 0.0 or length == pytest.approx(1.0, abs=1e-6) for length in lengths)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=6), st.randoms())
+def test_a_vector_depends_on_its_text_alone(texts: list[str], random: Random) -> None:
+    order = random.sample(range(len(texts)), len(texts))
+    together, shuffled = EMBEDDER.embed_documents(texts), EMBEDDER.embed_documents([texts[i] for i in order])
+    assert np.array_equal(together[order], shuffled)
+    assert all(np.array_equal(row, EMBEDDER.embed_query(text)) for row, text in zip(together, texts, strict=True))
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8), st.randoms())
+def test_the_order_of_the_words_does_not_matter(words: list[str], random: Random) -> None:
+    shuffled = random.sample(words, len(words))
+    assert np.array_equal(EMBEDDER.embed_query(" ".join(words)), EMBEDDER.embed_query(" ".join(shuffled)))
+
+
+@given(TEXTS)
+@example("x" * 100 + " " + "y" * 101)
+@example("don't [UNK] [PAD] ##ing foo_bar 3.14 C++ a\x01b ÅNGSTRÖM e\u0301tude")
+def test_words_are_cut_as_the_tokenizer_file_says(text: str) -> None:
+    unknown = REFERENCE.token_to_id("[UNK]")
+    expected = [i for i in REFERENCE.encode(" ".join(text.split()), add_special_tokens=False).ids if i != unknown]
+    (pieces,) = EMBEDDER._pieces_of([text])
+    assert [i for i in pieces.tolist() if i != unknown] == expected
+
+
+@pytest.mark.parametrize("limit", ["_CHARACTERS_PER_BATCH", "_PIECES_PER_SUM", "_PARTS_KEPT"])
+def test_no_limit_of_memory_shows_in_a_vector(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    texts = ["the quick brown fox", "", "jumps over the lazy dog " * 40, "☃", "again"]
+    expected = EMBEDDER.embed_documents(texts)
+    monkeypatch.setattr(static_embedding, limit, 3)
+    assert np.array_equal(StaticEmbedder().embed_documents(texts), expected)
+
+
+# Edges
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "☃☃", "\x00"])
+def test_a_text_of_no_known_piece_has_a_zero_row(text: str) -> None:
+    assert not EMBEDDER.embed_query(text).any()
+
+
+def test_the_end_of_a_long_text_counts() -> None:
+    text = "the weather was fine " * 20_000  # 80,000 pieces: more than one block of sums
+    assert similarity(text + "carburetor " * 40_000, "carburetor") > similarity(text, "carburetor") + 0.5
+
+
+def test_lone_surrogates_are_passed_over() -> None:
+    assert np.array_equal(EMBEDDER.embed_query("cat\ud800 dog"), EMBEDDER.embed_query("cat dog"))
+
+
+def test_special_tokens_spelt_in_a_text_are_text() -> None:
+    assert np.array_equal(EMBEDDER.embed_query("[UNK]"), EMBEDDER.embed_query("[ unk ]"))
+    assert EMBEDDER.embed_query("[UNK]").any()
+
+
+def test_it_is_an_embedder() -> None:
+    assert isinstance(EMBEDDER, Embedder)
+
+
+# The artefact
+
+
+def test_the_artefact_is_small_and_says_where_it_comes_from() -> None:
+    files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
+    assert sorted(files) == ["NOTICE", "metadata.json", "tokenizer.json", "vectors.npy"]
+    assert sum(files.values()) <= 9_000_000
+    metadata = json.loads((SHIPPED / "metadata.json").read_text())
+    assert (metadata["licence"], metadata["source"]) == ("Apache-2.0", "sentence-transformers/all-MiniLM-L6-v2")
+
+
+def test_it_loads_neither_torch_nor_model_libraries() -> None:
+    program = (
+        "import sys; from catena.enrichment.static_embedding import StaticEmbedder;"
+        "assert StaticEmbedder().embed_query('cat').any();"
+        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'model2vec') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+# Errors
+
+
+def test_an_altered_artefact_is_refused(tmp_path: Path) -> None:
+    copy = tmp_path / "static"
+    shutil.copytree(SHIPPED, copy)
+    vectors = bytearray((copy / "vectors.npy").read_bytes())
+    vectors[-1] ^= 1
+    (copy / "vectors.npy").write_bytes(vectors)
+    with pytest.raises(ServiceError, match=r"not those metadata\.json describes"):
+        StaticEmbedder(copy)
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "tokenizer.json", "metadata.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    copy = tmp_path / "static"
+    shutil.copytree(SHIPPED, copy)
+    (copy / name).unlink()
+    with pytest.raises(ServiceError, match=name):
+        StaticEmbedder(copy)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "\xff"])
+def test_damaged_metadata_is_our_error(tmp_path: Path, content: str) -> None:
+    copy = tmp_path / "static"
+    shutil.copytree(SHIPPED, copy)
+    (copy / "metadata.json").write_text(content, encoding="latin-1")
+    with pytest.raises(ServiceError, match=r"metadata\.json is damaged"):
+        StaticEmbedder(copy)
