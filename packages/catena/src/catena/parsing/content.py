@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import hypot
-from typing import Any, TypeAlias
+from typing import Any
 
-from pypdf.errors import LimitReachedError, PdfReadError
+from pypdf.errors import LimitReachedError
 from pypdf.generic import ContentStream, DictionaryObject, IndirectObject, StreamObject
 
+from catena.parsing.frames import IDENTITY, Matrix, multiply
 from catena.parsing.glyphs import GlyphFont, glyph_font
 from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
-
-Matrix: TypeAlias = tuple[float, float, float, float, float, float]
-IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 MAX_FORM_DEPTH = 20  # forms inside forms; real files use two or three
 MAX_FORMS = 5_000  # drawn forms a page
@@ -27,13 +25,6 @@ MAX_CHARACTERS = 2_000_000  # a page; the fullest real ones have some 20,000
 MAX_STATES = 1_000  # saved graphics states, nested
 
 _PAINTS = frozenset({b"f", b"F", b"f*", b"S", b"s", b"B", b"B*", b"b", b"b*", b"sh", b"INLINE IMAGE"})
-
-
-def multiply(m: Matrix, n: Matrix) -> Matrix:
-    """Return the matrix that applies `m` first and `n` then, for row vectors as PDF has them."""
-    a, b, c, d, e, f = m
-    p, q, r, s, t, u = n
-    return (a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,8 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
 
+from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS
 from catena.parsing.runs import readable_text
-
-MAX_ITEMS = 20_000
-MAX_LEVEL = 50  # deeper bookmarks are listed at this level
-
 
 def outline_items(reader: PdfReader) -> list[list[Any]]:
     """Return [level from 1, title, page from 1, top in points or None] in the order of the tree."""
@@ -22,7 +19,7 @@ def outline_items(reader: PdfReader) -> list[list[Any]]:
     items: list[list[Any]] = []
     seen: set[int] = set()
     waiting: list[tuple[Any, int]] = [(_raw(root, "/First"), 1)]
-    while waiting and len(items) < MAX_ITEMS:
+    while waiting and len(items) < MAX_BOOKMARKS:
         reference, level = waiting.pop()
         node = reference.get_object() if reference is not None else None
         key = reference.idnum if isinstance(reference, IndirectObject) else id(node)
@@ -31,7 +28,7 @@ def outline_items(reader: PdfReader) -> list[list[Any]]:
         seen.add(key)
         title, (page, top) = _value(node, "/Title"), _target(reader, node, numbers)
         if isinstance(title, str) and page:
-            items.append([min(level, MAX_LEVEL), " ".join(readable_text(title).split())[:1000], page, top])
+            items.append([min(level, MAX_BOOKMARK_LEVEL), " ".join(readable_text(title).split())[:1000], page, top])
         waiting.append((_raw(node, "/Next"), level))
         waiting.append((_raw(node, "/First"), level + 1))  # taken first: children before the next sibling
     return items

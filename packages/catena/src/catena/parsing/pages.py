@@ -7,6 +7,9 @@ from typing import Any
 
 from catena.layout import Line, OutlineItem, Page, PageState, RuledTable, Span
 
+MAX_BOOKMARKS = 20_000  # of a file; the rest is left out
+MAX_BOOKMARK_LEVEL = 50  # deeper ones are listed at this level, or left out
+
 _BOLD, _ITALIC, _MONO = 1, 2, 4
 
 

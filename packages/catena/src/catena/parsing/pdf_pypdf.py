@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
-from math import isfinite
 from typing import Any
 
 from pypdf import PasswordType, PdfReader
 from pypdf._configuration import overwrite_configuration
 
 from catena.layout import Page
-from catena.parsing.content import FontCache, Matrix, page_text
+from catena.parsing.content import FontCache, page_text
 from catena.parsing.failures import Unreadable, failure_of, reason
+from catena.parsing.frames import LETTER, page_frame
 from catena.parsing.lines import page_lines
 from catena.parsing.outline import outline_items
 from catena.parsing.pages import page_event
-
-LETTER = (612.0, 792.0)  # points; for a page whose box says nothing
+from catena.parsing.ruled import RuledTables
 
 
 def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bool) -> Iterator[dict[str, Any]]:
@@ -35,8 +34,9 @@ def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bo
         raise Unreadable("empty", "it has no pages")
     yield {"event": "start", "pages": count}
     fonts = FontCache()
-    for number in range(1, count + 1):
-        yield page_event(_page(reader, number, fonts))
+    with RuledTables(data, password, wanted=ruled_tables) as tables:
+        for number in range(1, count + 1):
+            yield page_event(_page(reader, number, fonts, tables))
     yield about(reader)
 
 
@@ -53,40 +53,24 @@ def open_pdf(data: bytes, password: str | None) -> PdfReader:
     return reader
 
 
-def _page(reader: PdfReader, number: int, fonts: FontCache) -> Page:
+def _page(reader: PdfReader, number: int, fonts: FontCache, tables: RuledTables) -> Page:
     """Read one page; what goes wrong on it is told by its state, and the others are read all the same."""
     width, height = LETTER
     try:
         page = reader.pages[number - 1]
-        width, height, base = page_frame(page)
+        box = page.cropbox
+        sides = (float(box.left), float(box.bottom), float(box.right), float(box.top))
+        width, height, base = page_frame(sides, int(page.rotation))
         found = page_text(page, base, fonts)
         lines = page_lines(found.runs)
+        ruled = tables.on_page(number)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001  pypdf leaves what broken pages raise to its callers
         note = f"{failure_of(error)[0]}: {reason(error)}"
         return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
     state = "text" if lines else "no-text" if found.painted else "blank"
-    return Page(number=number, width=width, height=height, lines=lines, state=state)  # type: ignore[arg-type]
-
-
-def page_frame(page: Any) -> tuple[float, float, Matrix]:
-    """Return width and height of a page as shown, and the matrix from its user space to the top left corner."""
-    box = page.cropbox
-    left, bottom, right, top = (float(value) for value in (box.left, box.bottom, box.right, box.top))
-    width, height = right - left, top - bottom
-    if not (0 < width < 1e6 and 0 < height < 1e6 and isfinite(left) and isfinite(bottom)):
-        left, bottom, (width, height) = 0.0, 0.0, LETTER
-    right, top = left + width, bottom + height
-    match int(page.rotation) % 360:
-        case 90:
-            return height, width, (0.0, 1.0, 1.0, 0.0, -bottom, -left)
-        case 180:
-            return width, height, (-1.0, 0.0, 0.0, 1.0, right, -bottom)
-        case 270:
-            return height, width, (0.0, -1.0, -1.0, 0.0, top, right)
-        case _:
-            return width, height, (1.0, 0.0, 0.0, -1.0, -left, top)
+    return Page(number=number, width=width, height=height, lines=lines, state=state, tables=ruled)  # type: ignore[arg-type]
 
 
 def about(reader: PdfReader) -> dict[str, Any]:
