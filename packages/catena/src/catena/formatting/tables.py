@@ -1,0 +1,173 @@
+"""Tables: ruled ones as the parser found them, and simple unruled ones by the white between their columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catena.formatting.rows import Measures, Row
+from catena.formatting.words import has_leader, key
+from catena.layout import Line, Page, RuledTable
+
+_CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
+_ROW_GAP = 2.6  # usual line distances between two rows of an unruled table
+_MIN_ROWS = 3
+_LIST_MARK = re.compile(r"^(?:[•‣◦▪■●○∙·–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)]|\[\d{1,4}\]|\d+(?:\.\d+)+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table and the rows (indexes, ascending) it takes the place of; each row of cells has its page."""
+
+    indexes: tuple[int, ...]
+    cells: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def ruled_tables(pages: Sequence[Page], rows: Sequence[Row]) -> list[Table]:
+    """Return the ruled tables of every page that print the same characters as the lines inside their box."""
+    by_page: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        by_page.setdefault(row.page, []).append(index)
+    found: list[Table] = []
+    for page in pages:
+        free = list(by_page.get(page.number, ()))
+        for ruled in page.tables:
+            inside = [index for index in free if _inside(rows[index].line, ruled)]
+            cells = _without_empty(ruled.rows)
+            if len(cells) < 2 or len(cells[0]) < 2 or not _same_characters(cells, [rows[i].text for i in inside]):
+                continue
+            found.append(Table(tuple(inside), tuple((page.number, row) for row in cells)))
+            free = [index for index in free if index not in set(inside)]
+    return found
+
+
+def _inside(line: Line, table: RuledTable) -> bool:
+    across, down = (line.x0 + line.x1) / 2, (line.top + line.bottom) / 2
+    return table.x0 <= across <= table.x1 and table.top <= down <= table.bottom
+
+
+def _without_empty(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Drop rows and columns in which nothing is printed."""
+    kept = [row for row in cells if any(cell.strip() for cell in row)]
+    columns = [column for column in range(len(kept[0])) if any(row[column].strip() for row in kept)] if kept else []
+    return [tuple(row[column] for column in columns) for row in kept]
+
+
+def _same_characters(cells: Sequence[Sequence[str]], lines: Sequence[str]) -> bool:
+    """Whether cells and lines have the same letters and digits: nothing dropped, nothing invented."""
+    return Counter(key("".join(map("".join, cells)))) == Counter(key("".join(lines)))
+
+
+def unruled_tables(
+    rows: Sequence[Row], measures: Measures, taken: frozenset[int], contents: frozenset[int]
+) -> list[Table]:
+    """Return runs of at least three lines whose words line up in two or more columns.
+
+    Rows of `taken` (ruled tables), code, and lines with dot leaders or on pages of contents are left alone.
+    """
+    split = [
+        _cells(row) if i not in taken and row.page not in contents and not measures.code(row) else []
+        for i, row in enumerate(rows)
+    ]
+    found = []
+    index = 0
+    while index < len(rows):
+        if len(split[index]) < 2:
+            index += 1
+            continue
+        end = index + 1
+        while end < len(rows) and split[end] and _follows(rows, index, end, split, measures):
+            end += 1
+        while len(split[end - 1]) < 2 and split[end - 1][0][0] <= split[index][0][1]:
+            end -= 1
+        table = _table(rows, index, end, split, measures)
+        if table is not None:
+            found.append(table)
+        index = end
+    return found
+
+
+_Cell = tuple[float, float, str]  # left and right edge in points, text
+
+
+def _cells(row: Row) -> list[_Cell]:
+    """Return the spans of a line joined into cells; none for a line with dot leaders."""
+    if has_leader(row.text):
+        return []
+    cells: list[_Cell] = []
+    for span in row.line.spans:
+        if not span.text.strip():
+            continue
+        if cells and span.x0 - cells[-1][1] < _CELL_GAP * row.size:
+            x0, x1, text = cells[-1]
+            apart = " " if span.x0 - x1 > 0.15 * row.size else ""  # of the size: narrower than any space
+            cells[-1] = (x0, max(x1, span.x1), text + apart + span.text.strip())
+        else:
+            cells.append((span.x0, span.x1, span.text.strip()))
+    return cells
+
+
+def _follows(rows: Sequence[Row], start: int, index: int, split: Sequence[list[_Cell]], measures: Measures) -> bool:
+    above, below = rows[index - 1], rows[index]
+    if above.block != below.block or not 0.3 < measures.gap(above, below) <= _ROW_GAP:
+        return False
+    if len(split[index]) >= 2:
+        return True
+    left = split[index][0][0]  # a lone cell belongs to the table where it continues a column other than the first
+    return left > split[start][0][1] and measures.gap(above, below) <= 1.25
+
+
+def _table(
+    rows: Sequence[Row], start: int, end: int, split: Sequence[list[_Cell]], measures: Measures
+) -> Table | None:
+    several = [index for index in range(start, end) if len(split[index]) >= 2]
+    if len(several) < _MIN_ROWS:
+        return None
+    columns = _columns([cell for index in range(start, end) for cell in split[index]], 0.5 * rows[start].size)
+    if len(columns) < 2 or len(columns) > 12:
+        return None
+    marks = sum(bool(_LIST_MARK.match(split[index][0][2])) for index in several)
+    if len(columns) == 2 and 2 * marks > len(several):
+        return None
+    lines = [(index, _placed(split[index], columns)) for index in range(start, end)]
+    filled = sum(bool(cell) for index, cells in lines if len(split[index]) >= 2 for cell in cells)
+    if filled < 0.6 * len(several) * len(columns):
+        return None
+    return Table(tuple(range(start, end)), tuple(_merged(rows, lines, measures)))
+
+
+def _columns(cells: Sequence[_Cell], stream: float) -> list[tuple[float, float]]:
+    """Return the columns: what is left between white streams that run through all the lines."""
+    columns: list[tuple[float, float]] = []
+    for x0, x1, _ in sorted(cells):
+        if columns and x0 < columns[-1][1] + stream:
+            columns[-1] = (columns[-1][0], max(columns[-1][1], x1))
+        else:
+            columns.append((x0, x1))
+    return columns
+
+
+def _placed(cells: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    return tuple(
+        " ".join(text for x0, x1, text in cells if left <= x0 and x1 <= right) for left, right in columns
+    )
+
+
+def _merged(
+    rows: Sequence[Row], lines: Sequence[tuple[int, tuple[str, ...]]], measures: Measures
+) -> list[tuple[int, tuple[str, ...]]]:
+    """Join a line that goes on with the cells of the line above it: its first cell is empty and it is close."""
+    gaps = [measures.gap(rows[a], rows[b]) for (a, _), (b, _) in zip(lines, lines[1:], strict=False)]
+    spaced = max(gaps) > 1.2 * min(gaps)
+    merged: list[tuple[int, tuple[str, ...]]] = []
+    for position, (index, cells) in enumerate(lines):
+        lone = sum(bool(cell) for cell in cells) == 1
+        close = position > 0 and gaps[position - 1] <= 1.1 * min(gaps)
+        if merged and not cells[0] and close and (lone or spaced):
+            page, above = merged[-1]
+            merged[-1] = (page, tuple(f"{one} {two}".strip() for one, two in zip(above, cells, strict=True)))
+        else:
+            merged.append((rows[index].page, cells))
+    return merged
