@@ -1,0 +1,163 @@
+"""Filters on metadata: one grammar that every route obeys, as pure functions over plain values.
+
+A filter is a mapping; all of its items must hold:
+
+- `{"field": value}`: the field equals the value;
+- `{"field": {operator: operand, …}}`: every operator holds: `$eq $ne $in $nin $gt $gte $lt $lte $exists $contains`;
+- `{"$and": [filter, …]}`, `{"$or": [filter, …]}`, `{"$not": filter}`.
+
+Values are strings, numbers and truth values; 1 equals 1.0, but True is no number. A field that holds
+several values (`path`) fulfils `$eq`, `$in` and the comparisons when one of them does; `$ne` and `$nin` are the
+exact opposites of `$eq` and `$in`, so they hold for a missing field. Comparisons of a number with a string
+never hold. `$contains` looks for a part of a string, or for one of several values. Besides the metadata
+of document and chunk, the fields in `RESERVED` are always there and come before metadata of the same name.
+Field names are only ever looked up in a mapping: nothing of a filter becomes part of a query language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isnan
+from typing import Any, TypeAlias
+
+from catena.errors import FilterError
+from catena.model import Where
+
+RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page")
+
+Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+_MISSING = object()
+_DEEPEST = 50  # nested filters; more is a mistake or an attack
+
+
+def matches(where: Where, fields: Mapping[str, Any]) -> bool:
+    """Return whether the fields of one chunk fulfil the filter.
+
+    Raises:
+        FilterError: the filter is malformed.
+    """
+    return compiled(where)(fields)
+
+
+def check(where: Where) -> None:
+    """Raise `FilterError` when the filter is malformed, whatever the data."""
+    compiled(where)
+
+
+def compiled(where: Where) -> Test:
+    """Return the filter as a function of a chunk's fields, for use on many chunks.
+
+    Raises:
+        FilterError: unknown operator, or an operand of the wrong type.
+    """
+    return _compile(where, where, 0)
+
+
+def _compile(where: object, whole: Where, depth: int) -> Test:
+    if not isinstance(where, Mapping):
+        raise FilterError(whole, f"a filter is a mapping, not {where!r}")
+    if depth > _DEEPEST:
+        raise FilterError("…", f"nested more than {_DEEPEST} deep")
+    tests = [_item(key, value, whole, depth) for key, value in where.items()]
+    return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
+
+
+def _item(key: object, value: object, whole: Where, depth: int) -> Test:
+    if not isinstance(key, str):
+        raise FilterError(whole, f"a field name is a string, not {key!r}")
+    if key in ("$and", "$or"):
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not value:
+            raise FilterError(whole, f"{key} takes a list of at least one filter, not {value!r}")
+        tests = [_compile(part, whole, depth + 1) for part in value]
+        together = all if key == "$and" else any
+        return lambda fields: together(test(fields) for test in tests)
+    if key == "$not":
+        inner = _compile(value, whole, depth + 1)
+        return lambda fields: not inner(fields)
+    if key.startswith("$"):
+        raise FilterError(whole, f"unknown operator {key!r}; known here: $and, $or, $not")
+    operations = value if isinstance(value, Mapping) else {"$eq": value}
+    if not operations:
+        raise FilterError(whole, f"field {key!r} has no condition")
+    tests = [_field(key, name, operand, whole) for name, operand in operations.items()]
+    return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
+
+
+def _field(key: str, name: object, operand: object, whole: Where) -> Test:
+    if name not in _OPERATORS:
+        raise FilterError(whole, f"unknown operator {name!r} for field {key!r}; known: {', '.join(_OPERATORS)}")
+    operator, valid, allowed = _OPERATORS[str(name)]
+    if not valid(operand):
+        raise FilterError(whole, f"{name} of field {key!r} takes {allowed}, not {operand!r}")
+    return lambda fields: operator(fields.get(key, _MISSING), operand)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, (str, int, float, bool)) and not (isinstance(value, float) and isnan(value))
+
+
+def _is_scalars(value: object) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_scalar, value))
+
+
+def _is_comparable(value: object) -> bool:
+    return _is_scalar(value) and not isinstance(value, bool)
+
+
+def _several(value: Any) -> Sequence[Any]:
+    """Return the values of a field: none, one or several."""
+    if value is _MISSING:
+        return ()
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _eq(value: Any, operand: Any) -> bool:
+    return any(_same(one, operand) for one in _several(value))
+
+
+def _in(value: Any, operand: Any) -> bool:
+    return any(_eq(value, one) for one in operand)
+
+
+def _contains(value: Any, operand: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(operand, str) and operand in value
+    return isinstance(value, (list, tuple)) and _eq(value, operand)
+
+
+def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare(value: Any, operand: Any) -> bool:
+        return any(
+            isinstance(one, str) == isinstance(operand, str) and not isinstance(one, bool) and holds(one, operand)
+            for one in _several(value)
+        )
+
+    return compare
+
+
+# operator -> (what it does, whether an operand is valid, the valid operands in words)
+_OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool], str]] = {
+    "$eq": (_eq, _is_scalar, "a string, number or truth value"),
+    "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, "a string, number or truth value"),
+    "$in": (_in, _is_scalars, "a list of strings, numbers or truth values"),
+    "$nin": (
+        lambda value, operand: not _in(value, operand),
+        _is_scalars,
+        "a list of strings, numbers or truth values",
+    ),
+    "$gt": (_compares(lambda one, other: one > other), _is_comparable, "a string or a number"),
+    "$gte": (_compares(lambda one, other: one >= other), _is_comparable, "a string or a number"),
+    "$lt": (_compares(lambda one, other: one < other), _is_comparable, "a string or a number"),
+    "$lte": (_compares(lambda one, other: one <= other), _is_comparable, "a string or a number"),
+    "$exists": (
+        lambda value, operand: (value is not _MISSING) == operand,
+        lambda value: isinstance(value, bool),
+        "true or false",
+    ),
+    "$contains": (_contains, _is_scalar, "a string, number or truth value"),
+}

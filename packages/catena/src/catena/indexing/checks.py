@@ -1,0 +1,104 @@
+"""What must hold of an entry: asked before it is written, and again of what a library holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.errors import ParameterError
+from catena.model import Entry
+from catena.text import normalise_term
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_UNIT = 1e-3  # by how much the length of a vector may differ from 1: half precision models round
+
+
+def check_entry(entry: Entry, vectors: NDArray[np.float32]) -> None:
+    """Raise `ParameterError` naming the document and the first thing that is wrong with its entry."""
+    for problem in (*problems_of(entry), *problems_of_vectors(vectors, len(entry.chunks))):
+        raise ParameterError(f"entry {entry.document.id!r}", problem, "without contradictions")
+
+
+def problems_of(entry: Entry) -> Iterator[str]:
+    """Yield what is wrong with an entry, vectors aside: spans, texts, references, terms."""
+    if not entry.chunks:
+        yield "there are no chunks, so nothing could ever be found"
+    yield from _section_problems(entry)
+    yield from _chunk_problems(entry)
+    ids = [chunk.id for chunk in entry.chunks]
+    if len(set(ids)) < len(ids):
+        yield "two chunks have one id"
+    viewed = {view.chunk_id for view in entry.views}
+    for stray in sorted(viewed.difference(ids)):
+        yield f"a view belongs to chunk {stray!r}, which is not in the entry"
+    for unseen in sorted(set(ids) - viewed):
+        yield f"chunk {unseen!r} has no view"
+    yield from _term_problems(entry)
+    for name in (entry.document.id, entry.fingerprint, *ids, *(view.kind for view in entry.views)):
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            yield f"the id or kind {name!r} holds a lone surrogate"
+
+
+def problems_of_vectors(vectors: NDArray[np.float32], n_chunks: int) -> Iterator[str]:
+    """Yield what is wrong with the vectors of one entry; a row is of unit length, or zero for "no text"."""
+    if vectors.ndim != 2 or len(vectors) != n_chunks:
+        yield f"vectors have the shape {vectors.shape} for {n_chunks} chunks"
+    elif not np.isfinite(vectors).all():
+        yield "a vector holds NaN or infinity"
+    else:
+        lengths = np.linalg.norm(vectors, axis=1)
+        odd = np.flatnonzero((np.abs(lengths - 1) > _UNIT) & (lengths > 0))
+        if len(odd):
+            yield f"vector {odd[0]} has length {lengths[odd[0]]:.4f}, neither 1 nor 0"
+
+
+def _section_problems(entry: Entry) -> Iterator[str]:
+    end = 0
+    for position, section in enumerate(entry.sections):
+        if section.document_id != entry.document.id or section.position != position:
+            yield f"section {position} says it is {section.position} of {section.document_id!r}"
+        if section.start != end:
+            yield f"section {position} begins at {section.start}, the one before ends at {end}"
+        end = section.end
+    if end != len(entry.document.text):
+        yield f"the sections end at {end}, the text at {len(entry.document.text)}"
+
+
+def _chunk_problems(entry: Entry) -> Iterator[str]:
+    text, end, last = entry.document.text, 0, 0
+    for position, chunk in enumerate(entry.chunks):
+        if chunk.document_id != entry.document.id or chunk.position != position:
+            yield f"chunk {position} says it is {chunk.position} of {chunk.document_id!r}"
+        if text[chunk.start : chunk.end] != chunk.text:
+            yield f"chunk {position} is not the slice [{chunk.start}, {chunk.end}) of the text"
+        if not 0 <= chunk.section < max(1, len(entry.sections)):
+            yield f"chunk {position} is of section {chunk.section}, of {len(entry.sections)}"
+        if chunk.start < last:
+            yield f"chunk {position} begins before the one in front of it"
+        if chunk.start > end and (lost := _uncovered(entry, end, chunk.start)):
+            yield f"no chunk holds {lost[:40]!r} before chunk {position}"
+        end, last = max(end, chunk.end), chunk.start
+    if lost := _uncovered(entry, end, len(text)):
+        yield f"no chunk holds {lost[:40]!r} at the end"
+
+
+def _uncovered(entry: Entry, start: int, end: int) -> str:
+    """Return what is between two chunks, without heading lines (they are in the path) and white space."""
+    kept: list[str] = []
+    for section in entry.sections:
+        if section.end > start and section.body_start < end:
+            kept.append(entry.document.text[max(start, section.body_start) : min(end, section.end)])
+    return "".join(kept).strip()
+
+
+def _term_problems(entry: Entry) -> Iterator[str]:
+    if entry.terms and len(entry.terms) != len(entry.chunks):
+        yield f"there are {len(entry.terms)} lists of terms for {len(entry.chunks)} chunks"
+    known: Mapping[str, str] = {term: normalise_term(term) for terms in entry.terms for term in terms}
+    for term, normal in known.items():
+        if not term or term != normal:
+            yield f"the term {term!r} is not normalised ({normal!r})"

@@ -1,0 +1,101 @@
+"""What is derived from the truth lives in folders that say of which generation they are, and whether intact.
+
+A folder's manifest is replaced by one rename. While its files change it says so, so that neither a reader
+nor a restart after a kill takes a half-written folder for a whole one; checksums tell damage of any kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MANIFEST = "catena.json"
+FORMAT = 1  # of the files below a derived folder; another one is rebuilt
+_BLOCK = 1 << 20  # bytes read at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The state of a derived folder: its generation, its making, and size and CRC-32 of each file."""
+
+    generation: int
+    made: str  # engine and format: files of another make are rebuilt
+    files: Mapping[str, tuple[int, int]]
+    writing: bool = False
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """Return the folder's manifest, None where there is none that can be read."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            body = json.loads((folder / MANIFEST).read_bytes())
+            files = {str(name): (int(size), int(crc)) for name, (size, crc) in body["files"].items()}
+            return cls(
+                generation=int(body["generation"]), made=str(body["made"]), files=files, writing=bool(body["writing"])
+            )
+        return None
+
+    def write(self, folder: Path) -> None:
+        """Replace the folder's manifest."""
+        body = {"generation": self.generation, "made": self.made, "files": self.files, "writing": self.writing}
+        draft = folder / f"{MANIFEST}.tmp"
+        draft.write_text(json.dumps(body), encoding="utf-8")
+        os.replace(draft, folder / MANIFEST)
+
+    def is_intact(self, folder: Path, made: str) -> bool:
+        """Return whether the files are whole, unchanged and of this make."""
+        if self.writing or self.made != made:
+            return False
+        return all(_matches(folder / name, *expected) for name, expected in self.files.items())
+
+
+def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = None, fixed: str = "") -> Manifest:
+    """Write the manifest of a folder that is complete, and return it.
+
+    Args:
+        folder: the derived folder.
+        generation: of the truth it now equals.
+        made: engine and format.
+        before: the previous manifest, whose checksums are taken over for files that never change.
+        fixed: the ending of files that change once written; all others are immutable.
+    """
+    known = before.files if before else {}
+    files: dict[str, tuple[int, int]] = {}
+    for path in sorted(folder.iterdir()):
+        name = path.name
+        if name.startswith(MANIFEST) or name.endswith(".lock"):
+            continue
+        size = path.stat().st_size
+        old = known.get(name)
+        same = old is not None and old[0] == size and not (fixed and name.endswith(fixed))
+        files[name] = old if same and old is not None else (size, checksum(path))
+    manifest = Manifest(generation=generation, made=made, files=files)
+    manifest.write(folder)
+    return manifest
+
+
+def cleared(folder: Path) -> Path:
+    """Empty a derived folder, or make it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file."""
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def _matches(path: Path, size: int, crc: int) -> bool:
+    with suppress(OSError):
+        return path.stat().st_size == size and checksum(path) == crc
+    return False

@@ -1,0 +1,62 @@
+"""The keyword route: the critical terms that a query names exactly, and the chunks that carry them.
+
+`score(c) = |C|`, the number of distinct known terms of the query that chunk c carries.
+Source: HiQA, arXiv:2402.01767, the term `beta * log(1 + |C|)` of its ranking formula.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+
+from catena.indexing.selection import Scored
+from catena.text import is_border, normalise_query
+
+
+class TermFinder:
+    """Finds the terms of a vocabulary in a text, in time linear in the text."""
+
+    def __init__(self, generation: int, vocabulary: Sequence[str]) -> None:
+        self.generation, self.vocabulary = generation, tuple(vocabulary)
+        self._automaton = None
+        if vocabulary:
+            from daachorse import CharwiseDoubleArrayAhoCorasick
+
+            self._automaton = CharwiseDoubleArrayAhoCorasick(list(vocabulary))
+
+    def terms_in(self, query: str) -> tuple[str, ...]:
+        """Return the distinct terms in the query, in order: the longest at each place, from the left.
+
+        A term counts only between borders, see `catena.text.is_border`. All matches are asked for, not the
+        automaton's leftmost-longest: of two that begin together, the longer may end inside a word.
+        """
+        if self._automaton is None:
+            return ()
+        text = normalise_query(query)
+        matches = [(start, -end) for start, end, _ in self._automaton.find_overlapping(text)]
+        found: dict[str, None] = {}
+        free = 0  # everything before it is taken
+        for start, minus_end in sorted(matches):
+            if start >= free and is_border(text, start) and is_border(text, -minus_end):
+                found[text[start:-minus_end]] = None
+                free = -minus_end
+        return tuple(found)
+
+
+def vocabulary(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return all critical terms, sorted."""
+    return tuple(row[0] for row in connection.execute("SELECT DISTINCT term FROM terms ORDER BY term"))
+
+
+def carriers(connection: sqlite3.Connection, terms: Sequence[str]) -> Scored:
+    """Return the chunks that carry any of the terms, and how many of them each carries."""
+    if not terms:
+        return Scored.nothing()
+    rows = connection.execute(
+        "SELECT chunk, count(DISTINCT term) FROM terms WHERE term IN (SELECT value FROM json_each(?)) GROUP BY chunk",
+        (json.dumps(list(terms)),),
+    ).fetchall()
+    return Scored(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.float64))

@@ -1,0 +1,239 @@
+"""The lexical route: BM25 over the views of one kind, by tantivy, or by rank-bm25 as the reference.
+
+`score(q, d) = sum over words w of q of idf(w) * tf(w, d) * (k1 + 1) / (tf(w, d) + k1 * (1 - b + b * |d| / avg))`
+with Lucene's `idf(w) = log(1 + (N - n(w) + 0.5) / (n(w) + 0.5))`, k1 = 1.2 and b = 0.75.
+Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, doi:10.1561/1500000019.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from catena.errors import LibraryError, MissingExtraError
+from catena.indexing.derived import Manifest, cleared, seal
+from catena.indexing.records import removed_since, view_rows
+from catena.indexing.selection import Scored
+from catena.text import tokenise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MADE = "tantivy 1"  # raise the number when words or fields change: older folders are rebuilt
+_HEAP = 64_000_000  # bytes for the writer's buffer; one thread, so that equal inputs give equal segments
+_SMALL_HEAP = 15_000_000  # tantivy's minimum, for a few documents
+_FREQUENT = 0.5  # a word in more than this part of the views tells little and costs most
+_FEW = 2_000  # views up to which no word is left out
+_DECIMALS = 4  # of a score: equal views get equal scores whatever order their words were summed in
+_SET = 1_000  # up to so many allowed chunks the index looks at no others
+
+
+class LexicalSearcher(Protocol):
+    """One generation of a lexical index, in memory or mapped from disk."""
+
+    generation: int
+
+    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
+        """Return at least the k best chunks, with all ties at the border."""
+        ...
+
+
+class TantivySearcher:
+    """A pinned state of a tantivy index."""
+
+    def __init__(self, index: Any, generation: int) -> None:
+        self.generation = generation
+        self._schema, self._searcher = index.schema, index.searcher()
+
+    @property
+    def size(self) -> int:
+        """The number of views in the index."""
+        return int(self._searcher.num_docs)
+
+    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
+        """Return at least the k best chunks, with all ties at the border."""
+        words = self._telling(Counter(tokenise(query)))
+        if not words or k == 0 or (allowed is not None and not len(allowed)):
+            return Scored.nothing()
+        asked = self._query(words, allowed)
+        limit = min(k + 1, self.size)
+        while True:
+            hits = self._searcher.search(asked, limit=limit, count=False).hits
+            keys = np.array(self._searcher.fast_field_values("chunk", [at for _, at in hits]), np.int64)
+            scores = np.round(np.array([score for score, _ in hits], np.float64), _DECIMALS)
+            found = _best_of_each(keys, scores).among(allowed)
+            if len(hits) < limit or limit >= self.size or _has_all(found.scores, k, scores[-1]):
+                return found
+            limit = min(limit * 4, self.size)
+
+    def _telling(self, words: Counter[str]) -> dict[str, tuple[int, int]]:
+        """Return (count in the query, document frequency) of the known words, without the most frequent ones."""
+        known = {w: (n, f) for w, n in words.items() if (f := self._searcher.doc_freq("text", w))}
+        most = max(_FEW, _FREQUENT * self.size)
+        return {w: nf for w, nf in known.items() if nf[1] <= most} or known
+
+    def _query(self, words: dict[str, tuple[int, int]], allowed: NDArray[np.int64] | None) -> Any:
+        from tantivy import Occur, Query
+
+        clauses = []
+        for word, (count, _) in sorted(words.items()):
+            term = Query.term_query(self._schema, "text", word, index_option="freq")
+            clauses.append((Occur.Should, term if count == 1 else Query.boost_query(term, float(count))))
+        query = Query.boolean_query(clauses)
+        if allowed is None or len(allowed) > _SET:
+            return query
+        among = Query.term_set_query(self._schema, "chunk", allowed.tolist())
+        return Query.boolean_query([(Occur.Must, query), (Occur.Must, Query.const_score_query(among, 0.0))])
+
+
+class LexicalIndex:
+    """The tantivy index of one kind of view, in a folder, kept equal to the truth."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+        self._searcher: TantivySearcher | None = None
+
+    def at(self, generation: int) -> TantivySearcher | None:
+        """Return the searcher of a generation, or None when the folder is not (or no longer) there."""
+        held = self._searcher
+        if held is not None and held.generation == generation:
+            return held
+        manifest = Manifest.read(self.folder)
+        if manifest is None or manifest.generation != generation or not manifest.is_intact(self.folder, MADE):
+            return None
+        with _ours(self.folder):
+            searcher = TantivySearcher(_opened(self.folder), generation)
+        if Manifest.read(self.folder) != manifest:  # a writer came in between: what was opened may be newer
+            return None
+        self._searcher = searcher
+        return searcher
+
+    def sync(self, connection: sqlite3.Connection, generation: int) -> None:
+        """Make the folder equal to the truth; the caller holds the writer lock."""
+        manifest = Manifest.read(self.folder)
+        if manifest is None or not manifest.is_intact(self.folder, MADE):
+            self._build(connection, generation)
+        elif manifest.generation < generation:
+            self._update(connection, generation, manifest)
+
+    def _build(self, connection: sqlite3.Connection, generation: int) -> None:
+        cleared(self.folder)
+        Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
+        with _ours(self.folder):
+            index = _new(self.folder)
+            _write(index, view_rows(connection, self.kind), heap=_HEAP)
+        seal(self.folder, generation=generation, made=MADE)
+
+    def _update(self, connection: sqlite3.Connection, generation: int, before: Manifest) -> None:
+        removed = removed_since(connection, before.generation)
+        rows = list(view_rows(connection, self.kind, since=before.generation))
+        if removed or rows:
+            Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
+            with _ours(self.folder):
+                _write(_opened(self.folder), rows, removed=removed, heap=_SMALL_HEAP if len(rows) < 1_000 else _HEAP)
+        seal(self.folder, generation=generation, made=MADE, before=before, fixed=".json")
+
+
+def in_memory(connection: sqlite3.Connection, kind: str, generation: int) -> TantivySearcher:
+    """Return an index that exists only here, for a library on a folder that cannot be written."""
+    index = _new(None)
+    _write(index, view_rows(connection, kind), heap=_HEAP)
+    return TantivySearcher(index, generation)
+
+
+class RankBm25Searcher:
+    """The reference engine: rank-bm25's BM25Okapi, all in memory, with our words and Lucene's k1 and b.
+
+    Its idf is `log((N - n + 0.5) / (n + 0.5))`, with 0.25 of the mean idf where that is negative.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, kind: str, generation: int) -> None:
+        try:
+            from rank_bm25 import BM25Okapi
+        except ImportError:
+            raise MissingExtraError("rank-bm25", "rank-bm25") from None
+        rows = list(view_rows(connection, kind))
+        words = [tokenise(text) for _, _, text in rows]
+        self.generation = generation
+        self._keys = np.array([chunk for chunk, _, _ in rows], np.int64)
+        self._holders = [frozenset(w) for w in words]
+        self._engine = BM25Okapi(words, k1=1.2, b=0.75) if any(words) else None
+
+    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
+        """Return every chunk that holds a word of the query."""
+        asked = tokenise(query)
+        if self._engine is None or not asked or k == 0:
+            return Scored.nothing()
+        holds = np.array([not held.isdisjoint(asked) for held in self._holders])
+        scores = np.round(np.asarray(self._engine.get_scores(asked), np.float64), _DECIMALS)
+        return _best_of_each(self._keys[holds], scores[holds]).among(allowed)
+
+
+def _has_all(found: NDArray[np.float64], k: int, last: float) -> bool:
+    """Return whether k chunks are found and none that was not fetched can tie with the k-th."""
+    return len(found) >= k and float(np.partition(found, len(found) - k)[len(found) - k]) > last
+
+
+def _best_of_each(keys: NDArray[np.int64], scores: NDArray[np.float64]) -> Scored:
+    order = np.lexsort((-scores, keys))
+    keys, scores = keys[order], scores[order]
+    first = np.ones(len(keys), bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return Scored(keys[first], scores[first])
+
+
+def _new(folder: Path | None) -> Any:
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    builder.add_unsigned_field("chunk", indexed=True, fast=True)
+    builder.add_unsigned_field("doc", indexed=True)
+    schema = builder.build()
+    return tantivy.Index(schema) if folder is None else tantivy.Index(schema, path=str(folder), reuse=False)
+
+
+def _opened(folder: Path) -> Any:
+    import tantivy
+
+    index = tantivy.Index.open(str(folder))
+    index.config_reader("manual")  # the default reader polls the folder from a thread of its own
+    index.reload()
+    return index
+
+
+def _write(index: Any, rows: Iterable[tuple[int, int, str]], *, removed: Sequence[int] = (), heap: int) -> None:
+    from tantivy import Document, Query
+
+    writer = index.writer(heap, 1)
+    for doc in removed:  # by query: `delete_documents_by_term` makes a signed term, which no unsigned field holds
+        writer.delete_documents_by_query(Query.term_query(index.schema, "doc", doc))
+    for chunk, doc, text in rows:
+        document = Document()
+        document.add_text("text", " ".join(tokenise(text)))
+        document.add_unsigned("chunk", chunk)
+        document.add_unsigned("doc", doc)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+
+
+@contextmanager
+def _ours(folder: Path) -> Iterator[None]:
+    """Give tantivy's failures, panics of its Rust side included, our name."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, LibraryError) or not (
+            isinstance(error, (OSError, ValueError)) or type(error).__name__ == "PanicException"
+        ):
+            raise
+        what = f"the lexical index cannot be written or read ({error}); all documents are kept"
+        raise LibraryError(str(folder), what, "more disk space; the index is rebuilt at the next search") from None

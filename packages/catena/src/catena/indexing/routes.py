@@ -1,0 +1,194 @@
+"""The three routes of a library: one consistent state, one filter, one way to settle ties."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from catena.effects import Search
+from catena.errors import LibraryError, ParameterError
+from catena.filters import compiled
+from catena.ids import digest
+from catena.indexing import keywords, lexical, records, schema
+from catena.indexing.connections import Connections
+from catena.indexing.keywords import TermFinder
+from catena.indexing.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
+from catena.indexing.selection import Scored
+from catena.indexing.vectors import VectorMatrix
+from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64] | None], Scored | None]"
+
+ROUTES = ("dense", "lexical", "keyword")
+DEFAULT_VIEW = "headed"  # what is searched when a request names no view
+_FILTERS = 64  # results of filters kept per generation
+
+
+class Routes:
+    """Answers searches from derived indexes that are of the same generation as the rows they point to."""
+
+    def __init__(self, connections: Connections, *, engine: str) -> None:
+        self._connections, self._engine = connections, engine
+        self._folder = connections.path / "lexical"
+        self._guard = threading.Lock()
+        self._lexical: dict[str, LexicalIndex] = {}
+        self._in_memory: dict[str, LexicalSearcher] = {}
+        self._vectors = VectorMatrix(connections.path / "vectors")
+        self._finder: TermFinder | None = None
+        self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
+        self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
+
+    def close(self) -> None:
+        """Let go of all memory-mapped files."""
+        self._lexical.clear()
+        self._in_memory.clear()
+        self._vectors = VectorMatrix(self._vectors.folder)
+
+    def sync(self, connection: sqlite3.Connection) -> None:
+        """Bring the files of the derived indexes up to date; the caller holds the writer lock."""
+        with schema.snapshot(connection) as generation:
+            dim = int(schema.get_meta(connection, "dim") or 0)
+            self._vectors.sync(connection, generation, dim)
+            if self._engine == "tantivy":
+                for index in (self._index(DEFAULT_VIEW), *list(self._lexical.values())):
+                    index.sync(connection, generation)
+
+    def search(self, request: Search) -> Ranking:
+        """Return the ranking that a request asks for."""
+        route = self._route(request)
+        with self._connections.reading() as (connection, generation):
+            ranking = self._rank(request, route, connection, generation)
+        if ranking is not None:
+            return ranking
+        # The lexical index on disk is of another generation: wait for its writer, or make it so ourselves.
+        with self._connections.locked() as connection:
+            self._index(_view(request))
+            self.sync(connection)
+            with schema.snapshot(connection) as generation:
+                ranking = self._rank(request, route, connection, generation)
+        if ranking is None:
+            what = "the lexical index cannot be read although it was just written; all documents are kept"
+            raise LibraryError(str(self._folder), what, "whether the disk is sound")
+        return ranking
+
+    def _route(self, request: Search) -> Route:
+        routes: dict[str, Route] = {"dense": self._dense, "lexical": self._words, "keyword": self._terms}
+        if request.route not in routes:
+            raise ParameterError("route", request.route, f"one of {', '.join(ROUTES)}")
+        if not isinstance(request.k, int) or isinstance(request.k, bool) or request.k < 0:
+            raise ParameterError("k", request.k, "a whole number >= 0")
+        return routes[request.route]
+
+    def _rank(self, request: Search, route: Route, connection: sqlite3.Connection, generation: int) -> Ranking | None:
+        allowed = None if request.where is None else self._chunks_where(request.where, connection, generation)
+        scored = route(request, connection, generation, allowed)
+        if scored is None:
+            return None
+        best = scored.best(request.k, lambda keys: _ids(connection, keys))
+        keys = best.keys.tolist()
+        chunks = records.chunks_of(connection, keys)
+        view = {"dense": DEFAULT_VIEW, "keyword": "terms"}.get(request.route, _view(request))
+        return _ranking([(chunks[key], score) for key, score in zip(keys, best.scores.tolist())], request.route, view)
+
+    def _words(
+        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
+    ) -> Scored | None:
+        kind = _view(request)
+        if self._engine == "tantivy" and not self._connections.read_only:
+            searcher: LexicalSearcher | None = self._index(kind).at(generation)
+            if searcher is None and not records.has_view(connection, kind):
+                return Scored.nothing()
+        else:
+            searcher = self._of_memory(kind, connection, generation)
+        return None if searcher is None else searcher.search(request.query, request.k, allowed)
+
+    def _dense(
+        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
+    ) -> Scored:
+        dim = int(schema.get_meta(connection, "dim") or 0)
+        vector = _vector(request.vector, dim)
+        if not dim or not vector.any():
+            return Scored.nothing()
+        return self._vectors.at(connection, generation, dim).search(vector, allowed)
+
+    def _terms(
+        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
+    ) -> Scored:
+        finder = self._finder
+        if finder is None or finder.generation != generation:
+            finder = self._finder = TermFinder(generation, keywords.vocabulary(connection))
+        return keywords.carriers(connection, finder.terms_in(request.query)).among(allowed)
+
+    def _chunks_where(self, where: Where, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
+        """Return the keys of the chunks that a filter allows, ascending."""
+        allows, name = compiled(where), (generation, repr(where))
+        if name not in self._allowed:
+            if self._fields is None or self._fields[0] != generation:
+                self._fields = (generation, records.fields(connection))
+            keys = np.array([key for key, fields in self._fields[1] if allows(fields)], np.int64)
+            with self._guard:
+                if len(self._allowed) >= _FILTERS or any(known != generation for known, _ in self._allowed):
+                    self._allowed.clear()
+                self._allowed[name] = keys
+            return keys
+        return self._allowed[name]
+
+    def _index(self, kind: str) -> LexicalIndex:
+        with self._guard:
+            if kind not in self._lexical:
+                self._lexical[kind] = LexicalIndex(self._folder / _folder_name(kind), kind)
+            return self._lexical[kind]
+
+    def _of_memory(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
+        held = self._in_memory.get(kind)
+        if held is None or held.generation != generation:
+            make = RankBm25Searcher if self._engine == "rank-bm25" else lexical.in_memory
+            held = self._in_memory[kind] = make(connection, kind, generation)
+        return held
+
+
+def _view(request: Search) -> str:
+    return request.view or DEFAULT_VIEW
+
+
+def _folder_name(kind: str) -> str:
+    """Return a name that is safe on any file system: kinds come from callers."""
+    return kind if re.fullmatch(r"[a-z][a-z0-9-]{0,40}", kind) else f"_{digest(kind)}"
+
+
+def _vector(vector: Any, dim: int) -> NDArray[np.float32]:
+    allowed = f"{dim or 'dim'} finite numbers, the query's embedding, for the dense route"
+    try:
+        array = np.asarray(vector, np.float32)
+    except (TypeError, ValueError):
+        raise ParameterError("vector", vector, allowed) from None
+    if array.ndim != 1 or (dim and len(array) != dim):
+        raise ParameterError("vector", f"the shape {array.shape}", allowed)
+    if not np.isfinite(array).all():
+        raise ParameterError("vector", "NaN or infinity", allowed)
+    return array
+
+
+def _ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
+    rows = connection.execute(
+        "SELECT chunk, id FROM chunks WHERE chunk IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
+    )
+    return dict(rows.fetchall())
+
+
+def _ranking(scored: Sequence[tuple[Chunk, float]], route: str, view: str) -> Ranking:
+    ordered = sorted(scored, key=lambda item: (-item[1], item[0].id))
+    hits = (
+        Hit(chunk, score, (Provenance(route=route, rank=rank, score=score, view=view),))
+        for rank, (chunk, score) in enumerate(ordered, start=1)
+    )
+    return Ranking(tuple(hits), Scale.SIMILARITY)

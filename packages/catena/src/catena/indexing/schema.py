@@ -1,0 +1,131 @@
+"""The SQLite file that holds the truth: tables, versions and connections."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from catena.errors import LibraryError
+
+FILE = "library.sqlite"
+OURS = frozenset({FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid", "lexical", "vectors"})
+APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
+VERSION = 1  # of the tables below; a newer file is refused, never guessed at
+
+# Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
+# reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one.
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    doc INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    fingerprint TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    header TEXT NOT NULL,
+    text BLOB NOT NULL
+);
+CREATE INDEX documents_by_generation ON documents (generation);
+CREATE TABLE sections (doc INTEGER NOT NULL, position INTEGER NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (doc, position)) WITHOUT ROWID;
+CREATE TABLE chunks (
+    chunk INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    doc INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    text BLOB NOT NULL,
+    UNIQUE (doc, position)
+);
+CREATE TABLE views (view INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB);
+CREATE INDEX views_by_chunk ON views (chunk, kind);
+CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE terms (chunk INTEGER NOT NULL, position INTEGER NOT NULL, term TEXT NOT NULL,
+    PRIMARY KEY (chunk, position)) WITHOUT ROWID;
+CREATE INDEX terms_by_term ON terms (term, chunk);
+CREATE TABLE removed (doc INTEGER PRIMARY KEY, generation INTEGER NOT NULL);
+CREATE INDEX removed_by_generation ON removed (generation);
+CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX ledger_by_document ON ledger (document_id);
+INSERT INTO meta VALUES ('generation', '0');
+"""
+
+
+def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
+    """Open the SQLite file; transactions are begun and ended by the caller.
+
+    Raises:
+        LibraryError: the file cannot be opened.
+    """
+    mode = "ro" if read_only else "rwc"
+    # Without a write-ahead log there is nothing to recover, and a folder that cannot be written needs no lock.
+    settled = "&immutable=1" if read_only and not (folder / f"{FILE}-wal").exists() else ""
+    uri = f"{(folder / FILE).absolute().as_uri()}?mode={mode}{settled}"
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged document survives a power cut
+    except sqlite3.Error as error:
+        raise LibraryError(str(folder), f"{FILE} cannot be opened ({error})", "a copy from a backup") from None
+    return connection
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables in an empty file, all or none."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    with transaction(connection):
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in TABLES.split(";\n"):
+            connection.execute(statement)
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Return whether the file holds nothing yet, as after a kill at its very creation."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return not tables and not connection.execute("PRAGMA application_id").fetchone()[0]
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `LibraryError` unless the file is a library of a version that this code reads."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LibraryError(str(path), f"{FILE} is an SQLite file of something else; nothing was touched")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        what = f"its tables have version {version}, this Catena reads version {VERSION}; nothing was touched"
+        raise LibraryError(str(path), what, "a newer Catena" if version > VERSION else "index the sources anew")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit at the end of a `with` block, or undo all of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[int]:
+    """Read one consistent state for a `with` block; gives its generation."""
+    connection.execute("BEGIN")
+    try:
+        yield int(get_meta(connection, "generation"))
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def get_meta(connection: sqlite3.Connection, name: str) -> str:
+    """Return a value of the meta table, "" where there is none."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def set_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Write a value of the meta table."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

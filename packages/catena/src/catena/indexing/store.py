@@ -1,0 +1,403 @@
+"""The embedded library: documents, chunks, views, vectors and terms on one path, searched by three routes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from catena.effects import Search
+from catena.errors import (
+    DuplicateDocumentError,
+    LibraryError,
+    ModelMismatchError,
+    ParameterError,
+    UnknownDocumentError,
+)
+from catena.indexing import keywords, records, schema
+from catena.indexing.checks import check_entry
+from catena.indexing.connections import Connections, named
+from catena.indexing.routes import ROUTES, Routes
+from catena.model import Chunk, Entry, IngestState, Outcome, Ranking
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Addition: TypeAlias = "tuple[Entry, NDArray[np.float32]]"
+"""An entry and its vectors, shape (chunks, dim), rows of unit length; a zero row for a chunk without words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentInfo:
+    """What a library says of one document."""
+
+    id: str
+    title: str
+    source: str
+    state: IngestState  # as the ledger has it, "indexed" where it has nothing
+    chunks: int
+    pages: int  # 0 for a source without pages
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryStats:
+    """The size of a library."""
+
+    documents: int
+    sections: int
+    chunks: int
+    views: Mapping[str, int]  # by kind
+    terms: int  # distinct
+    generation: int  # grows by one with every change
+    embedder: str  # "" while nothing was added
+    dim: int
+    bytes: int  # on disk, derived indexes included
+
+
+class LibraryStore:
+    """An embedded store on one path; safe for threads and for several processes.
+
+    SQLite holds the truth. The lexical index and the vector matrix are derived from it, say of which
+    generation they are, and are brought up to date or rebuilt when they are behind, damaged or gone.
+    """
+
+    def __init__(
+        self, connections: Connections, *, embedder_identity: str | None, dim: int | None, lexical: str
+    ) -> None:
+        self.path = connections.path
+        self.embedder_identity, self.dim = embedder_identity, dim
+        self._connections = connections
+        self._routes = Routes(connections, engine=lexical)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        embedder_identity: str | None = None,
+        dim: int | None = None,
+        lexical: Literal["tantivy", "rank-bm25"] = "tantivy",
+        create: bool = True,
+        timeout: float = 30.0,
+    ) -> Self:
+        """Open the library on a path, or create it where there is nothing.
+
+        Args:
+            path: a folder.
+            embedder_identity: the model whose vectors are stored and searched; None takes the library's own,
+                which allows everything but adding to a new library.
+            dim: length of that model's vectors; given exactly when the identity is.
+            lexical: the engine of the lexical route. "rank-bm25" is the reference: all in memory, made anew
+                after every change.
+            create: whether a path without a library becomes one.
+            timeout: seconds to wait for another writer.
+
+        Raises:
+            LibraryError: the path holds something else, is damaged, or was written by a newer version.
+            ModelMismatchError: the library holds vectors of another model.
+        """
+        if (embedder_identity is None) != (dim is None) or (dim is not None and dim < 1):
+            raise ParameterError("dim", dim, "a length >= 1, given exactly when embedder_identity is")
+        if lexical not in ("tantivy", "rank-bm25"):
+            raise ParameterError("lexical", lexical, "'tantivy' or 'rank-bm25'")
+        folder = Path(path)
+        _check_place(folder, create=create)
+        read_only = not os.access(folder, os.W_OK)
+        connections = Connections(folder, timeout=timeout, read_only=read_only)
+        try:
+            _prepare(connections)
+            store = cls(connections, embedder_identity=embedder_identity, dim=dim, lexical=lexical)
+            store._adopt_stamp()
+        except BaseException:
+            connections.close()
+            raise
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release all files; what was acknowledged is on disk already."""
+        self._routes.close()
+        self._connections.close()
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        return ROUTES
+
+    def search(self, request: Search) -> Ranking:
+        """Return the k best chunks of one route, in `Scale.SIMILARITY`, ties by chunk id.
+
+        `lexical`: BM25 over the views of kind `request.view`, "headed" by default; only chunks that hold a word
+        of the query. `dense`: dot product with `request.vector`, shape (dim,), over all chunks; a zero vector
+        is like nothing and finds nothing. `keyword`: the number of distinct critical terms of the query
+        that a chunk carries, at least one. Filters are exact: the k best among the chunks they allow.
+
+        Raises:
+            ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.
+            FilterError: the filter is malformed.
+        """
+        return self._routes.search(request)
+
+    def add(self, additions: Sequence[Addition]) -> None:
+        """Store new documents: all of them, or none when one is refused.
+
+        Raises:
+            DuplicateDocumentError: a document is there already.
+            ParameterError: an entry contradicts itself, see `catena.indexing.checks`.
+        """
+        ready = [(entry, self._checked(entry, vectors)) for entry, vectors in additions]
+        with self._writing() as (connection, generation):
+            for entry, vectors in ready:
+                if _key(connection, entry.document.id) is not None:
+                    what = f"document {entry.document.id!r} is there already; nothing was added"
+                    raise DuplicateDocumentError(str(self.path), what, "replace")
+                self._insert(connection, entry, vectors, generation)
+
+    def replace(self, additions: Sequence[Addition]) -> tuple[str, ...]:
+        """Store documents in place of their older versions, all or none; what is not there yet is added.
+
+        The older version can be found until the new one is complete. An entry whose fingerprint is the
+        stored one is skipped; an empty fingerprint never is.
+
+        Returns:
+            The ids of the documents that were written, in order.
+        """
+        ready = [(entry, self._checked(entry, vectors)) for entry, vectors in additions]
+        written: list[str] = []
+        with self._writing() as (connection, generation):
+            for entry, vectors in ready:
+                old = _key(connection, entry.document.id)
+                if old is not None:
+                    if entry.fingerprint and entry.fingerprint == _fingerprint(connection, old):
+                        continue
+                    records.delete(connection, old, generation=generation)
+                self._insert(connection, entry, vectors, generation)
+                written.append(entry.document.id)
+        return tuple(written)
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document: its text, views, vectors, terms, postings and its line in the ledger.
+
+        Raises:
+            UnknownDocumentError: it is not there.
+        """
+        with self._writing() as (connection, generation):
+            records.delete(connection, self._known(connection, document_id), generation=generation)
+            connection.execute("DELETE FROM ledger WHERE document_id = ?", (document_id,))
+
+    def get(self, document_id: str) -> Entry:
+        """Return all that was stored of a document.
+
+        Raises:
+            UnknownDocumentError: it is not there.
+        """
+        with self._connections.reading() as (connection, _):
+            return records.read(connection, self._known(connection, document_id))
+
+    def chunk(self, chunk_id: str) -> Chunk:
+        """Return one chunk.
+
+        Raises:
+            LibraryError: no chunk has this id.
+        """
+        with self._connections.reading() as (connection, _):
+            row = connection.execute("SELECT chunk FROM chunks WHERE id = ?", (chunk_id,)).fetchone()
+            if row is None:
+                raise LibraryError(str(self.path), f"it holds no chunk {chunk_id!r}")
+            return records.chunks_of(connection, row)[row[0]]
+
+    def fingerprint(self, document_id: str) -> str | None:
+        """Return the fingerprint of a document, None when it is not there."""
+        with self._connections.reading() as (connection, _):
+            key = _key(connection, document_id)
+            return None if key is None else _fingerprint(connection, key)
+
+    def documents(self) -> tuple[DocumentInfo, ...]:
+        """Return what is known of each document, by id."""
+        with self._connections.reading() as (connection, _):
+            states = {
+                document_id: json.loads(body)["state"]
+                for document_id, body in connection.execute("SELECT document_id, body FROM ledger ORDER BY source")
+            }
+            rows = connection.execute(
+                "SELECT d.id, d.fingerprint, d.header, count(*) FROM documents d JOIN chunks USING (doc)"
+                " GROUP BY d.doc ORDER BY d.id"
+            )
+            return tuple(_info(*row, state=states.get(row[0], "indexed")) for row in rows)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return all critical terms, sorted."""
+        with self._connections.reading() as (connection, _):
+            return keywords.vocabulary(connection)
+
+    def record(self, outcomes: Sequence[Outcome]) -> None:
+        """Write into the ledger how inputs ended; the latest outcome of a source stands.
+
+        A document that is kept while its new version failed stays searchable, and the ledger says "failed".
+        """
+        with self._writing(moves=False) as (connection, _):
+            connection.executemany(
+                "INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)",
+                ((json.dumps(o.source), o.document_id, json.dumps(asdict(o))) for o in outcomes),
+            )
+
+    def ledger(self) -> tuple[Outcome, ...]:
+        """Return the latest outcome of every source, by source."""
+        with self._connections.reading() as (connection, _):
+            bodies = [json.loads(row[0]) for row in connection.execute("SELECT body FROM ledger")]
+        outcomes = (Outcome(**{**body, "failed_pages": tuple(body["failed_pages"])}) for body in bodies)
+        return tuple(sorted(outcomes, key=lambda outcome: outcome.source))
+
+    def stats(self) -> LibraryStats:
+        """Return the size of the library."""
+        with self._connections.reading() as (connection, generation):
+
+            def count(what: str) -> int:
+                return int(connection.execute(f"SELECT {what}").fetchone()[0])
+
+            return LibraryStats(
+                documents=count("count(*) FROM documents"),
+                sections=count("count(*) FROM sections"),
+                chunks=count("count(*) FROM chunks"),
+                views=dict(
+                    connection.execute("SELECT kind, count(*) FROM views GROUP BY kind ORDER BY kind").fetchall()
+                ),
+                terms=count("count(DISTINCT term) FROM terms"),
+                generation=generation,
+                embedder=schema.get_meta(connection, "embedder"),
+                dim=int(schema.get_meta(connection, "dim") or 0),
+                bytes=sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
+            )
+
+    def _checked(self, entry: Entry, vectors: Any) -> NDArray[np.float32]:
+        if self.dim is None:
+            raise ParameterError("embedder_identity", None, "the model of the vectors, given to open")
+        try:
+            rows = np.ascontiguousarray(vectors, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise ParameterError("vectors", type(vectors).__name__, "numbers of shape (chunks, dim)") from None
+        check_entry(entry, rows)
+        if rows.shape[1] != self.dim:
+            raise ParameterError("vectors", rows.shape, f"of shape ({len(entry.chunks)}, {self.dim})")
+        return rows
+
+    def _insert(
+        self, connection: sqlite3.Connection, entry: Entry, vectors: NDArray[np.float32], generation: int
+    ) -> None:
+        try:
+            records.insert(connection, entry, vectors, generation=generation)
+        except sqlite3.IntegrityError:
+            what = f"a chunk id of document {entry.document.id!r} belongs to another document; nothing was stored"
+            raise LibraryError(str(self.path), what, "chunk ids made from document id and span") from None
+
+    def _known(self, connection: sqlite3.Connection, document_id: str) -> int:
+        key = _key(connection, document_id)
+        if key is None:
+            raise UnknownDocumentError(str(self.path), f"it holds no document {document_id!r}")
+        return key
+
+    @contextmanager
+    def _writing(self, *, moves: bool = True) -> Iterator[tuple[sqlite3.Connection, int]]:
+        """Write in one transaction, then bring the derived indexes up to date, while no one else writes."""
+        with self._connections.locked() as connection, named(self.path):
+            with schema.transaction(connection):
+                self._check_stamp(connection)
+                generation = int(schema.get_meta(connection, "generation")) + 1
+                before = connection.total_changes
+                yield connection, generation
+                moved = moves and connection.total_changes > before
+                if moved:
+                    schema.set_meta(connection, "generation", str(generation))
+            if moved:
+                self._routes.sync(connection)
+
+    def _adopt_stamp(self) -> None:
+        """Compare the given model with the library's, take that over, or write ours into an empty library."""
+        with self._connections.reading() as (connection, _):
+            if self.embedder_identity is None:
+                self.embedder_identity = schema.get_meta(connection, "embedder") or None
+                self.dim = int(schema.get_meta(connection, "dim") or 0) or None
+                return
+            self._check_stamp(connection)
+            stamped = schema.get_meta(connection, "embedder") == self.embedder_identity
+        if not stamped and not self._connections.read_only:
+            with self._connections.locked() as connection, named(self.path), schema.transaction(connection):
+                self._check_stamp(connection)
+                schema.set_meta(connection, "embedder", self.embedder_identity)
+                schema.set_meta(connection, "dim", str(self.dim))
+
+    def _check_stamp(self, connection: sqlite3.Connection) -> None:
+        identity, dim = schema.get_meta(connection, "embedder"), int(schema.get_meta(connection, "dim") or 0)
+        if self.embedder_identity is None or (identity, dim) == (self.embedder_identity, self.dim):
+            return
+        if connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone():
+            what = (
+                f"it holds vectors of {identity!r} ({dim} numbers each), the given model is"
+                f" {self.embedder_identity!r} ({self.dim}); nothing was changed"
+            )
+            raise ModelMismatchError(str(self.path), what, f"{identity!r}, or index into a new library")
+
+
+def _check_place(folder: Path, *, create: bool) -> None:
+    """Refuse a path that holds anything but a library, before anything is touched."""
+    try:
+        if folder.is_dir():
+            names = {path.name for path in folder.iterdir()}
+            if schema.FILE not in names and (names - schema.OURS or not create):
+                raise LibraryError(str(folder), "the folder is not a library; nothing was touched")
+        elif folder.exists():
+            raise LibraryError(str(folder), "this is a file, a library is a folder; nothing was touched")
+        elif not create:
+            raise LibraryError(str(folder), "there is nothing", "create=True")
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LibraryError(str(folder), f"the path cannot be used ({error})") from None
+
+
+def _prepare(connections: Connections) -> None:
+    """Make the tables where there are none yet, and check their version."""
+    path = connections.path
+    with named(path):
+        with connections.connection() as connection:
+            empty = schema.is_empty(connection)
+        if empty:  # a kill came between the file and its tables, or another process is about to make them
+            with connections.locked() as connection:
+                if schema.is_empty(connection):
+                    schema.create(connection)
+        with connections.connection() as connection:
+            schema.check_version(connection, path)
+
+
+def _key(connection: sqlite3.Connection, document_id: str) -> int | None:
+    row = connection.execute("SELECT doc FROM documents WHERE id = ?", (document_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _fingerprint(connection: sqlite3.Connection, key: int) -> str:
+    return str(connection.execute("SELECT fingerprint FROM documents WHERE doc = ?", (key,)).fetchone()[0])
+
+
+def _info(document_id: str, fingerprint: str, header: str, chunks: int, *, state: IngestState) -> DocumentInfo:
+    kept = records.header_of(header)
+    return DocumentInfo(
+        id=document_id,
+        title=kept["title"],
+        source=kept["source"],
+        state=state,
+        chunks=chunks,
+        pages=len(kept["page_starts"]),
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,132 @@
+"""The dense route: exact dot products over a memory-mapped matrix.
+
+The matrix on disk is immutable: a base of float32 rows. Rows that came after it are read from the truth
+into a tail in memory, rows of removed documents are masked; when both grow, the base is written anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.errors import LibraryError
+from catena.indexing.derived import Manifest, cleared, seal
+from catena.indexing.records import removed_since
+from catena.indexing.selection import Scored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MADE = "float32 1"
+_TAIL = 4_096  # rows beside the base, added or removed, that are always tolerated
+_TAIL_PART = 0.2  # and this part of the base
+_DECIMALS = 6  # of a score: float32 products of equal rows may differ in the last bit by where a row lies
+
+
+class VectorSearcher:
+    """All vectors of one generation."""
+
+    def __init__(
+        self,
+        generation: int,
+        base: NDArray[np.float32],
+        tail: NDArray[np.float32],
+        keys: NDArray[np.int64],
+        alive: NDArray[np.bool_] | None,
+    ) -> None:
+        self.generation = generation
+        self._base, self._tail, self._keys, self._alive = base, tail, keys, alive
+
+    def search(self, vector: NDArray[np.float32], allowed: NDArray[np.int64] | None) -> Scored:
+        """Return the dot product of every allowed row with `vector`, shape (dim,)."""
+        scores = (
+            np.concatenate([self._base @ vector, self._tail @ vector]) if len(self._tail) else self._base @ vector
+        )
+        scored = Scored(self._keys, np.round(scores.astype(np.float64), _DECIMALS))
+        if self._alive is not None:
+            scored = Scored(scored.keys[self._alive], scored.scores[self._alive])
+        return scored.among(allowed)
+
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the keys and the vectors of all living rows."""
+        matrix = np.concatenate([self._base, self._tail])
+        return (self._keys, matrix) if self._alive is None else (self._keys[self._alive], matrix[self._alive])
+
+
+class VectorMatrix:
+    """The matrix file of a library, and what came after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._searcher: VectorSearcher | None = None
+
+    def at(self, connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearcher:
+        """Return the vectors of the generation that `connection` sees; damaged files are passed over."""
+        held = self._searcher
+        if held is not None and held.generation == generation:
+            return held
+        searcher = self._from_base(connection, generation, dim) or self._from_truth(connection, generation, dim)
+        if held is None or held.generation < generation:
+            self._searcher = searcher
+        return searcher
+
+    def sync(self, connection: sqlite3.Connection, generation: int, dim: int) -> None:
+        """Write the base anew when it is missing, damaged or far behind; the caller holds the writer lock."""
+        manifest = Manifest.read(self.folder)
+        if manifest is not None and manifest.is_intact(self.folder, MADE):
+            changed = _count_since(connection, manifest.generation)
+            if changed <= max(_TAIL, _TAIL_PART * _count_since(connection, 0)):
+                return
+        keys, docs, matrix = _read(connection, dim, since=0)
+        try:
+            cleared(self.folder)
+            Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
+            np.save(self.folder / "matrix.npy", matrix, allow_pickle=False)
+            np.save(self.folder / "rows.npy", np.stack([keys, docs]), allow_pickle=False)
+            seal(self.folder, generation=generation, made=MADE)
+        except OSError as error:
+            what = f"the vector matrix cannot be written ({error.strerror}); all documents are kept"
+            raise LibraryError(str(self.folder), what, "more disk space; it is rebuilt later") from None
+
+    def _from_base(self, connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearcher | None:
+        manifest = Manifest.read(self.folder)
+        if manifest is None or manifest.generation > generation or not manifest.is_intact(self.folder, MADE):
+            return None
+        try:
+            base = np.asarray(np.load(self.folder / "matrix.npy", mmap_mode="r", allow_pickle=False))
+            keys, docs = np.load(self.folder / "rows.npy", allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+        if Manifest.read(self.folder) != manifest or base.shape != (len(keys), dim):
+            return None
+        gone = removed_since(connection, manifest.generation)
+        new_keys, _, tail = _read(connection, dim, since=manifest.generation)
+        alive = np.concatenate([~np.isin(docs, gone), np.ones(len(new_keys), bool)]) if gone else None
+        return VectorSearcher(generation, base, tail, np.concatenate([keys, new_keys]), alive)
+
+    @staticmethod
+    def _from_truth(connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearcher:
+        keys, _, matrix = _read(connection, dim, since=0)
+        return VectorSearcher(generation, matrix, matrix[:0], keys, None)
+
+
+def _count_since(connection: sqlite3.Connection, generation: int) -> int:
+    added = connection.execute(
+        "SELECT count(*) FROM documents d JOIN chunks c USING (doc) WHERE d.generation > ?", (generation,)
+    ).fetchone()[0]
+    return int(added) + (len(removed_since(connection, generation)) if generation else 0)
+
+
+def _read(
+    connection: sqlite3.Connection, dim: int, *, since: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    rows = connection.execute(
+        "SELECT c.chunk, c.doc, v.vector FROM documents d JOIN chunks c USING (doc) JOIN vectors v USING (chunk)"
+        " WHERE d.generation > ? ORDER BY c.chunk",
+        (since,),
+    ).fetchall()
+    matrix = np.frombuffer(b"".join(row[2] for row in rows), np.float32).reshape(len(rows), dim)
+    return np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.int64), matrix
