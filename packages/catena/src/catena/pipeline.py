@@ -82,22 +82,22 @@ def read(
 def prepare(document: Document, preparation: Preparation | None = None, *, fingerprint: str = "") -> Entry:
     """Return all that a document puts into a store: sections, chunks, headed views, critical terms.
 
-    Headings without any text below them are chunks, so that nothing of the document is lost, but have no
-    view: they are not searched for on their own.
+    A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
+    it would crowd out what a question is about.
     """
     how = preparation or Preparation()
     sections = outline(document)
     document = document if document.title else replace(document, title=_title(document, sections))
-    chunks = cut(document, sections, options=how.chunks)
-    found = searchable(chunks)
-    terms = dict(zip((chunk.id for chunk in found), critical_terms(document, found, how.terms), strict=True))
+    found = searchable(cut(document, sections, options=how.chunks))
+    chunks = tuple(replace(chunk, position=position) for position, chunk in enumerate(found))
+    content = repr((document.text, document.title, sorted(document.metadata.items())))
     return Entry(
         document=document,
         sections=sections,
         chunks=chunks,
-        views=headed_views(document, found),
-        terms=tuple(terms.get(chunk.id, ()) for chunk in chunks),
-        fingerprint=fingerprint or how.fingerprint(repr((document.text, document.title, sorted(document.metadata.items())))),
+        views=headed_views(document, chunks),
+        terms=critical_terms(document, chunks, how.terms),
+        fingerprint=fingerprint or how.fingerprint(content),
     )
 
 
@@ -108,10 +108,11 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
 
 
 def embed(entry: Entry) -> Step[NDArray[np.float32]]:
-    """Return the vectors of the entry's views, in the order of the views, shape (len(views), dim)."""
+    """Return the vectors of the entry's headed views, one per chunk in order, shape (len(chunks), dim)."""
     import numpy as np
 
-    texts = [view.text for view in entry.views]
+    headed = {view.chunk_id: view.text for view in entry.views if view.kind == "headed"}
+    texts = [headed[chunk.id] for chunk in entry.chunks]
     batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
     requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
     replies: list[Any] = yield from ask(requests)

@@ -1,0 +1,363 @@
+"""The embedded library as users meet it: files in, ranked and cited passages out, one path on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
+
+from catena.effects import Cancel, Services, arun, run
+from catena.errors import CancelledError, CatenaError, LibraryError, ParseError
+from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
+from catena.model import Chunk, Document, Entry, Hit, Outcome, Ranking, Segment, Where
+from catena.parsing import SUPPORTED_SUFFIXES
+from catena.pipeline import Preparation, embed, prepare, read
+from catena.retrieval.multi_route import Fusion, OnRouteError, retrieve
+from catena.retrieval.routes import Route
+from catena.structure.sections import section_segment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from catena.journal import Journal
+    from catena.layout import PageNote
+    from catena.ports import Embedder
+
+Source: TypeAlias = Document | str | Path
+"""A document already parsed, or the path of a file."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """How to search; what each means is said at `catena.retrieval.retrieve`."""
+
+    k: int
+    routes: Sequence[str] | Mapping[str, Route]
+    where: Where | None
+    fusion: Fusion | None
+    depth: int | None
+    on_route_error: OnRouteError
+
+
+BATCH_CHUNKS = 2_000  # chunks to a transaction: what a kill may cost, against the price of a commit
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One input of a run has ended: its outcome, and how far the run is."""
+
+    outcome: Outcome
+    done: int
+    total: int
+
+
+class Library:
+    """Documents, chunks, views, vectors and indexes at one path; open it with `Library.open`.
+
+    A document's id is its path relative to the folder that holds the library, so that a project can be moved
+    as a whole, and a new version of a file replaces the old one.
+    """
+
+    def __init__(
+        self, store: LibraryStore, embedder: Embedder, preparation: Preparation, journal: Journal | None
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self.preparation = preparation
+        self._services = Services(embedder=embedder, store=store, journal=journal)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        embedder: Embedder | None = None,
+        lexical: Literal["tantivy", "rank-bm25"] = "tantivy",
+        preparation: Preparation | None = None,
+        journal: Journal | None = None,
+        create: bool = True,
+    ) -> Library:
+        """Open the library at a path, or make an empty one there.
+
+        Args:
+            path: a folder of its own.
+            embedder: the dense route's model; the shipped static embedding by default.
+            lexical: the lexical engine; "rank-bm25" (an extra) is the reference.
+            preparation: how files become chunks, views and terms.
+            journal: keeps the embedder's replies, for models that cost time or money.
+            create: False refuses to make a new library.
+
+        Raises:
+            ModelMismatchError: the library holds vectors of another model.
+            LibraryError: the path holds something else, or there is nothing and `create` is False.
+        """
+        if embedder is None:
+            from catena.enrichment.static_embedding import StaticEmbedder
+
+            embedder = StaticEmbedder()
+        store = LibraryStore.open(
+            path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
+        )
+        return cls(store, embedder, preparation or Preparation(), journal)
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release files and locks; what was added is on disk already."""
+        self._store.close()
+
+    @property
+    def store(self) -> LibraryStore:
+        """The storage engine, for parts that bring their own chunks and vectors."""
+        return self._store
+
+    @property
+    def services(self) -> Services:
+        """What answers the steps of this library: its embedder and its store."""
+        return self._services
+
+    def add(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
+        """Add new documents, all of them or none, and return their ids.
+
+        Args:
+            sources: files, or documents already parsed.
+            password: opens encrypted PDFs.
+
+        Raises:
+            ParseError: a file gave no document.
+            DuplicateDocumentError: a document is there already.
+            LibraryBusyError: another process is writing.
+        """
+        entries = [self._entry(source, password) for source in sources]
+        self._store.add([(entry, self._vectors(entry)) for entry in entries])
+        return tuple(entry.document.id for entry in entries)
+
+    def replace(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
+        """Put documents in place of their older versions, all or none; return the ids of those that changed.
+
+        What is not there yet is added; the same bytes cut in the same way are left alone. The old version is
+        found until the new one is complete.
+
+        Raises:
+            ParseError: a file gave no document; the older version stays.
+            LibraryBusyError: another process is writing.
+        """
+        entries = [self._entry(source, password) for source in sources]
+        changed = [e for e in entries if e.fingerprint != self._store.fingerprint(e.document.id)]
+        return self._store.replace([(entry, self._vectors(entry)) for entry in changed])
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document with every chunk, view, vector and posting of it.
+
+        Raises:
+            UnknownDocumentError: there is no document of this id.
+        """
+        self._store.delete(document_id)
+
+    def index(
+        self,
+        paths: Iterable[str | Path],
+        *,
+        password: str | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        cancel: Cancel | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Index files and whole folders; what changed is replaced, what did not is skipped.
+
+        A file that fails loses nothing of the others, and an older version of it stays. Every file ends in
+        the ledger. Killed or stopped at any point, the next call goes on where this one ended.
+
+        Args:
+            paths: files, or folders that are searched for files of the types Catena reads.
+            password: opens encrypted PDFs.
+            progress: called after each file.
+            cancel: another thread may stop the run with it, between two files.
+
+        Returns:
+            One outcome per file, in the order of the files.
+
+        Raises:
+            CancelledError: the run was stopped; what was done is kept.
+            LibraryError: the library cannot be written.
+        """
+        files = list(discover(paths))
+        outcomes: list[Outcome] = []
+        pending: list[tuple[Entry, NDArray[np.float32]]] = []
+        pending_outcomes: list[Outcome] = []
+
+        def flush() -> None:
+            if pending:
+                self._store.replace(pending)
+            self._store.record(pending_outcomes)
+            pending.clear()
+            pending_outcomes.clear()
+
+        try:
+            for number, (path, source) in enumerate(files, start=1):
+                if cancel is not None and cancel.is_set:
+                    raise CancelledError
+                outcome, addition = self._ingest(path, source, password)
+                outcomes.append(outcome)
+                pending_outcomes.append(outcome)
+                if addition is not None:
+                    pending.append(addition)
+                if sum(len(entry.chunks) for entry, _ in pending) >= BATCH_CHUNKS:
+                    flush()
+                if progress is not None:
+                    progress(Progress(outcome, number, len(files)))
+        finally:
+            flush()
+        return tuple(outcomes)
+
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
+        """Return the k best chunks for a question, best first, each with every route that found it."""
+        return run(retrieve(query, **options), self._services)
+
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
+        """As `search`, without blocking the event loop."""
+        return await arun(retrieve(query, **options), self._services)
+
+    def get(self, document_id: str) -> Entry:
+        """Return a document with its sections, chunks and views.
+
+        Raises:
+            UnknownDocumentError: there is no document of this id.
+        """
+        return self._store.get(document_id)
+
+    def section(self, found: Hit | Chunk, *, descendants: bool = False) -> Segment:
+        """Return the whole section that a hit or a chunk was cut from.
+
+        Args:
+            found: of this library.
+            descendants: whether the sections below it come along.
+        """
+        chunk = found.chunk if isinstance(found, Hit) else found
+        entry = self._store.get(chunk.document_id)
+        return section_segment(entry.document, entry.sections, chunk, chunks=entry.chunks, descendants=descendants)
+
+    def documents(self) -> tuple[DocumentInfo, ...]:
+        """Return what is known of each document, by id."""
+        return self._store.documents()
+
+    def ledger(self) -> tuple[Outcome, ...]:
+        """Return how each file that was ever given ended, by source."""
+        return self._store.ledger()
+
+    def stats(self) -> LibraryStats:
+        """Return the size of the library."""
+        return self._store.stats()
+
+    def verify(self) -> tuple[str, ...]:
+        """Check every invariant of what is stored and return what is wrong, in words; empty when all is well."""
+        return self._store.verify()
+
+    def _entry(self, source: Source, password: str | None) -> Entry:
+        if isinstance(source, Document):
+            return prepare(source, self.preparation)
+        path = Path(source)
+        outcome, entry = self._read(path, str(source), password, _fingerprint(path, str(source), self.preparation))
+        if entry is None:
+            raise ParseError(outcome.source, "empty", outcome.reason)
+        return entry
+
+    def _ingest(
+        self, path: Path, source: str, password: str | None
+    ) -> tuple[Outcome, tuple[Entry, NDArray[np.float32]] | None]:
+        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this method."""
+        document_id = self.document_id(path)
+        failed = Outcome(source=source, document_id=document_id, state="failed")
+        if path.suffix.lower() not in SUPPORTED_SUFFIXES:
+            return replace(
+                failed, state="skipped", reason=f"files of type {path.suffix or 'unknown'} are not read"
+            ), None
+        try:
+            fingerprint = _fingerprint(path, source, self.preparation)
+            if self._store.fingerprint(document_id) == fingerprint:
+                return replace(failed, state="skipped", reason="unchanged"), None
+            outcome, entry = self._read(path, source, password, fingerprint)
+            return outcome, None if entry is None else (entry, self._vectors(entry))
+        except LibraryError:
+            raise
+        except CatenaError as error:
+            return replace(failed, reason=str(error).removeprefix(f"{source}: ")), None
+
+    def _read(self, path: Path, source: str, password: str | None, fingerprint: str) -> tuple[Outcome, Entry | None]:
+        """Read and cut one file; no entry when there is nothing in it to be found."""
+        document_id = self.document_id(path)
+        parsed = read(path, self.preparation, document_id=document_id, source=source, password=password)
+        entry = prepare(parsed.document, self.preparation, fingerprint=fingerprint)
+        outcome = Outcome(
+            source=source,
+            document_id=document_id,
+            state="indexed" if parsed.state == "parsed" else "partial",
+            reason=_reason(parsed.notes),
+            chunks=len(entry.chunks),
+            pages=len(entry.document.page_starts),
+            failed_pages=tuple(note.page for note in parsed.notes if note.state != "blank"),
+        )
+        if not entry.chunks:
+            return replace(outcome, state="failed", reason="there is no text in it"), None
+        return outcome, entry
+
+    def _vectors(self, entry: Entry) -> NDArray[np.float32]:
+        return run(embed(entry), self._services)
+
+    def document_id(self, path: str | Path) -> str:
+        """Return the id of a file's document: its path relative to the folder that holds this library."""
+        home = os.path.abspath(self._store.path.parent)
+        try:
+            return Path(os.path.relpath(os.path.abspath(path), home)).as_posix()
+        except ValueError:  # another drive
+            return Path(os.path.abspath(path)).as_posix()
+
+
+def discover(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
+
+    Folders are searched to the bottom; hidden files and folders and links to folders are left out. A path
+    that does not exist is yielded too: it is for the reader to say so.
+    """
+    seen: set[str] = set()
+    for given in paths:
+        root = Path(given)
+        found = _files_below(root) if root.is_dir() else [root]
+        for path in found:
+            key = os.path.abspath(path)
+            if key not in seen:
+                seen.add(key)
+                yield path, path.as_posix()
+
+
+def _files_below(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield Path(folder) / name
+
+
+def _fingerprint(path: Path, source: str, preparation: Preparation) -> str:
+    try:
+        size = path.stat().st_size
+        if size > preparation.limits.bytes:
+            raise ParseError(source, "limit", f"it has {size} bytes", f"Limits(bytes={size})")
+        return preparation.fingerprint(path.read_bytes())
+    except OSError as error:
+        raise ParseError(source, "malformed", f"it cannot be opened ({error.strerror})", "") from None
+
+
+def _reason(notes: Sequence[PageNote]) -> str:
+    """Return the pages without text in a few words."""
+    bad = [note for note in notes if note.state != "blank"]
+    shown = "; ".join(f"page {note.page}: {note.why}" for note in bad[:3])
+    return shown + (f"; and {len(bad) - 3} more pages" if len(bad) > 3 else "")
