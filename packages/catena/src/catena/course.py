@@ -76,7 +76,7 @@ class Course:
     def begin(self, requests: Sequence[Request]) -> Batch:
         self.raise_if_stopped()
         self._total += len(requests)
-        asked_at = _first_of_equals(requests) if self.services.journal else range(len(requests))
+        asked_at = _first_of_equals(requests) if self.services.journal is not None else range(len(requests))
         todo = deque(index for index, first in enumerate(asked_at) if index == first)
         width = min(len(todo), self.services.max_concurrency)
         return Batch(requests, asked_at, todo, width, [None] * len(requests))
@@ -177,7 +177,7 @@ class Course:
         """Call the service once, within the budget; return a clean reply, or `Failed` with one of our errors."""
         budget = self.services.budget
         try:
-            reserved = budget.reserve(request) if budget else Usage()
+            reserved = budget.reserve(request) if budget is not None else Usage()
         except BudgetExceededError as error:
             self.stop(error)
             return Failed(error)
@@ -189,10 +189,12 @@ class Course:
             )
             if isinstance(reply, Failed):
                 return Failed(service_error(reply.error, handler.identity))
-            used = budget.tariff.after(request, reply) if budget else used  # a reply of no use is paid for, too
+            used = (
+                budget.tariff.after(request, reply) if budget is not None else used
+            )  # a reply of no use is paid for, too
             return self._clean(request, handler, reply)
         finally:
-            if budget:
+            if budget is not None:
                 budget.settle(reserved, used)
 
     def _clean(self, request: Request, handler: Handler, reply: Any) -> Any:

@@ -104,7 +104,7 @@ class Journal:
         """Remove what is kept under a key."""
         self._execute("DELETE FROM replies WHERE key = ?", (bytes.fromhex(key),))
 
-    def __len__(self) -> int:
+    def count(self) -> int:
         """Return the number of replies kept."""
         row = self._execute("SELECT count(*) FROM replies", ())
         return int(row[0]) if row else 0

@@ -91,7 +91,7 @@ class _Follower:
 
     def __init__(self, services: Services, tariff: Tariff | None, stand_ins: Mapping[type[Request], StandIn]) -> None:
         self.services = services
-        self.tariff = tariff or (services.budget.tariff if services.budget else Tariff())
+        self.tariff = tariff or (services.budget.tariff if services.budget is not None else Tariff())
         self.own = stand_ins
         self.stand_ins = {**STAND_INS, Embed: self._vectors, **stand_ins}
         self.by_purpose: dict[str, Usage] = {}

@@ -1,0 +1,878 @@
+"""Steps driven by threads and by asyncio: the same results, errors, retries, limits and progress in both worlds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.effects import (
+    Budget,
+    Cancel,
+    Complete,
+    Describe,
+    Embed,
+    Event,
+    Failed,
+    Handler,
+    Journal,
+    Limiter,
+    Price,
+    Rate,
+    Retry,
+    Search,
+    Services,
+    Step,
+    Tariff,
+    arun,
+    ask,
+    run,
+    together,
+)
+from catena.errors import (
+    BudgetExceededError,
+    CancelledError,
+    FilterError,
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    ServiceError,
+)
+from catena.faults import redact, retry_after_seconds, service_error
+from catena.model import Ranking, Scale
+from catena.ports import Completion
+from catena.testing.fakes import (
+    AngleEmbedder,
+    FakeCaptioner,
+    FakeClock,
+    FakeEmbedder,
+    FakeLLM,
+    FakeReranker,
+    FakeStore,
+    Flaky,
+    ScriptedLLM,
+    Slow,
+)
+
+Drive = Callable[[Step[Any], Services], Any]
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    if request.param == "threads":
+        return run
+    return lambda step, services: asyncio.run(arun(step, services))
+
+
+def batch(*prompts: str) -> Step[list[Any]]:
+    """One round, failures as values."""
+    return list((yield [Complete(prompt=prompt, purpose="test") for prompt in prompts]))
+
+
+def texts(*prompts: str) -> Step[list[str]]:
+    return [reply.text for reply in (yield from ask([Complete(prompt=p, purpose="test") for p in prompts]))]
+
+
+def upper(request: Complete) -> str:
+    return request.prompt.upper()
+
+
+# What a step gets
+
+
+def test_replies_come_in_the_order_of_the_requests(drive: Drive) -> None:
+    prompts = [f"p{i}" for i in range(50)]
+    assert drive(texts(*prompts), Services(llm=FakeLLM(upper))) == [p.upper() for p in prompts]
+
+
+def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
+    services = Services(
+        llm=FakeLLM(upper),
+        embedder=AngleEmbedder(),
+        reranker=FakeReranker(),
+        captioner=FakeCaptioner(lambda image, prompt: f"{prompt} {len(image)}"),
+        store=FakeStore({"dense": Ranking((), Scale.SIMILARITY)}),
+    )
+    requests = [
+        Complete(prompt="a", purpose="test"),
+        Embed(texts=("0", "90")),
+        Embed(texts=("90",), kind="query"),
+        Rate(query="red bolt", texts=("a red nut", "red bolt")),
+        Describe(image=b"123", prompt="look"),
+        Search(route="dense", query="q", k=3, vector=np.zeros(2)),
+    ]
+    text, rows, query, scores, caption, ranking = drive(ask(requests), services)
+    assert text.text == "A"
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [[1, 0], [0, 1]], atol=1e-6)
+    np.testing.assert_allclose(query, [[0, 1]], atol=1e-6)
+    assert scores == (0.5, 1.0)
+    assert caption == "look 3"
+    assert ranking == Ranking((), Scale.SIMILARITY)
+
+
+def test_a_user_can_add_a_type_of_request(drive: Drive) -> None:
+    @dataclass(frozen=True)
+    class Double:
+        number: int
+
+    services = Services(handlers={Double: Handler(identity="doubler", call=lambda request: 2 * request.number)})
+    assert drive(ask([Double(1), Double(21)]), services) == [2, 42]
+
+
+def test_a_failed_request_does_not_lose_its_neighbours(drive: Drive) -> None:
+    llm = ScriptedLLM(["one", ServiceError("m", "no"), "three"])
+    first, second, third = drive(batch("a", "b", "c"), Services(llm=llm, max_concurrency=1))
+    assert (first.text, third.text) == ("one", "three")
+    assert isinstance(second, Failed)
+    assert str(second.error) == "m: no"
+
+
+def test_ask_raises_the_failure_inside_the_step(drive: Drive) -> None:
+    def step() -> Step[str]:
+        try:
+            yield from ask([Complete(prompt="a", purpose="test")])
+        except ServiceError as error:
+            return f"caught {error}"
+        return "not reached"
+
+    assert drive(step(), Services(llm=ScriptedLLM([ServiceError("m", "no")]))) == "caught m: no"
+
+
+def test_a_missing_service_is_named_with_those_that_are_there(drive: Drive) -> None:
+    with pytest.raises(MissingServiceError, match=r"no service answers Complete requests \(given: Rate\)"):
+        drive(texts("a"), Services(reranker=FakeReranker()))
+
+
+def test_together_shares_rounds_and_closes_what_a_stopped_run_leaves(drive: Drive) -> None:
+    def two_rounds(name: str) -> Step[str]:
+        (first,) = yield from texts_of(name)
+        (second,) = yield from texts_of(first)
+        return second
+
+    def texts_of(prompt: str) -> Step[list[str]]:
+        return (yield from texts(prompt))
+
+    llm = FakeLLM(lambda request: request.prompt + "'")
+    assert drive(together([two_rounds("a"), two_rounds("b")]), Services(llm=llm)) == ["a''", "b''"]
+
+    closed = []
+
+    def never_ends(name: str) -> Step[None]:
+        try:
+            while True:
+                yield from texts(name)
+        finally:
+            closed.append(name)
+
+    budget = Budget(max_tokens=5_000)
+    with pytest.raises(BudgetExceededError):
+        drive(together([never_ends("a"), never_ends("b")]), Services(llm=llm, budget=budget))
+    assert sorted(closed) == ["a", "b"]
+
+
+@pytest.mark.parametrize("empty", [[], ()])
+def test_an_empty_batch_and_a_step_without_requests(drive: Drive, empty: Any) -> None:
+    def nothing() -> Step[str]:
+        assert list((yield empty)) == []
+        return "done"
+
+    assert drive(nothing(), Services()) == "done"
+    assert drive(together([]), Services()) == []
+
+
+# Concurrency
+
+
+class Gauge:
+    """An LLM that measures how many calls are in flight."""
+
+    identity = "gauge"
+
+    def __init__(self, party: int) -> None:
+        self.most = self.now = 0
+        self.lock = threading.Lock()
+        self.barrier = threading.Barrier(party)
+
+    def complete(self, request: Complete) -> Completion:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.barrier.wait(20)  # passes only when `party` calls are really side by side
+        with self.lock:
+            self.now -= 1
+        return Completion(text=request.prompt)
+
+
+@pytest.mark.parametrize("width", [1, 3, 64])
+def test_exactly_max_concurrency_calls_run_side_by_side(drive: Drive, width: int) -> None:
+    gauge = Gauge(width)
+    prompts = [str(i) for i in range(width * 3)]
+    assert drive(texts(*prompts), Services(llm=gauge, max_concurrency=width)) == prompts
+    assert gauge.most == width
+
+
+def test_native_async_calls_run_side_by_side_up_to_the_limit() -> None:
+    class Native:
+        identity = "native"
+        now = most = 0
+
+        async def acomplete(self, request: Complete) -> Completion:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await asyncio.sleep(0.001)
+            self.now -= 1
+            return Completion(text=request.prompt)
+
+    prompts, native = [str(i) for i in range(40)], Native()
+    assert asyncio.run(arun(texts(*prompts), Services(llm=native, max_concurrency=5))) == prompts
+    assert native.most == 5
+
+
+def test_run_awaits_a_service_that_is_async_only_always_on_one_loop() -> None:
+    class AsyncOnly:
+        identity = "async-only"
+
+        def __init__(self) -> None:
+            self.loops: set[int] = set()
+
+        async def acomplete(self, request: Complete) -> Completion:
+            self.loops.add(id(asyncio.get_running_loop()))
+            await asyncio.sleep(0)
+            return Completion(text=request.prompt)
+
+    llm = AsyncOnly()
+    assert run(texts("a", "b", "c"), Services(llm=llm)) == ["a", "b", "c"]
+    assert run(texts("d"), Services(llm=llm)) == ["d"]
+    assert len(llm.loops) == 1
+
+
+async def test_run_works_inside_a_running_loop_as_in_a_notebook() -> None:
+    async def acomplete(request: Complete) -> Completion:
+        return Completion(text=request.prompt)
+
+    only_async = Services(handlers={Complete: Handler(identity="async-only", acall=acomplete)})
+    assert run(texts("a", "b"), Services(llm=FakeLLM(upper))) == ["A", "B"]
+    assert run(texts("a", "b"), only_async) == ["a", "b"]
+
+
+async def test_arun_never_blocks_the_event_loop(tmp_path: Any) -> None:
+    def step() -> Step[int]:
+        replies = yield from ask([Complete(prompt=str(i), purpose="test") for i in range(6)])
+        rows = yield from ask([Embed(texts=tuple(reply.text for reply in replies))])
+        yield from ask([Search(route="r", query="q", k=1), Rate(query="q", texts=("a",))])
+        return len(rows[0])
+
+    with Journal.open(tmp_path / "journal.db") as journal:
+        services = Services(
+            llm=Slow(FakeLLM(), 0.002),
+            embedder=Slow(FakeEmbedder(4), 0.002),
+            reranker=Slow(FakeReranker(), 0.002),
+            store=Slow(FakeStore({"r": Ranking((), Scale.RANK)}), 0.002),
+            journal=journal,
+            retry=Retry(base_seconds=0.001),
+            budget=Budget(max_tokens=10**6),
+            limiter=Limiter({Complete: 60_000}),
+            progress=lambda event: None,
+        )
+        with blockbuster_ctx():
+            with pytest.raises(Exception, match="Blocking call"):  # the guard itself works
+                time.sleep(0.001)
+            assert await arun(step(), services) == 6
+            assert await arun(step(), services) == 6
+        assert journal.count() == 8
+
+
+async def test_two_aruns_share_the_loop() -> None:
+    async def both() -> list[list[str]]:
+        services = Services(llm=Slow(FakeLLM(upper), 0.005, seed=3))
+        return await asyncio.gather(arun(texts("a", "b"), services), arun(texts("c"), services))
+
+    assert await both() == [["A", "B"], ["C"]]
+
+
+def test_runs_inside_runs_do_not_starve() -> None:
+    class Nested:
+        identity = "nested"
+
+        def complete(self, request: Complete) -> Completion:
+            depth = int(request.prompt)
+            if depth:
+                inner = run(texts(*[str(depth - 1)] * 4), Services(llm=self, max_concurrency=4))
+                return Completion(text="".join(inner))
+            return Completion(text="x")
+
+    assert run(texts("5"), Services(llm=Nested())) == ["x" * 4**5]
+
+
+def test_context_variables_reach_the_services(drive: Drive) -> None:
+    trace: contextvars.ContextVar[str] = contextvars.ContextVar("trace", default="lost")
+    trace.set("callbacks of the caller")
+    llm = FakeLLM(lambda request: trace.get())
+    assert set(drive(texts(*"abcdef"), Services(llm=Slow(llm, 0.005)))) == {"callbacks of the caller"}
+
+    async def acall(request: Complete) -> Completion:
+        return Completion(text=trace.get())
+
+    only_async = Services(handlers={Complete: Handler(identity="async-only", acall=acall)})
+    assert set(drive(texts("a", "b"), only_async)) == {"callbacks of the caller"}
+
+
+def test_a_single_request_stays_in_the_callers_thread() -> None:
+    assert run(texts("a"), Services(llm=FakeLLM(lambda _: threading.current_thread().name))) == [
+        threading.current_thread().name
+    ]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.text(min_size=1).filter(str.strip), max_size=12), st.integers(1, 8), st.integers(0, 99))
+def test_the_result_does_not_depend_on_which_call_ends_first(prompts: list[str], width: int, seed: int) -> None:
+    def step() -> Step[list[str]]:
+        first = yield from texts(*prompts)
+        return (yield from texts(*reversed(first)))
+
+    llm = FakeLLM(lambda request: f"<{request.prompt}>")
+    expected = run(step(), Services(llm=llm, max_concurrency=1))
+    services = Services(llm=Slow(llm, 0.003, seed=seed), max_concurrency=width)
+    assert run(step(), services) == expected
+    assert asyncio.run(arun(step(), services)) == expected
+
+
+# Retries and limits
+
+
+def test_backoff_doubles_and_jitter_takes_its_share(drive: Drive) -> None:
+    clock = FakeClock()
+    llm = Flaky(FakeLLM(upper), [ServiceError("m", "busy", retry=True)] * 3)
+    retry = Retry(attempts=4, base_seconds=0.1, max_seconds=0.2, jitter=0.5, random=lambda: 0.5)
+    assert drive(texts("a"), Services(llm=llm, retry=retry, clock=clock)) == ["A"]
+    assert clock.naps == pytest.approx([0.075, 0.15, 0.15])  # 0.1, 0.2 and again 0.2 seconds, less a quarter
+    assert len(llm.calls) == 4
+
+
+def test_after_the_last_attempt_the_failure_is_returned(drive: Drive) -> None:
+    llm = Flaky(FakeLLM(), [ServiceError("m", f"busy {i}", retry=True) for i in range(9)])
+    (reply,) = drive(batch("a"), Services(llm=llm, retry=Retry(attempts=3), clock=FakeClock()))
+    assert str(reply.error) == "m: busy 2"
+    assert len(llm.calls) == 3
+
+
+def test_terminal_errors_are_not_tried_again(drive: Drive) -> None:
+    clock, llm = FakeClock(), Flaky(FakeLLM(), [ServiceError("m", "401")])
+    (reply,) = drive(batch("a"), Services(llm=llm, clock=clock))
+    assert isinstance(reply, Failed)
+    assert (len(llm.calls), clock.naps) == (1, [])
+
+
+def test_retry_after_is_obeyed_by_all_requests_of_the_type(drive: Drive) -> None:
+    clock = FakeClock()
+    seen: list[float] = []
+
+    def reply(request: Complete) -> str:
+        seen.append(clock.now())
+        return request.prompt
+
+    llm = Flaky(FakeLLM(reply), [ServiceError("m", "429", retry=True, retry_after=7.0)])
+    assert drive(texts("a", "b", "c"), Services(llm=llm, clock=clock, max_concurrency=1)) == ["a", "b", "c"]
+    assert seen == pytest.approx([7.0, 7.0, 7.0])
+    assert sum(clock.naps) == pytest.approx(7.0)
+
+
+def test_a_wait_beyond_patience_fails_at_once(drive: Drive) -> None:
+    clock = FakeClock()
+    llm = Flaky(FakeLLM(), [ServiceError("m", "429", retry=True, retry_after=3_600.0)])
+    (reply,) = drive(batch("a"), Services(llm=llm, clock=clock, retry=Retry(patience_seconds=60)))
+    assert isinstance(reply, Failed)
+    assert clock.naps == []
+
+
+def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive: Drive) -> None:
+    clock, times = FakeClock(), []
+
+    def reply(request: Complete) -> str:
+        times.append(clock.now())
+        return request.prompt
+
+    services = Services(
+        llm=FakeLLM(reply),
+        reranker=FakeReranker(),
+        limiter=Limiter({Complete: 30}),
+        clock=clock,
+        max_concurrency=1,
+    )
+    drive(texts("a", "b"), services)
+    drive(texts("c"), replace(services, retry=Retry()))
+    assert times == pytest.approx([0.0, 2.0, 4.0])
+    drive(ask([Rate(query="q", texts=("a",))] * 3), services)
+    assert clock.now() == pytest.approx(4.0)  # other types are not limited
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        (7, 7.0),
+        ("0.5", 0.5),
+        (" 12 ", 12.0),
+        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0),
+        ("Wednesday", None),
+        ("-3", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_and_as_date(value: Any, seconds: float | None) -> None:
+    assert retry_after_seconds(value, datetime(2026, 10, 21, 7, 28, tzinfo=UTC)) == seconds
+
+
+# Foreign errors
+
+
+class Response:
+    def __init__(self, status_code: int, headers: dict[str, str]) -> None:
+        self.status_code, self.headers = status_code, headers
+
+
+class RateLimitError(Exception):  # as SDKs raise it
+    def __init__(self, message: str, status: int, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.response = Response(status, headers or {})
+
+
+class ReadTimeout(type("TimeoutException", (Exception,), {})):  # as httpx names it, with no text
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "retry", "retry_after", "what"),
+    [
+        (RateLimitError("slow down", 429, {"Retry-After": "3"}), True, 3.0, "RateLimitError (status 429): slow down"),
+        (RateLimitError("overloaded", 529), True, None, "RateLimitError (status 529): overloaded"),
+        (RateLimitError("insufficient_quota", 429), False, None, "(status 429): insufficient_quota"),
+        (RateLimitError("bad key", 401), False, None, "(status 401): bad key"),
+        (RateLimitError("context too long", 400), False, None, "(status 400)"),
+        (ReadTimeout(), True, None, "ReadTimeout: no message"),
+        (ConnectionResetError(104, "reset"), True, None, "ConnectionResetError: [Errno 104] reset"),
+        (TimeoutError(), True, None, "TimeoutError: no message"),
+        (KeyError("x"), False, None, "KeyError: 'x'"),
+        (StopIteration(), False, None, "StopIteration: no message"),
+    ],
+)
+def test_foreign_errors_are_mapped_and_named(
+    error: Exception, retry: bool, retry_after: float | None, what: str
+) -> None:
+    mapped = service_error(error, "model-x")
+    assert isinstance(mapped, ServiceError)
+    assert (mapped.retry, mapped.retry_after) == (retry, retry_after)
+    assert what in str(mapped)
+    assert str(mapped).startswith("model-x: ")
+    assert mapped.__cause__ is None  # its traceback may hold what the message hides
+    assert str(pickle.loads(pickle.dumps(mapped))) == str(mapped)
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), StopIteration("x"), AssertionError(), RecursionError("deep")])
+def test_no_foreign_exception_leaves_a_run(drive: Drive, error: Exception) -> None:
+    first, second = drive(batch("a", "b"), Services(llm=Flaky(FakeLLM(upper), [error]), max_concurrency=1))
+    assert isinstance(first.error, ServiceError)
+    assert type(error).__name__ in str(first.error)
+    assert second.text == "B"
+
+
+def test_our_own_errors_reach_the_step_as_they_are(drive: Drive) -> None:
+    store = Flaky(FakeStore({}), [FilterError({"a": 1}, "unknown key")])
+    with pytest.raises(FilterError, match="unknown key"):
+        drive(ask([Search(route="r", query="q", k=1)]), Services(store=store))
+
+
+SECRET = "sk-proj-Ab3dEf6hIj9lMn2pQr5t"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"GET https://api.example.com/v1?key={SECRET}&x=1 failed",
+        f"https://user:{SECRET}@example.com/",
+        f"Authorization: Bearer {SECRET}",
+        f"{{'authorization': 'Bearer {SECRET}', 'x-api-key': '{SECRET}'}}",
+        f'api_key="{SECRET}"',
+        f"OPENAI_API_KEY={SECRET}",
+        f"Incorrect API key provided: {SECRET}.",
+        f"access_token: {SECRET}",
+        f"password={SECRET}",
+    ],
+)
+def test_secrets_are_redacted(text: str) -> None:
+    assert SECRET not in redact(text)
+    assert "***" in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["maximum context length is 8192 tokens", "status 500: basic failure", "key 'a' is missing", "token count: many"],
+)
+def test_harmless_text_stays(text: str) -> None:
+    assert "***" not in redact(text) or text == "token count: many"
+
+
+def test_a_secret_in_an_exception_reaches_neither_step_nor_progress(drive: Drive) -> None:
+    events: list[Event] = []
+    llm = Flaky(FakeLLM(), [RuntimeError(f"POST https://x.test/?api_key={SECRET}")])
+    (reply,) = drive(batch("a"), Services(llm=llm, progress=events.append))
+    assert SECRET not in f"{reply.error}{reply.error!r}{events}"
+
+
+# What counts as a reply
+
+
+@pytest.mark.parametrize(
+    ("completion", "what"),
+    [
+        (Completion(text="half a sen", finish_reason="length"), "did not end by itself"),
+        (Completion(text="no", finish_reason="refusal"), "refusal"),
+        (Completion(text=" \n"), "empty"),
+    ],
+)
+def test_truncated_refused_and_empty_replies_are_failures(drive: Drive, completion: Completion, what: str) -> None:
+    llm = ScriptedLLM([completion])
+    with pytest.raises(InvalidReplyError, match=what):
+        drive(texts("a"), Services(llm=llm))
+    assert len(llm.calls) == 1
+
+
+def test_validate_declares_a_reply_invalid(drive: Drive) -> None:
+    def a_number(text: str) -> None:
+        if not text.isdigit():
+            raise ValueError(f"{text!r} is not a number")
+
+    request = Complete(prompt="a", purpose="page count", validate=a_number)
+    with pytest.raises(InvalidReplyError, match="invalid reply to 'page count': 'twelve' is not a number"):
+        drive(ask([request]), Services(llm=ScriptedLLM(["twelve"])))
+    assert drive(ask([request]), Services(llm=ScriptedLLM(["12"])))[0].text == "12"
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply", "what"),
+    [
+        (Embed(texts=("a", "b")), [[1.0]], r"shape \(1, 1\) for 2 texts"),
+        (Embed(texts=("a",)), [[float("nan")]], "NaN"),
+        (Embed(texts=("a",)), "words", "could not convert"),
+        (Rate(query="q", texts=("a", "b")), [1.0], "1 scores for 2 texts"),
+        (Rate(query="q", texts=("a",)), [float("inf")], "infinite"),
+        (Describe(image=b"", prompt="p"), " ", "empty"),
+        (Complete(prompt="p", purpose="test"), None, "AttributeError"),
+    ],
+)
+def test_replies_of_the_wrong_form_are_failures(drive: Drive, request_: Any, reply: Any, what: str) -> None:
+    form = Services(
+        llm=FakeLLM(), embedder=FakeEmbedder(), reranker=FakeReranker(), captioner=FakeCaptioner()
+    ).handler(type(request_))
+    services = Services(handlers={type(request_): replace(form, call=lambda _: reply, acall=None)})
+    with pytest.raises(InvalidReplyError, match=what):
+        drive(ask([request_]), services)
+
+
+def test_no_texts_give_no_rows_and_no_scores(drive: Drive) -> None:
+    services = Services(embedder=FakeEmbedder(3), reranker=FakeReranker())
+    requests = [Embed(texts=()), Embed(texts=(), kind="query"), Rate(query="q", texts=())]
+    documents, queries, scores = drive(ask(requests), services)
+    assert documents.shape == queries.shape == (0, 3)
+    assert scores == ()
+
+
+# Stopping
+
+
+def test_cancel_lets_calls_in_flight_end_and_starts_no_other(drive: Drive) -> None:
+    cancel, closed = Cancel(), []
+
+    def reply(request: Complete) -> str:
+        cancel.set()
+        return request.prompt
+
+    def step() -> Step[Any]:
+        try:
+            return (yield from texts("a", "b", "c"))
+        finally:
+            closed.append(True)
+
+    llm = FakeLLM(reply)
+    with pytest.raises(CancelledError, match="stopped by the caller"):
+        drive(step(), Services(llm=llm, cancel=cancel, max_concurrency=1))
+    assert [call.prompt for call in llm.calls] == ["a"]
+    assert closed == [True]
+    with pytest.raises(CancelledError):
+        drive(texts("d"), Services(llm=llm, cancel=cancel))
+    assert len(llm.calls) == 1
+
+
+def test_cancel_is_noticed_by_requests_that_wait(drive: Drive) -> None:
+    cancel = Cancel()
+
+    class Impatient(FakeClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            cancel.set()
+
+    clock = Impatient()
+    llm = Flaky(FakeLLM(), [ServiceError("m", "429", retry=True, retry_after=100.0)])
+    with pytest.raises(CancelledError):
+        drive(texts("a"), Services(llm=llm, clock=clock, cancel=cancel))
+    assert sum(clock.naps) < 1.0
+
+
+def test_ctrl_c_closes_the_step_and_keeps_what_other_threads_were_paid_for(tmp_path: Any) -> None:
+    closed = []
+    here = threading.current_thread()
+
+    class Interrupted:
+        identity = "interrupted"
+
+        def __init__(self) -> None:
+            self.both = threading.Barrier(2)
+
+        def complete(self, request: Complete) -> Completion:
+            self.both.wait(20)
+            if threading.current_thread() is here:
+                raise KeyboardInterrupt
+            time.sleep(0.01)
+            return Completion(text="paid for")
+
+    def step() -> Step[Any]:
+        try:
+            return (yield from texts("a", "b", "c", "d"))
+        finally:
+            closed.append(True)
+
+    with Journal.open(tmp_path / "journal.db") as journal:
+        with pytest.raises(KeyboardInterrupt):
+            run(step(), Services(llm=Interrupted(), journal=journal, max_concurrency=2))
+        assert journal.count() == 1
+    assert closed == [True]
+
+
+async def test_a_cancelled_task_closes_the_step_and_its_calls() -> None:
+    ended: list[str] = []
+
+    async def acall(request: Complete) -> Completion:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(request.prompt)
+        return Completion(text="never")
+
+    def step() -> Step[Any]:
+        try:
+            return (yield from texts("a", "b"))
+        finally:
+            ended.append("step")
+
+    services = Services(handlers={Complete: Handler(identity="sleeper", acall=acall)})
+    task = asyncio.create_task(arun(step(), services))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(ended) == ["a", "b", "step"]
+
+
+async def test_a_storm_of_cancellations_leaves_nothing_behind(tmp_path: Any) -> None:
+    llm = Slow(FakeLLM(upper), 0.01, seed=1)
+    budget = Budget(max_tokens=10**9)
+    with Journal.open(tmp_path / "journal.db") as journal:
+        services = Services(llm=llm, journal=journal, budget=budget, max_concurrency=4)
+        tasks = [asyncio.create_task(arun(texts(*(f"{i}-{j}" for j in range(6))), services)) for i in range(60)]
+        for number, task in enumerate(tasks):
+            await asyncio.sleep(0.001)
+            if number % 3:
+                task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        for number, result in enumerate(results):
+            if isinstance(result, asyncio.CancelledError):
+                assert number % 3
+            else:
+                assert result == [f"{number}-{j}" for j in range(6)]
+        assert sum(isinstance(result, list) for result in results) >= 20
+        before = len(llm.calls)
+        assert await arun(texts("0-0", "0-5"), services) == ["0-0", "0-5"]
+        assert len(llm.calls) == before
+    assert budget._aside.tokens == 0  # every reservation was given back
+
+
+def test_a_failing_step_is_closed_and_its_error_goes_through(drive: Drive) -> None:
+    def step() -> Step[None]:
+        yield from texts("a")
+        raise ParameterError("x", 1, "something else")
+
+    with pytest.raises(ParameterError, match="x must be something else, got 1"):
+        drive(step(), Services(llm=FakeLLM()))
+
+
+# Budget
+
+PRICED = Tariff(prices={Complete: Price(input=0.0, output=1_000.0)}, count=lambda text: len(text.split()))
+
+
+def test_the_budget_stops_before_the_call_that_would_pass_it(drive: Drive) -> None:
+    budget = Budget(cap=1.0, tariff=PRICED)  # 1,000 output tokens; each call may take 400, and takes 1
+    llm = FakeLLM(lambda request: "word")
+
+    def step() -> Step[None]:
+        for number in range(2_000):
+            yield from ask([Complete(prompt=str(number), purpose="titles", max_tokens=400)])
+
+    with pytest.raises(BudgetExceededError, match=r"the cap of 1 would be passed .* by 'titles' .at most 401 tokens"):
+        drive(step(), Services(llm=llm, budget=budget))
+    assert len(llm.calls) == 601  # 601 tokens are spent, so that another 400 do not fit
+    assert budget.spent.calls == 601
+    assert budget.spent.cost == pytest.approx(0.601)
+
+
+def test_calls_in_flight_never_pass_the_budget_and_their_replies_are_kept(drive: Drive, tmp_path: Any) -> None:
+    budget = Budget(cap=1.0, tariff=PRICED)
+    llm = Slow(FakeLLM(lambda request: "word " * 100), 0.002, seed=5)
+    with Journal.open(tmp_path / "journal.db") as journal:
+        services = Services(llm=llm, budget=budget, journal=journal, max_concurrency=8)
+        prompts = [Complete(prompt=str(number), purpose="titles", max_tokens=100) for number in range(50)]
+        with pytest.raises(BudgetExceededError):
+            drive(ask(prompts), services)
+        assert journal.count() == len(llm.calls) == 10
+        assert budget.spent.cost <= 1.0
+        resumed = replace(services, budget=Budget(cap=4.0, tariff=PRICED))
+        assert len(drive(ask(prompts), resumed)) == 50
+    assert len(llm.calls) == 50
+
+
+def test_invalid_replies_are_paid_for_and_failed_calls_are_not(drive: Drive) -> None:
+    budget = Budget(max_tokens=1_000)
+    llm = ScriptedLLM(
+        [Completion(text="half", finish_reason="length", input_tokens=3, output_tokens=9), ServiceError("m", "no")]
+    )
+    requests = [Complete(prompt="a", purpose="test", max_tokens=100)] * 2
+    assert all(isinstance(r, Failed) for r in drive(batch_of(requests), Services(llm=llm, budget=budget)))
+    assert (budget.spent.input_tokens, budget.spent.output_tokens) == (3, 9)
+
+
+def batch_of(requests: list[Any]) -> Step[list[Any]]:
+    return list((yield requests))
+
+
+def test_a_cap_on_money_needs_prices() -> None:
+    with pytest.raises(ParameterError, match="tariff"):
+        Budget(cap=1.0)
+
+
+def test_a_token_counter_that_fails_is_a_failed_request(drive: Drive) -> None:
+    def broken(text: str) -> int:
+        raise ZeroDivisionError("counter")
+
+    budget = Budget(max_tokens=10, tariff=Tariff(count=broken))
+    (reply,) = drive(batch("a"), Services(llm=FakeLLM(), budget=budget))
+    assert "ZeroDivisionError: counter" in str(reply.error)
+
+
+# Progress
+
+
+def test_progress_counts_up_to_the_total(drive: Drive) -> None:
+    events: list[Event] = []
+    busy = ServiceError("m", "busy", retry=True)
+    llm = Flaky(FakeLLM(), [None, busy, None, ServiceError("m", "no")])
+    drive(batch("a", "b", "c"), Services(llm=llm, progress=events.append, clock=FakeClock(), max_concurrency=1))
+    assert [(event.kind, event.attempt, event.done) for event in events] == [
+        ("started", 1, 0),
+        ("finished", 1, 1),
+        ("started", 1, 1),
+        ("retried", 1, 1),
+        ("started", 2, 1),
+        ("finished", 2, 2),
+        ("started", 1, 2),
+        ("failed", 1, 3),
+    ]
+    assert {(event.purpose, event.total) for event in events} == {("test", 3)}
+    assert events[3].detail == "m: busy"
+
+
+def test_progress_is_told_one_event_at_a_time() -> None:
+    inside = threading.Lock()
+    done = []
+
+    def progress(event: Event) -> None:
+        assert inside.acquire(blocking=False)
+        done.append(event.done)
+        inside.release()
+
+    run(texts(*map(str, range(200))), Services(llm=FakeLLM(), progress=progress, max_concurrency=32))
+    assert done == sorted(done)
+    assert done[-1] == 200
+
+
+def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(
+    drive: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    def progress(event: Event) -> None:
+        raise RuntimeError("terminal gone")
+
+    assert drive(texts("a", "b"), Services(llm=FakeLLM(upper), progress=progress)) == ["A", "B"]
+    assert [record.message for record in caplog.records] == [
+        "the progress callback failed; the run goes on without it"
+    ]
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: Services(max_concurrency=0), "max_concurrency"),
+        (lambda: Retry(attempts=0), "attempts"),
+        (lambda: Retry(jitter=1.5), "jitter"),
+        (lambda: Retry(base_seconds=-1), "retry seconds"),
+        (lambda: Limiter({Complete: 0}), "requests per minute of Complete"),
+        (lambda: Handler(identity="x"), "handler x"),
+        (lambda: Budget(max_tokens=-1), "max_tokens"),
+        (lambda: Price(input=-1.0), "price"),
+    ],
+)
+def test_parameters_outside_their_domain_are_named(build: Callable[[], object], name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        build()
+
+
+def test_importing_effects_starts_no_thread_and_loads_no_numpy() -> None:
+    code = "import sys, threading, catena.effects; print('numpy' in sys.modules, threading.active_count())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "1"]
+
+
+def test_a_forked_child_starts_its_own_threads() -> None:
+    code = """
+import os
+from catena.effects import Complete, Services, ask, run
+from catena.testing.fakes import FakeLLM
+def go():
+    step = ask([Complete(prompt=p, purpose="t") for p in "abc"])
+    return [reply.text for reply in run(step, Services(llm=FakeLLM()))]
+go()
+child = os.fork()
+if child == 0:
+    os._exit(0 if go() == ["a", "b", "c"] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "0"
