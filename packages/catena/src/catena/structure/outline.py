@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from catena.ids import span_id
 from catena.model import Document, Section
-from catena.structure.blocks import scan
+from catena.structure.blocks import blocks_of
 from catena.structure.numbering import numbered_headings
 from catena.structure.titles import plain_title
 
@@ -35,26 +35,23 @@ def outline(document: Document) -> tuple[Section, ...]:
         The sections; text before the first heading is a section of level 0 with the title "". None for an
         empty text.
     """
-    text = document.text
-    if not text:
+    if not document.text:
         return ()
-    headings = [] if document.media_type == "text/plain" else _markdown_headings(text)
-    return _tree(document, headings or [Heading(*found) for found in numbered_headings(text)])
+    return _tree(document, _headings(document))
 
 
-def _markdown_headings(text: str) -> list[Heading]:
+def _headings(document: Document) -> list[Heading]:
+    text, blocks = document.text, blocks_of(document)
+    found = [(b.start, b.end, b.level, plain_title(b.title)) for b in blocks if b.kind == "heading"]
     return [
-        Heading(block.start, _line_end(text, block.end), block.level, plain_title(block.title))
-        for block in scan(text)
-        if block.kind == "heading"
+        Heading(start, _next_line(text, end), level, title)
+        for start, end, level, title in found or numbered_headings(text, blocks)
     ]
 
 
-def _line_end(text: str, offset: int) -> int:
-    """Return where the next line begins, given an offset with only white space left on its line."""
-    while offset < len(text) and text[offset] not in "\r\n":
-        offset += 1
-    return min(len(text), offset + (2 if text.startswith("\r\n", offset) else 1))
+def _next_line(text: str, line_end: int) -> int:
+    """Return where the line after a line end begins."""
+    return min(len(text), line_end + (2 if text.startswith("\r\n", line_end) else 1))
 
 
 def _tree(document: Document, headings: list[Heading]) -> tuple[Section, ...]:
