@@ -1,0 +1,186 @@
+"""Headings found without a model: on generated PDFs against the exact truth, on real ones against their outline."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from catena.errors import ParameterError, ParseError
+from catena.formatting import LayoutOptions, format_layout
+from catena.layout import Parsed
+from catena.model import Document
+from catena.parsing import Engine, parse, parse_bytes
+from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
+
+_ATX = re.compile(r"^(#{1,6}) (.*)$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]+)[.):]?\s+(?=\S)", re.I)
+_HIDDEN = LayoutOptions(outline=False)
+_COLUMNS = {1: "generated_one_column", 2: "generated_two_columns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A heading: its level and its page count from 1."""
+
+    level: int
+    text: str
+    page: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many headings two lists of titles share; sums over files are micro averages."""
+
+    truth: int = 0
+    found: int = 0
+    outlined: int = 0  # of those found, the ones at levels that the truth has at all
+    shared: int = 0
+    level: int = 0  # of those shared, the ones whose level differs by the file's commonest difference
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            truth=self.truth + other.truth,
+            found=self.found + other.found,
+            outlined=self.outlined + other.outlined,
+            shared=self.shared + other.shared,
+            level=self.level + other.level,
+        )
+
+    def metrics(self, name: str) -> dict[str, float]:
+        """Return recall, precision and level accuracy under `metric.name`."""
+        return {
+            f"recall.{name}": _share(self.shared, self.truth),
+            f"precision.{name}": _share(self.shared, self.found),
+            f"precision_outlined.{name}": _share(self.shared, self.outlined),
+            f"level_accuracy.{name}": _share(self.level, self.shared),
+        }
+
+
+def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, float]:
+    """Measure the headings that `format_layout` finds.
+
+    `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
+    the same (case folded, leading number dropped), as often, and on the same page or the next one to it.
+    The file's own outline is hidden from the formatter. An outline leaves deep headings out, so that
+    `precision_outlined` counts only headings found at levels the outline has.
+
+    Args:
+        data: a folder of PDFs, or one with a folder `pdfs`; None measures generated PDFs alone.
+        engine: which parser reads them.
+
+    Returns:
+        `recall`, `precision`, `precision_outlined` and `level_accuracy` (share of the shared headings whose
+        level differs by the file's commonest difference), each in [0, 1], for `generated_one_column`,
+        `generated_two_columns`, every real file with an outline by its stem, and `real_mean` over these; and
+        how many files there were: `n_generated`, `n_with_outline`, `n_without_outline`, `n_failed`.
+
+    Raises:
+        ParameterError: `data` is not a folder.
+    """
+    generated: dict[str, Counts] = {name: Counts() for name in _COLUMNS.values()}
+    n_generated = 0
+    for pdf in generated_pdfs():
+        n_generated += 1
+        generated[_COLUMNS[pdf.columns]] += score_generated(pdf, engine=engine)
+    results = {"n_generated": float(n_generated)}
+    for name, counts in generated.items():
+        results |= counts.metrics(name)
+    return results if data is None else results | _real(data, engine)
+
+
+def score_generated(pdf: GeneratedPdf, *, engine: Engine = "pypdf") -> Counts:
+    """Format one generated PDF with its outline hidden, and compare with the truth."""
+    parsed = parse_bytes(pdf.pdf, f"{pdf.name}.pdf", engine=engine)
+    truth = [Title(heading.level, heading.text, heading.page) for heading in pdf.headings]
+    return compare(truth, titles_of(format_layout(parsed, _HIDDEN)))
+
+
+def score_outline(parsed: Parsed) -> Counts | None:
+    """Compare with the file's own outline, which the formatter does not see; None without an outline."""
+    if parsed.layout is None or not parsed.layout.outline:
+        return None
+    truth = [Title(item.level, item.title, item.page) for item in parsed.layout.outline]
+    blind = replace(parsed, layout=replace(parsed.layout, outline=()))
+    return compare(truth, titles_of(format_layout(blind, _HIDDEN)))
+
+
+def _real(data: Path, engine: Engine) -> dict[str, float]:
+    folder = data / "pdfs" if (data / "pdfs").is_dir() else data
+    if not folder.is_dir():
+        raise ParameterError("data", str(data), "a folder of PDF files")
+    results: dict[str, float] = {}
+    states: Counter[str] = Counter()
+    for path in sorted(folder.glob("*.pdf")):
+        try:
+            counts = score_outline(parse(path, engine=engine))
+        except ParseError:
+            states["n_failed"] += 1
+            continue
+        states["n_without_outline" if counts is None else "n_with_outline"] += 1
+        if counts is not None:
+            results |= counts.metrics(path.stem.replace(".", "_"))
+    for metric in ("recall", "precision", "precision_outlined", "level_accuracy"):
+        values = [value for key, value in results.items() if key.startswith(f"{metric}.")]
+        if values:
+            results[f"{metric}.real_mean"] = fmean(values)
+    return results | {name: float(states[name]) for name in ("n_with_outline", "n_without_outline", "n_failed")}
+
+
+def titles_of(document: Document) -> list[Title]:
+    """Return the ATX headings of a Markdown document outside its fences, with their pages."""
+    titles = []
+    fence = ""
+    offset = 0
+    for line in document.text.splitlines(keepends=True):
+        if match := _FENCE.match(line):
+            mark = match.group(1)
+            if not fence:
+                fence = mark
+            elif mark.startswith(fence) and not line.strip().strip(mark[0]):
+                fence = ""
+        elif not fence and (heading := _ATX.match(line.rstrip("\n"))):
+            titles.append(Title(len(heading.group(1)), heading.group(2), document.page_at(offset) or 1))
+        offset += len(line)
+    return titles
+
+
+def compare(truth: Sequence[Title], found: Sequence[Title]) -> Counts:
+    """Count the headings that two lists share, each at most once, on pages at most one apart."""
+    pairs = _pairs(truth, found)
+    differences = Counter(two.level - one.level for one, two in pairs)
+    usual = min(differences, key=lambda d: (-differences[d], d), default=0)
+    deepest = max((title.level for title in truth), default=0)
+    highest = min((title.level for title in truth), default=0)
+    matched = {id(two) for _, two in pairs}
+    outlined = sum(id(two) in matched or highest <= two.level - usual <= deepest for two in found)
+    return Counts(
+        truth=len(truth), found=len(found), outlined=outlined, shared=len(pairs), level=differences[usual]
+    )
+
+
+def _pairs(truth: Iterable[Title], found: Iterable[Title]) -> list[tuple[Title, Title]]:
+    waiting: dict[str, list[Title]] = defaultdict(list)
+    for title in sorted(found, key=lambda title: title.page):
+        waiting[_key(title.text)].append(title)
+    pairs = []
+    for title in sorted(truth, key=lambda title: title.page):
+        near = next((other for other in waiting[_key(title.text)] if abs(other.page - title.page) <= 1), None)
+        if near is not None:
+            waiting[_key(title.text)].remove(near)
+            pairs.append((title, near))
+    return pairs
+
+
+def _key(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", _NUMBER.sub("", text.strip(), count=1)).casefold()
+    return "".join(character for character in folded if character.isalnum())
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
