@@ -1,0 +1,66 @@
+"""`catena-bench NAME --data DIR --json FILE`: runs one benchmark and writes one flat JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from catena.errors import CatenaError
+from catena_bench import headings, similar_docs
+
+Benchmark = Callable[..., dict[str, float]]
+
+BENCHMARKS: dict[str, Benchmark] = {"similar-docs": similar_docs.run, "headings": headings.run}
+
+Name = Enum("Name", {name.replace("-", "_"): name for name in BENCHMARKS}, type=str)  # type: ignore[misc]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def bench(
+    name: Annotated[Name, typer.Argument(help="Which benchmark.")],
+    data: Annotated[Path | None, typer.Option(help="A directory of the benchmark's layout.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")
+    ] = None,
+) -> None:
+    """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr."""
+    console = Console(stderr=True)
+    benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
+    try:
+        if data is None and name.value != "headings":
+            raise typer.BadParameter("this benchmark needs --data DIR")
+        figures = benchmark(data)
+    except CatenaError as error:
+        console.print(f"error: {error}", markup=False)
+        raise typer.Exit(2) from None
+    console.print(table(name.value, figures))
+    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+    if json_file is None:
+        sys.stdout.write(text)
+    else:
+        json_file.write_text(text, encoding="utf-8")
+
+
+def table(title: str, figures: dict[str, float]) -> Table:
+    """Return the figures as a table, with a bar for each share of 1."""
+    shown = Table("figure", "value", "", title=title)
+    for key, value in figures.items():
+        share = "." in key and 0 <= value <= 1
+        shown.add_row(key, f"{value:.4f}" if share else f"{value:,.4g}", "█" * round(30 * value) if share else "")
+    return shown
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
