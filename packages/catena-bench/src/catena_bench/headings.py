@@ -19,7 +19,9 @@ from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
 
 _ATX = re.compile(r"^(#{1,6}) (.*)$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_NUMBER = re.compile(r"^(?:(?:chapter|appendix|part|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]+)[.):]?\s+(?=\S)", re.I)
+_NUMBER = re.compile(
+    r"^(?:(?:chapter|appendix|part|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]+)[.):]?\s+(?=\S)", re.I
+)
 _HIDDEN = LayoutOptions(outline=False)
 _COLUMNS = {1: "generated_one_column", 2: "generated_two_columns"}
 
@@ -159,9 +161,7 @@ def compare(truth: Sequence[Title], found: Sequence[Title]) -> Counts:
     highest = min((title.level for title in truth), default=0)
     matched = {id(two) for _, two in pairs}
     outlined = sum(id(two) in matched or highest <= two.level - usual <= deepest for two in found)
-    return Counts(
-        truth=len(truth), found=len(found), outlined=outlined, shared=len(pairs), level=differences[usual]
-    )
+    return Counts(truth=len(truth), found=len(found), outlined=outlined, shared=len(pairs), level=differences[usual])
 
 
 def _pairs(truth: Iterable[Title], found: Iterable[Title]) -> list[tuple[Title, Title]]:

@@ -24,6 +24,7 @@ from catena.formatting.words import (
 LARGER = 1.08  # times the body size: smaller differences come from fonts drawn to different scales
 _PLAIN_LARGER = 1.15  # the same without weight
 _WRAP = 1.3  # usual line distances between the lines of one wrapped heading
+_TIGHT = 1.1  # the same where the first line is not quite full
 _APART = 1.2  # usual line distances before a heading of the body's size
 _MAX_LINES = 4
 _MAX_CHARS = 200
@@ -50,7 +51,9 @@ def join_run(rows: Sequence[Row], start: int, end: int) -> Run:
     """Return rows[start:end] as one heading, its style that of its longest line."""
     text = " ".join(row.text.strip() for row in rows[start:end])
     longest = max(rows[start:end], key=lambda row: len(row.text))
-    return Run(start=start, end=end, page=rows[start].page, text=text, style=style_of(longest), number=numbering(text))
+    return Run(
+        start=start, end=end, page=rows[start].page, text=text, style=style_of(longest), number=numbering(text)
+    )
 
 
 def contents_pages(rows: Sequence[Row]) -> frozenset[int]:
@@ -112,11 +115,15 @@ def _continues(rows: Sequence[Row], start: int, index: int, measures: Measures) 
     gap = measures.gap(above, below)
     if not 0 < gap <= _WRAP * 1.25 or has_leader(above.text) or is_caption(below.text):
         return False
-    right = measures.edges_at(above)[1]
-    filled = above.line.x1 + first_word_width(below.line) + 0.2 * above.size >= right - 2
-    centred = abs(above.line.x0 + above.line.x1 - below.line.x0 - below.line.x1) < 4 and above.line.x0 != below.line.x0
+    left, right = measures.edges_at(above)
+    word = first_word_width(below.line) + 0.2 * above.size
+    filled = above.line.x1 + word >= right - 2
+    nearly = above.line.x1 + 1.6 * word >= right - 0.05 * (right - left)  # ragged text, and words wider than the mean
+    centred = (
+        abs(above.line.x0 + above.line.x1 - below.line.x0 - below.line.x1) < 4 and above.line.x0 != below.line.x0
+    )
     hanging = numbering(rows[start].text) is not None and below.line.x0 > rows[start].line.x0 + 3
-    return filled or (gap <= _WRAP and (centred or hanging))
+    return filled or (gap <= _WRAP and (centred or hanging)) or (gap <= _TIGHT and nearly)
 
 
 def heading_like(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
@@ -142,8 +149,8 @@ def heading_like(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
         set_off
         and after is not None
         and after > 0
-        and run.end - run.start <= 2
-        and len(text) <= 100
+        and run.end - run.start <= 3
+        and len(text) <= 140
         and text.rstrip()[-1] not in ".:"
         and not text[0].islower()
         and not (measures.emphatic(rows[run.end]) and after < _APART)

@@ -239,9 +239,7 @@ def _code_end(
 
 def _code_lines(rows: Sequence[Row], measures: Measures) -> list[tuple[int, str]]:
     """Return code with its indentation and its empty lines, both as wide as they are printed."""
-    widths = [
-        (span.x1 - span.x0) / len(span.text) for row in rows for span in row.line.spans if span.text.strip()
-    ]
+    widths = [(span.x1 - span.x0) / len(span.text) for row in rows for span in row.line.spans if span.text.strip()]
     width = max(0.1, median(widths)) if widths else 1.0
     left = {block: min(row.line.x0 for row in rows if row.block == block) for block in {row.block for row in rows}}
     pitches = [measures.gap(a, b) for a, b in zip(rows, rows[1:], strict=False) if a.block == b.block]

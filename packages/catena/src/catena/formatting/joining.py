@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from catena.formatting.rows import Measures, Row
-from catena.formatting.words import SOFT_HYPHEN, first_word_width, is_caption, is_cjk
+from catena.formatting.words import SOFT_HYPHEN, first_word_width, has_leader, is_caption, is_cjk
 
 _MAX_GAP = 1.35  # usual line distances between two lines of one paragraph
 _SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
@@ -70,6 +70,8 @@ def continues(rows: Sequence[Row], block: Sequence[int], index: int, measures: M
         hang: where the text of an item begins, from the left edge of its column in points; None in a paragraph.
     """
     above, below = rows[block[-1]], rows[index]
+    if has_leader(above.text):
+        return False
     if abs(above.size - below.size) > 0.08 * max(above.size, below.size) or measures.emphatic(above) != (
         measures.emphatic(below)
     ):

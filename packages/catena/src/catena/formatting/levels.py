@@ -20,7 +20,9 @@ def number_levels(runs: Sequence[Run]) -> dict[int, int]:
     Plain numbers that begin anew again and again ("1. Open the lid" in every chapter) give none, nor do those
     of a style that is smaller than another of the same depth.
     """
-    restarts = Counter(run.style for run in runs if run.number and run.number.depth == 1 and run.number.parts == ("1",))
+    restarts = Counter(
+        run.style for run in runs if run.number and run.number.depth == 1 and run.number.parts == ("1",)
+    )
     depths: dict[Style, Counter[int]] = defaultdict(Counter)
     for run in runs:
         if run.number and not (run.number.depth == 1 and restarts[run.style] > 1):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catena.formatting.candidates import Run, join_run, prominent
 from catena.formatting.rows import Measures, Row
-from catena.formatting.words import bare_title, has_leader, key, title_keys
+from catena.formatting.words import bare_title, has_leader, is_label, key, title_keys
 from catena.layout import OutlineItem
 
 _MAX_LINES = 6  # of one wrapped title
@@ -54,6 +54,11 @@ def _find(
     found: list[tuple[tuple[float, ...], Run]] = []
     alike: list[tuple[tuple[float, ...], Run]] = []
     for index in page:
+        begun = title_keys(rows[index].text)
+        if not (
+            any(w.startswith(b) or b.startswith(w) for w in wanted for b in begun) or is_label(rows[index].text)
+        ) and (item.top is None or not near or abs(rows[index].line.top - item.top) > _NEAR):
+            continue
         for end in range(index + 1, min(index + _MAX_LINES, page[-1] + 1) + 1):
             if end - 1 in used or rows[end - 1].block != rows[index].block:
                 break

@@ -13,7 +13,7 @@ from catena.layout import Page
 
 _ZONE = 3  # printed lines from the top and from the bottom of a page that are looked at
 _SHARE = 0.7  # of the pages with a line at that height that have a running one there
-_TOKEN = re.compile(r"\w+")
+_TOKEN = re.compile(r"(?<![\w.])\w+(?![\w.]*\w)")  # "3" in "page 3.", nothing in "3.2"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -26,6 +26,7 @@ class _Edge:
     zone: str
     centre: float  # of its height, in points
     text: str
+    plain: bool  # neither bold nor larger than most lines, so that it is no heading
     clear: float  # white between it and the rest of the page, in points
 
 
@@ -58,6 +59,8 @@ def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[list[_Edge]
     for index, row in enumerate(rows):
         by_page[row.page].append(index)
     strips = []
+    sizes = sorted(row.size for row in rows)
+    usual = 1.05 * sizes[len(sizes) // 2] if sizes else 0.0
     for page in pages:
         boxes = [(table.top, table.bottom) for table in page.tables]
         free = [i for i in by_page[page.number] if not any(t <= _centre(rows[i]) <= b for t, b in boxes)]
@@ -73,7 +76,20 @@ def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[list[_Edge]
             strip = []
             for group, inner in zip(order[:_ZONE], order[1:], strict=False):
                 clear = _clear(rows, group, inner)
-                strip.append([_Edge(i, page.number, zone, _centre(rows[i]), rows[i].text, clear) for i in group])
+                strip.append(
+                    [
+                        _Edge(
+                            i,
+                            page.number,
+                            zone,
+                            _centre(rows[i]),
+                            rows[i].text,
+                            rows[i].size <= usual and not rows[i].bold,
+                            clear,
+                        )
+                        for i in group
+                    ]
+                )
             strips.append(strip)
     return strips
 
@@ -84,7 +100,9 @@ def _centre(row: Row) -> float:
 
 def _clear(rows: Sequence[Row], group: list[int], inner: list[int]) -> float:
     one, two = [rows[i].line for i in group], [rows[i].line for i in inner]
-    return max(min(a.top for a in one) - max(b.bottom for b in two), min(b.top for b in two) - max(a.bottom for a in one))
+    return max(
+        min(a.top for a in one) - max(b.bottom for b in two), min(b.top for b in two) - max(a.bottom for a in one)
+    )
 
 
 def _by_height(layer: list[_Edge]) -> list[list[_Edge]]:
@@ -106,17 +124,14 @@ def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> list
     needed = min(3, n_pages)
     if len(here) < max(2, needed):
         return []
+    by_index = {edge.index: edge for edge in cluster}
     pages_of: dict[str, set[int]] = defaultdict(set)
-    texts_of: dict[str, set[str]] = defaultdict(set)
     for edge in cluster:
         pages_of[_pattern(edge.text)].add(edge.page)
-        texts_of[_pattern(edge.text)].add(edge.text)
-    numbered = _numbered(cluster, labels, needed)
-    repeated = {
-        edge.index
-        for edge in cluster
-        if len(pages_of[_pattern(edge.text)]) >= max(3, needed) or (n_pages == 2 and edge.index in numbered)
-    }
+    often = {edge.index for edge in cluster if len(pages_of[_pattern(edge.text)]) >= max(2, needed)}
+    # "1 Overview" on page 1 and "2 Safety" on page 2 are chapters, "12 Safety" on page 12 in plain type is not
+    numbered = {index for index in _numbered(cluster, labels, needed) if index in often or by_index[index].plain}
+    repeated = {edge.index for edge in cluster if n_pages > 2 and len(pages_of[_pattern(edge.text)]) >= 3}
     chosen = [edge for edge in cluster if edge.index in numbered or edge.index in repeated]
     if len({edge.page for edge in chosen}) < _SHARE * len(here):
         return []

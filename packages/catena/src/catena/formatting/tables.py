@@ -14,7 +14,9 @@ from catena.layout import Line, Page, RuledTable
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _ROW_GAP = 2.6  # usual line distances between two rows of an unruled table
 _MIN_ROWS = 3
-_LIST_MARK = re.compile(r"^(?:[•‣◦▪■●○∙·–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)]|\[\d{1,4}\]|\d+(?:\.\d+)+)$")
+_LIST_MARK = re.compile(
+    r"^(?:[•‣◦▪■●○∙·–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)]|\[\d{1,4}\]|\d+(?:\.\d+)+)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +152,7 @@ def _columns(cells: Sequence[_Cell], stream: float) -> list[tuple[float, float]]
 
 
 def _placed(cells: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
-    return tuple(
-        " ".join(text for x0, x1, text in cells if left <= x0 and x1 <= right) for left, right in columns
-    )
+    return tuple(" ".join(text for x0, x1, text in cells if left <= x0 and x1 <= right) for left, right in columns)
 
 
 def _merged(

@@ -18,7 +18,9 @@ _NUMBER = re.compile(
 )
 _LETTER = re.compile(r"^[A-Z]\.?\s+(?=\S)")
 _LABEL = re.compile(r"^(?:chapter|appendix|part)\s+(?:\w{1,9})[.:]?$", re.IGNORECASE)
-_CJK_NUMBER = re.compile(r"^(?:第\s*[\d一二三四五六七八九十百]+\s*(?P<unit>[部编篇章节条])|[一二三四五六七八九十]{1,3}、)\s*")
+_CJK_NUMBER = re.compile(
+    r"^(?:第\s*[\d一二三四五六七八九十百]+\s*(?P<unit>[部编篇章节条])|[一二三四五六七八九十]{1,3}、)\s*"
+)
 _CJK_DEPTH = {"部": 0, "编": 0, "篇": 0, "章": 1, "节": 2, "条": 3}
 _CAPTION = re.compile(
     r"^(?:figure|fig\.|table|tab\.|listing|algorithm|chart|exhibit|plate|scheme|diagram|abbildung|abb\.|tabelle"
@@ -26,9 +28,13 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _TABLE_CAPTION = re.compile(r"^(?:table|tab\.|tabelle|tableau|表)\s*[A-Z]?[.-]?\d", re.IGNORECASE)
-_LEADER = re.compile(r"(?:[.·…_]\s?){4,}\s*[\divxlcdmIVXLCDM, -]*$")
-_PAGE_AT_END = re.compile(r"[^\W\d].*[\s.](?:\d{1,4}|[ivxlc]{1,6})$")
-_ADMONITION = re.compile(r"^(?:note|warning|caution|tip|important|danger|attention|hint|remark)s?\s*[:.!]*$", re.IGNORECASE)
+_NOT_ALNUM = re.compile(r"[\W_]+")
+_LEADER = re.compile(r"(?:[.·…_]\s?){4,}\s*[\divxlcdmIVXLCDM, –-]{0,60}$")
+_DOTS = ("..", ". .", "··", "· ·", "…", "__")  # a cheap test before the regular expression
+_PAGE = re.compile(r"\d{1,4}|[ivxlc]{1,6}")
+_ADMONITION = re.compile(
+    r"^(?:note|warning|caution|tip|important|danger|attention|hint|remark)s?\s*[:.!]*$", re.IGNORECASE
+)
 _BULLET = re.compile(r"^(?P<mark>[•‣◦▪■●○∙·⁃➢✓–—*+-])\s+(?=\S)")
 _ORDINAL = re.compile(r"^(?P<mark>\(?(?P<value>\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)])\s+(?=\S)")
 _ROMAN = re.compile(r"^(?=[ivxlcdm])m*(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})$")
@@ -45,7 +51,7 @@ class Numbering(NamedTuple):
 
 def key(text: str) -> str:
     """Return the letters and digits of a text, compatibility forms resolved and case folded."""
-    return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if c.isalnum())
+    return _NOT_ALNUM.sub("", unicodedata.normalize("NFKC", text).casefold())
 
 
 def numbering(text: str) -> Numbering | None:
@@ -100,12 +106,13 @@ def is_table_caption(text: str) -> bool:
 
 def has_leader(text: str) -> bool:
     """Whether a line ends in dot leaders, as tables of contents and indexes do."""
-    return bool(_LEADER.search(text))
+    return any(dots in text for dots in _DOTS) and bool(_LEADER.search(text))
 
 
 def ends_with_page(text: str) -> bool:
     """Whether a line of words ends in what may be a page number."""
-    return bool(_PAGE_AT_END.search(text))
+    words = text.replace(".", " ").split()
+    return len(words) > 1 and bool(_PAGE.fullmatch(words[-1])) and any(c.isalpha() for c in words[0] + words[1])
 
 
 def is_admonition(text: str) -> bool:
