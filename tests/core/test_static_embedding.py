@@ -97,7 +97,7 @@ def test_words_are_cut_as_the_tokenizer_file_says(text: str) -> None:
 
 @pytest.mark.parametrize("limit", ["_CHARACTERS_PER_BATCH", "_PIECES_PER_SUM", "_PARTS_KEPT"])
 def test_no_limit_of_memory_shows_in_a_vector(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    texts = ["the quick brown fox", "", "jumps over the lazy dog " * 40, "☃", "again"]
+    texts = ["the quick brown fox", "jumps", "over the lazy dog " * 40, "", "again", "☃"]
     expected = EMBEDDER.embed_documents(texts)
     monkeypatch.setattr(static_embedding, limit, 3)
     assert np.array_equal(StaticEmbedder().embed_documents(texts), expected)
@@ -127,6 +127,18 @@ def test_special_tokens_spelt_in_a_text_are_text() -> None:
 
 def test_it_is_an_embedder() -> None:
     assert isinstance(EMBEDDER, Embedder)
+
+
+def test_a_word_with_an_unknown_rest_is_unknown_as_a_whole(tmp_path: Path) -> None:
+    definition = json.loads((SHIPPED / "tokenizer.json").read_text(encoding="utf-8"))
+    definition["model"]["vocab"] = {"[UNK]": 0, "a": 1, "##b": 2}
+    vocabulary = json.dumps(definition).encode()
+    np.save(tmp_path / "vectors.npy", np.array([[0, 0], [3, 0], [0, 4]], dtype=np.int8))
+    (tmp_path / "tokenizer.json").write_bytes(vocabulary)
+    sha256 = static_embedding.content_hash((tmp_path / "vectors.npy").read_bytes(), vocabulary)
+    (tmp_path / "metadata.json").write_text(json.dumps({"name": "tiny", "version": "1", "sha256": sha256}))
+    rows = StaticEmbedder(tmp_path).embed_documents(["ab", "abx", "a abx"])
+    assert rows.tolist() == [pytest.approx([0.6, 0.8]), [0.0, 0.0], [1.0, 0.0]]
 
 
 # The artefact
