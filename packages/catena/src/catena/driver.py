@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -53,13 +53,11 @@ def run(step: Step[T], services: Services) -> T:
         helpers = [_pool().submit(copy_context().run, work) for _ in range(batch.width - 1)]
         try:
             work()
-        except BaseException:  # Ctrl-C in a call of this thread
+            _finish(helpers)
+        except BaseException:  # Ctrl-C: calls in flight end, and are kept; a second one gives up on them
             state.stop(CancelledError())
+            _finish(helpers)
             raise
-        finally:  # calls in flight end, and are kept; a second Ctrl-C gives up on them
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()
         return state.end(batch)
 
     return _drive(step, answers)
@@ -110,6 +108,13 @@ async def _adrive(generator: Generator[Asked, Any, T], perform: Callable[[Asked]
                 asked = generator.send(await perform(asked))
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+
+
+def _finish(helpers: Sequence[Future[None]]) -> None:
+    """Wait for the helpers that have begun; the others have nothing left to do."""
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
 
 
 def _do(act: Act) -> Any:

@@ -1,0 +1,241 @@
+"""The shipped fakes: the same replies everywhere, every call recorded, all ports fulfilled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Complete, Describe, Embed, Rate, Search, Services, ask, run
+from catena.errors import MissingExtraError, ServiceError
+from catena.model import Chunk, Document, Hit, Ranking, Scale
+from catena.ports import LLM, Captioner, Completion, Embedder, Reranker, Store, Tokenizer
+from catena.testing import strategies
+from catena.testing.fakes import (
+    AngleEmbedder,
+    FakeCaptioner,
+    FakeClock,
+    FakeEmbedder,
+    FakeLLM,
+    FakeReranker,
+    FakeStore,
+    FakeTokenizer,
+    Flaky,
+    Recorder,
+    ScriptedLLM,
+    Slow,
+)
+
+
+def prompt(text: str) -> Complete:
+    return Complete(prompt=text, purpose="test")
+
+
+def chunk(name: str, text: str) -> Chunk:
+    return Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
+
+
+@pytest.mark.parametrize(
+    ("fake", "port"),
+    [
+        (FakeLLM(), LLM),
+        (ScriptedLLM([]), LLM),
+        (FakeEmbedder(), Embedder),
+        (AngleEmbedder(), Embedder),
+        (FakeReranker(), Reranker),
+        (FakeCaptioner(), Captioner),
+        (FakeTokenizer(), Tokenizer),
+        (FakeStore({}), Store),
+        (Flaky(FakeLLM(), []), LLM),
+        (Slow(FakeEmbedder(), 0.0), Embedder),
+    ],
+)
+def test_each_fake_fulfils_its_port(fake: object, port: type) -> None:
+    assert isinstance(fake, port)
+
+
+def test_the_llm_replies_by_function_by_mapping_or_by_echo() -> None:
+    assert FakeLLM(lambda request: request.prompt[::-1]).complete(prompt("abc")).text == "cba"
+    by_prompt = FakeLLM({"a": "one"})
+    assert by_prompt.complete(prompt("a")).text == "one"
+    with pytest.raises(ServiceError, match="no reply was given for the prompt 'b'"):
+        by_prompt.complete(prompt("b"))
+    reply = FakeLLM().complete(Complete(prompt="say it again", system="be kind", purpose="test"))
+    assert reply == Completion(text="say it again", input_tokens=5, output_tokens=3)
+    whole = Completion(text="cut", finish_reason="length")
+    assert FakeLLM(lambda _: whole).complete(prompt("a")) is whole
+
+
+def test_the_scripted_llm_follows_its_script_and_says_when_it_ends() -> None:
+    llm = ScriptedLLM(["one", ServiceError("m", "no"), Completion(text="three")])
+    assert llm.complete(prompt("a")).text == "one"
+    with pytest.raises(ServiceError, match="m: no"):
+        llm.complete(prompt("b"))
+    assert llm.complete(prompt("c")).text == "three"
+    with pytest.raises(ServiceError, match="call 4, but only 3 replies were given"):
+        llm.complete(prompt("d"))
+    assert [call.prompt for call in llm.calls] == ["a", "b", "c", "d"]
+
+
+@given(st.lists(st.text(), max_size=5), st.integers(1, 20))
+def test_fake_vectors_are_unit_rows_that_depend_on_the_text_alone(texts: list[str], dim: int) -> None:
+    embedder = FakeEmbedder(dim)
+    rows = embedder.embed_documents(texts)
+    assert rows.shape == (len(texts), dim)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
+    for text, row in zip(texts, rows, strict=True):
+        np.testing.assert_array_equal(FakeEmbedder(dim).embed_query(text), row)
+
+
+def test_texts_that_share_words_are_near() -> None:
+    near, far = FakeEmbedder(256).embed_documents(["the red bolt of the door", "seventeen blue whales"])
+    query = FakeEmbedder(256).embed_query("red bolt")
+    assert query @ near > 0.4
+    assert abs(query @ far) < 0.3
+
+
+def test_fake_vectors_are_the_same_in_every_process() -> None:
+    code = (
+        "from catena.testing.fakes import FakeEmbedder;print(FakeEmbedder(8).embed_query('red bolt').tobytes().hex())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert printed == {FakeEmbedder(8).embed_query("red bolt").tobytes().hex()}
+
+
+@pytest.mark.parametrize(("text", "x", "y"), [("0", 1, 0), ("at 90 degrees", 0, 1), ("-90.0", 0, -1), ("none", 1, 0)])
+def test_the_text_is_the_angle(text: str, x: float, y: float) -> None:
+    np.testing.assert_allclose(AngleEmbedder().embed_query(text), [x, y], atol=1e-6)
+    np.testing.assert_allclose(AngleEmbedder().embed_documents([text]), [[x, y]], atol=1e-6)
+
+
+def test_rerankers_and_captioners_take_functions() -> None:
+    assert FakeReranker().score("red bolt", ["a red nut", "", "red bolt"]) == [0.5, 0.0, 1.0]
+    assert FakeReranker().score("", ["a"]) == [0.0]
+    assert FakeReranker(lambda query, text: float(len(text))).score("q", ["abc"]) == [3.0]
+    assert (
+        FakeCaptioner().caption(b"x", "p") == FakeCaptioner().caption(b"x", "q") != FakeCaptioner().caption(b"y", "p")
+    )
+
+
+def test_the_store_answers_by_ranking_by_function_and_by_words() -> None:
+    red, blue = chunk("a", "a red bolt"), chunk("b", "a blue bolt")
+    ranking = Ranking.of([Hit(red, 1.0), Hit(blue, 0.5)], Scale.SIMILARITY)
+    store = FakeStore({"fixed": ranking, "made": lambda request: ranking, "words": [red, blue]})
+    assert store.routes == ("fixed", "made", "words")
+    for route in ("fixed", "made"):
+        assert store.search(Search(route=route, query="q", k=1)).hits == (Hit(red, 1.0),)
+    assert [hit.chunk.id for hit in store.search(Search(route="words", query="blue bolt", k=5)).hits] == ["b", "a"]
+    assert store.search(Search(route="words", query="green", k=5)).hits == ()
+    with pytest.raises(ServiceError, match="no route 'x'"):
+        store.search(Search(route="x", query="q", k=1))
+    assert len(store.calls) == 5
+
+
+def test_flaky_fails_at_the_given_calls_whatever_the_method() -> None:
+    embedder = Flaky(FakeEmbedder(4), [None, ServiceError("m", "no")])
+    assert (embedder.dim, embedder.identity) == (4, "fake-embedder-4")
+    embedder.embed_documents(["a"])
+    with pytest.raises(ServiceError, match="m: no"):
+        embedder.embed_query("b")
+    embedder.embed_query("c")
+    assert embedder.calls == [("embed_documents", ["a"]), ("embed_query", "b"), ("embed_query", "c")]
+
+
+def test_wrappers_hide_async_twins_so_that_their_rule_always_holds() -> None:
+    class Both(FakeLLM):
+        async def acomplete(self, request: Complete) -> Completion:
+            return Completion(text="past the wrapper")
+
+    assert not hasattr(Flaky(Both(), []), "acomplete")
+
+
+def test_calls_are_recorded_from_many_threads() -> None:
+    recorder = Recorder()
+    threads = [threading.Thread(target=lambda: [recorder.record(i) for i in range(200)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(recorder.calls) == 1_600
+
+
+async def test_the_clock_moves_without_waiting() -> None:
+    clock = FakeClock(5.0)
+    clock.sleep(3_600)
+    await clock.asleep(1)
+    assert (clock.now(), clock.naps) == (3_606.0, [3_600, 1])
+
+
+def test_all_fakes_work_together() -> None:
+    services = Services(
+        llm=FakeLLM(),
+        embedder=FakeEmbedder(),
+        reranker=FakeReranker(),
+        captioner=FakeCaptioner(),
+        store=FakeStore({"r": []}),
+    )
+    replies = run(
+        ask(
+            [
+                prompt("a"),
+                Embed(texts=("a",)),
+                Rate(query="q", texts=("a",)),
+                Describe(image=b"x", prompt="p"),
+                Search(route="r", query="q", k=1),
+            ]
+        ),
+        services,
+    )
+    assert len(replies) == 5
+
+
+def test_fakes_need_neither_pytest_nor_hypothesis_nor_numpy() -> None:
+    code = (
+        "import sys, catena.testing.fakes;"
+        "print([name for name in ('pytest', 'hypothesis', 'numpy') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# Strategies
+
+
+@given(strategies.chunkings())
+def test_drawn_chunks_tile_their_document(drawn: tuple[Document, tuple[Chunk, ...]]) -> None:
+    document, chunks = drawn
+    assert "".join(chunk.text for chunk in chunks) == document.text
+    assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
+    assert all(document.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+
+
+@given(strategies.rankings(Scale.PROBABILITY, min_value=0.0, max_value=1.0))
+def test_drawn_rankings_are_in_order_and_in_bounds(ranking: Ranking) -> None:
+    scores = [hit.score for hit in ranking.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert ranking.scale is Scale.PROBABILITY
+
+
+def test_strategies_name_the_extra_when_hypothesis_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "catena.testing.strategies")
+    with pytest.raises(MissingExtraError, match=r"hypothesis is not installed. Try: pip install 'catena\[testing\]'"):
+        import catena.testing.strategies  # noqa: F401
+
+
+@given(st.data())
+def test_drawn_documents_have_pages_within_their_text(data: st.DataObject) -> None:
+    document = data.draw(strategies.documents())
+    assert all(0 <= start <= len(document.text) for start in document.page_starts)

@@ -1,0 +1,550 @@
+"""Replies kept on disk: what is kept, under which key, by whom, and what a plan says beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import (
+    Budget,
+    Complete,
+    Describe,
+    Embed,
+    Event,
+    Failed,
+    Handler,
+    Journal,
+    Price,
+    Rate,
+    Search,
+    Services,
+    Step,
+    Tariff,
+    arun,
+    ask,
+    plan,
+    run,
+)
+from catena.errors import InvalidReplyError, JournalError, ParameterError, ServiceError
+from catena.journal import request_key
+from catena.model import Ranking, Scale
+from catena.ports import Completion
+from catena.replies import FORMS
+from catena.testing.fakes import (
+    FakeCaptioner,
+    FakeEmbedder,
+    FakeLLM,
+    FakeReranker,
+    FakeStore,
+    FakeTokenizer,
+    ScriptedLLM,
+)
+
+Drive = Callable[[Step[Any], Services], Any]
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    if request.param == "threads":
+        return run
+    return lambda step, services: asyncio.run(arun(step, services))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal.open(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+def complete(*prompts: str, **fields: Any) -> Step[list[Any]]:
+    return (yield from ask([Complete(prompt=prompt, purpose="test", **fields) for prompt in prompts]))
+
+
+EVERY_KIND = [
+    Complete(prompt="p", system="s", purpose="test"),
+    Embed(texts=("a b", "c")),
+    Embed(texts=("a b", "c"), kind="query"),
+    Rate(query="a", texts=("a b", "c")),
+    Describe(image=b"\x89PNG", prompt="what is it?"),
+]
+
+
+def all_fakes(journal: Journal | None = None) -> Services:
+    return Services(
+        llm=FakeLLM(),
+        embedder=FakeEmbedder(5),
+        reranker=FakeReranker(),
+        captioner=FakeCaptioner(),
+        store=FakeStore({"r": Ranking((), Scale.RANK)}),
+        journal=journal,
+    )
+
+
+# Kept replies
+
+
+def test_kept_replies_cannot_be_told_from_fresh_ones(drive: Drive, journal: Journal) -> None:
+    plain = drive(ask(EVERY_KIND), all_fakes())
+    fresh = drive(ask(EVERY_KIND), all_fakes(journal))
+    silent = all_fakes(journal)
+    kept = drive(ask(EVERY_KIND), silent)
+    for one, two, three in zip(plain, fresh, kept, strict=True):
+        assert type(one) is type(two) is type(three)
+        np.testing.assert_equal(one, two)
+        np.testing.assert_equal(one, three)
+    assert fresh[1].dtype == kept[1].dtype == np.float32
+    assert kept[1].flags.writeable == fresh[1].flags.writeable
+    assert silent.llm.calls == silent.embedder.calls == silent.reranker.calls == silent.captioner.calls == []
+
+
+def test_a_journal_outlives_its_process(drive: Drive, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "deep" / "journal.db") as first:
+        drive(complete("a"), Services(llm=FakeLLM(), journal=first))
+    llm = FakeLLM()
+    with Journal.open(tmp_path / "deep" / "journal.db") as second:
+        events: list[Event] = []
+        drive(complete("a"), Services(llm=llm, journal=second, progress=events.append))
+    assert llm.calls == []
+    assert [(event.kind, event.done) for event in events] == [("cached", 1)]
+
+
+def test_searches_and_types_without_a_form_are_never_kept(drive: Drive, journal: Journal) -> None:
+    services = all_fakes(journal)
+    search = Search(route="r", query="q", k=1)
+    drive(ask([search]), services)
+    drive(ask([search]), services)
+    assert journal.count() == 0
+    assert len(services.store.calls) == 2
+    own = Services(handlers={Complete: Handler(identity="x", call=lambda request: request.prompt)}, journal=journal)
+    assert drive(complete("a"), own) == ["a"]
+    assert journal.count() == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Completion(text="half a", finish_reason="length"),
+        Completion(text="I cannot", finish_reason="content_filter"),
+        Completion(text=""),
+        ServiceError("m", "down"),
+    ],
+)
+def test_what_is_no_valid_reply_is_not_kept_and_asked_again(drive: Drive, journal: Journal, bad: Any) -> None:
+    llm = ScriptedLLM([bad, "good"])
+    services = Services(llm=llm, journal=journal)
+    with pytest.raises(ServiceError):
+        drive(complete("a"), services)
+    assert journal.count() == 0
+    assert drive(complete("a"), services)[0].text == "good"
+    assert drive(complete("a"), services)[0].text == "good"
+    assert len(llm.calls) == 2
+
+
+def test_a_kept_reply_that_validate_refuses_now_is_replaced(drive: Drive, journal: Journal) -> None:
+    def short(text: str) -> None:
+        if len(text) > 3:
+            raise ValueError("too long")
+
+    services = Services(llm=ScriptedLLM(["a long one", "no", "a long one too"]), journal=journal)
+    assert drive(complete("a"), services)[0].text == "a long one"
+    assert drive(complete("a", validate=short), services)[0].text == "no"
+    assert drive(complete("a"), services)[0].text == "no"
+    with pytest.raises(InvalidReplyError, match="too long"):
+        drive(complete("b", validate=short), services)
+    assert journal.count() == 1
+
+
+def test_damaged_payloads_are_asked_for_again(drive: Drive, journal: Journal) -> None:
+    drive(ask(EVERY_KIND), all_fakes(journal))
+    for payload in (b"", b"\x00", b"\xff" * 9, b"[1]", b"\x02\x00\x00\x00\x05\x00\x00\x00"):
+        journal._execute("UPDATE replies SET payload = ?", (payload,))
+        again = all_fakes(journal)
+        np.testing.assert_equal(drive(ask(EVERY_KIND[:4]), again), drive(ask(EVERY_KIND[:4]), all_fakes()))
+        assert len(again.llm.calls) == 1
+        assert len(again.embedder.calls) == 3  # a batch of documents, and two queries
+        assert len(again.reranker.calls) == 1
+
+
+def test_equal_requests_of_one_batch_are_paid_for_once(drive: Drive, journal: Journal) -> None:
+    llm, events = FakeLLM(), []
+    services = Services(llm=llm, journal=journal, max_concurrency=4, progress=events.append)
+    replies = drive(complete("a", "b", "a", "a"), services)
+    assert [reply.text for reply in replies] == ["a", "b", "a", "a"]
+    assert sorted(call.prompt for call in llm.calls) == ["a", "b"]
+    assert (events[-1].done, events[-1].total) == (4, 4)
+    drive(complete("x", "x"), Services(llm=llm))  # without a journal each request is asked
+    assert len(llm.calls) == 4
+
+
+def test_the_first_of_two_concurrent_replies_stays(journal: Journal) -> None:
+    key = request_key("m", EVERY_KIND[0])
+    assert journal.put(key, b"first") == b"first"
+    assert journal.put(key, b"second") == b"first"
+    journal.forget(key)
+    assert journal.get(key) is None
+
+
+# Keys
+
+
+def test_a_key_covers_service_type_and_content_but_not_the_purpose() -> None:
+    base = Complete(prompt="p", purpose="one", prompt_version="1")
+    key = request_key("m", base)
+    assert key == request_key("m", replace(base, purpose="two", validate=print))
+    others = [
+        ("other model", base),
+        ("m", replace(base, prompt="q")),
+        ("m", replace(base, system="p")),
+        ("m", replace(base, max_tokens=5)),
+        ("m", replace(base, prompt_version="2")),
+        ("m", Embed(texts=("p",))),
+        ("m", Embed(texts=("p",), kind="query")),
+        ("m", Embed(texts=("p", ""))),
+        ("m", Rate(query="p", texts=())),
+        ("m", Rate(query="", texts=("p",))),
+        ("m", Describe(image=b"p", prompt="")),
+        ("m", Describe(image=b"", prompt="p")),
+    ]
+    keys = {request_key(*other) for other in others}
+    assert len(keys | {key}) == len(others) + 1
+
+
+def test_keys_are_the_same_in_every_process() -> None:
+    code = (
+        "from catena.effects import *; from catena.journal import request_key;"
+        "print(request_key('m', Complete(prompt='p\\udc80é', purpose='x')),"
+        " request_key('m', Search(route='r', query='q', k=1, where={'b': [1, True], 'a': None})))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_a_field_that_has_no_canonical_form_is_a_failed_request(drive: Drive, journal: Journal) -> None:
+    services = Services(handlers={Rate: Services(reranker=FakeReranker()).handler(Rate)}, journal=journal)
+    with pytest.raises(ParameterError, match="a request's field must be text, bytes"):
+        drive(ask([Rate(query="q", texts={"a set"})]), services)  # type: ignore[arg-type]
+
+
+texts = st.text(alphabet=st.characters(exclude_categories=[]), max_size=20)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(texts.filter(str.strip), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_completions_survive_the_disk(text: str, tokens_in: int, tokens_out: int) -> None:
+    form, reply = FORMS[Complete], Completion(text=text, input_tokens=tokens_in, output_tokens=tokens_out)
+    assert form.revive(Complete(prompt="", purpose=""), form.encode(reply)) == reply
+
+
+@given(st.lists(finite, max_size=6))
+def test_scores_survive_the_disk_to_the_last_bit(scores: list[float]) -> None:
+    form, request = FORMS[Rate], Rate(query="", texts=("",) * len(scores))
+    assert form.revive(request, form.encode(form.clean(request, scores))) == tuple(scores)
+
+
+@given(st.integers(0, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_vectors_survive_the_disk_to_the_last_bit(rows: int, dim: int, seed: int) -> None:
+    form, request = FORMS[Embed], Embed(texts=("",) * rows)
+    vectors = np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32)
+    revived = form.revive(request, form.encode(form.clean(request, vectors)))
+    assert revived.tobytes() == vectors.tobytes()
+    assert revived.shape == vectors.shape
+
+
+@given(texts.filter(str.strip))
+def test_captions_survive_the_disk(text: str) -> None:
+    form = FORMS[Describe]
+    assert form.revive(Describe(image=b"", prompt=""), form.encode(text)) == text
+
+
+@given(st.sampled_from(list(FORMS)), st.binary(max_size=40))
+def test_any_bytes_are_a_reply_or_an_exception_that_the_driver_catches(kind: Any, payload: bytes) -> None:
+    request = {type(r): r for r in EVERY_KIND}[kind]
+    try:
+        reply = FORMS[kind].revive(request, payload)
+    except (ValueError, TypeError, AttributeError, MemoryError):
+        return
+    FORMS[kind].clean(request, reply)
+
+
+# Threads, processes, disks
+
+
+def test_many_threads_share_a_journal(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal.db") as journal:
+
+        def work(seed: int) -> None:
+            services = Services(llm=FakeLLM(lambda r: f"<{r.prompt}>"), journal=journal, max_concurrency=4)
+            replies = run(complete(*(str((seed * 7 + i) % 40) for i in range(40))), services)
+            assert sorted(reply.text for reply in replies) == sorted(f"<{i}>" for i in range(40))
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert journal.count() == 40
+
+
+WRITER = """
+import sys
+from catena.effects import Complete, Journal, Services, ask, run
+from catena.testing.fakes import FakeLLM
+path, name = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+with Journal.open(path) as journal:
+    services = Services(llm=FakeLLM(lambda request: f"{request.prompt} by {name}"), journal=journal)
+    replies = run(ask([Complete(prompt=str(i), purpose="t") for i in range(150)]), services)
+print("|".join(reply.text for reply in replies))
+"""
+
+
+def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "journal.db"), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("ann", "bob")
+    ]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    one, two = (writer.communicate(timeout=120)[0] for writer in writers)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert one == two
+    assert len(one.split("|")) == 150
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    path.write_bytes(b"these are my notes, not a database " * 100)
+    with pytest.raises(JournalError, match=r"notes.db: file is not a database. Try: another path"):
+        Journal.open(path)
+    assert path.read_bytes().startswith(b"these are my notes")
+
+
+def test_another_database_and_a_later_version_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE songs (title)")
+    connection.close()
+    with pytest.raises(JournalError, match="is another kind of database, and this release reads version 1"):
+        Journal.open(other)
+    Journal.open(tmp_path / "new.db").close()
+    with sqlite3.connect(tmp_path / "new.db") as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(JournalError, match="is a journal of version 7"):
+        Journal.open(tmp_path / "new.db")
+
+
+def test_a_torn_file_stops_the_run_by_name(drive: Drive, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal.open(path) as journal:
+        drive(complete(*map(str, range(300))), Services(llm=FakeLLM(lambda r: r.prompt * 50), journal=journal))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with (
+        pytest.raises(JournalError, match=r"malformed. Try: remove the file"),
+        Journal.open(path) as journal,
+    ):
+        drive(complete("a", "b"), Services(llm=FakeLLM(), journal=journal))
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="Try: a directory that can be written"):
+        Journal.open(tmp_path / "file" / "journal.db")
+    with pytest.raises(JournalError, match="unable to open database file"):
+        Journal.open(tmp_path)
+
+
+def test_a_read_only_directory_is_named() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "journal.db"
+        Journal.open(path).close()
+        path.chmod(0o444)
+        Path(place).chmod(0o555)
+        code = f"""
+import os
+from catena.errors import JournalError
+from catena.journal import Journal
+if os.getuid() == 0:
+    os.setuid(65534)  # root may write everywhere
+try:
+    with Journal.open({str(path)!r}) as journal:
+        journal.put("00", b"x")
+except JournalError as error:
+    print(error.do_next)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        Path(place).chmod(0o755)
+    assert done.stdout.strip() == "a directory that can be written"
+
+
+def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive: Drive, journal: Journal) -> None:
+    llm = FakeLLM(lambda request: request.prompt * 1_000)
+    services = Services(llm=llm, journal=journal, max_concurrency=2)
+    pages = journal._execute("PRAGMA page_count", ())[0]
+    journal._execute(f"PRAGMA max_page_count = {pages + 20}", ())
+    with pytest.raises(JournalError, match=r"full. Try: free space on the disk and run again"):
+        drive(complete(*(f"{i:03}" for i in range(200))), services)
+    assert 10 < journal.count() < 40
+    assert len(llm.calls) <= journal.count() + 2  # at most those in flight were paid in vain
+    journal._execute("PRAGMA max_page_count = 100000", ())
+    assert len(drive(complete(*(f"{i:03}" for i in range(200))), services)) == 200
+    assert len(llm.calls) <= 202
+
+
+def test_a_file_size_limit_is_a_journal_error(tmp_path: Path) -> None:
+    code = f"""
+import resource, signal
+from catena.effects import Complete, Journal, Services, ask, run
+from catena.errors import JournalError
+from catena.testing.fakes import FakeLLM
+journal = Journal.open({str(tmp_path / "journal.db")!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    run(ask([Complete(prompt="p" * 1000 + str(i), purpose="t") for i in range(500)]),
+        Services(llm=FakeLLM(lambda r: r.prompt), journal=journal))
+except JournalError as error:
+    print("stopped", journal.count() > 10)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["stopped", "True"]
+
+
+def test_a_closed_journal_says_so_and_closes_twice(drive: Drive, tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "journal.db")
+    journal.close()
+    journal.close()
+    with pytest.raises(JournalError, match=r"is closed. Try: keep it open") as caught:
+        drive(complete("a"), Services(llm=FakeLLM(), journal=journal))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+# Plans
+
+PRICES = Tariff(
+    prices={Complete: Price(input=1.0, output=10.0), Rate: Price(call=0.002), Embed: Price(input=2.0)},
+    count=FakeTokenizer().count,
+)
+
+
+def two_rounds() -> Step[str]:
+    titles = yield from ask(
+        [Complete(prompt=f"title of part {i}", purpose="titles", max_tokens=10) for i in range(3)]
+    )
+    yield from ask([Embed(texts=tuple(title.text for title in titles)), Rate(query="q w", texts=("a", "b"))])
+    (summary,) = yield from ask(
+        [Complete(prompt="sum up " + " ".join(t.text for t in titles), purpose="summary", max_tokens=50)]
+    )
+    return summary.text
+
+
+def test_a_plan_counts_calls_tokens_and_money_without_any_call() -> None:
+    services = all_fakes()
+    found = plan(two_rounds(), services, tariff=PRICES)
+    assert services.llm.calls == services.embedder.calls == services.reranker.calls == []
+    titles, summary = found.by_purpose["titles"], found.by_purpose["summary"]
+    assert (titles.calls, titles.input_tokens, titles.output_tokens) == (3, 12, 30)
+    assert titles.cost == pytest.approx((12 * 1 + 30 * 10) / 1e6)
+    assert (summary.calls, summary.input_tokens, summary.output_tokens) == (1, 5, 50)
+    assert found.by_purpose["rerank"].cost == pytest.approx(0.002)
+    assert found.by_purpose["rerank"].input_tokens == 6
+    assert found.total.calls == 6
+    assert list(found.by_purpose) == ["rerank", "summary", "titles", "embedding"]  # the costliest first
+    assert (found.rounds, found.exact_rounds, found.exact, found.stopped_by) == (3, 1, False, "")
+
+
+def test_a_plan_is_an_upper_bound_and_counts_what_the_journal_has(journal: Journal) -> None:
+    budget = Budget(cap=10.0, tariff=PRICES)
+    services = replace(all_fakes(journal), budget=budget)
+    before = plan(two_rounds(), services)
+    run(two_rounds(), services)
+    assert budget.spent.calls == before.total.calls
+    assert budget.spent.output_tokens <= before.total.output_tokens
+    again = plan(two_rounds(), services)
+    assert (again.total.calls, again.kept, again.exact) == (0, 6, True)
+    assert again.total.cost == 0
+
+
+def test_a_plan_counts_repeated_requests_once_when_there_is_a_journal(journal: Journal) -> None:
+    def twice() -> Step[None]:
+        yield from complete("a", "a")
+        yield from complete("a")
+
+    assert plan(twice(), all_fakes(journal)).total.calls == 1
+    assert plan(twice(), all_fakes()).total.calls == 3
+
+
+def test_stand_ins_steer_a_plan() -> None:
+    def as_told() -> Step[None]:
+        (count,) = yield from complete("how many?")
+        yield from complete(*(f"part {i}" for i in range(int(count.text))))
+
+    lost = plan(as_told(), all_fakes())
+    assert "invalid literal" in lost.stopped_by
+    assert (lost.total.calls, lost.exact) == (1, False)
+    told = plan(as_told(), all_fakes(), stand_ins={Complete: lambda request: Completion(text="7", output_tokens=2)})
+    assert (told.total.calls, told.total.output_tokens, told.stopped_by) == (8, 16, "")
+
+
+def test_a_plan_needs_no_services_and_fails_types_it_does_not_know() -> None:
+    class Unknown:
+        purpose = "unknown"
+
+    def asks_unknown() -> Step[list[Any]]:
+        (failed,) = yield [Unknown()]
+        assert isinstance(failed, Failed)
+        rows, ranking, caption = yield [
+            Embed(texts=("a",)),
+            Search(route="r", query="q", k=1),
+            Describe(image=b"", prompt="p"),
+        ]
+        assert rows.shape == (1, 1)
+        assert ranking.hits == ()
+        return [caption]
+
+    found = plan(asks_unknown(), Services())
+    assert (found.total.calls, found.stopped_by) == (4, "")
+
+
+def test_a_budget_resumes_where_a_journal_stopped(drive: Drive, journal: Journal) -> None:
+    llm = FakeLLM()
+    prompts = [str(i) for i in range(20)]
+    for _ in range(20):
+        budget = Budget(max_tokens=2_000)
+        try:
+            replies = drive(complete(*prompts, max_tokens=500), Services(llm=llm, journal=journal, budget=budget))
+        except Exception:
+            continue
+        break
+    assert [reply.text for reply in replies] == prompts
+    assert len(llm.calls) == 20
