@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from catena.ids import span_id
-from catena.model import NO_METADATA, Chunk, ChunkKind, Document, Metadata, Section
+from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
 
 HEADING_ONLY = "heading_only"
 """Metadata key: True on a chunk that is the heading of a section without any text of its own."""
@@ -23,6 +23,15 @@ class Piece(NamedTuple):
     kind: ChunkKind = "text"
     section: Section | None = None
     metadata: Metadata = NO_METADATA
+
+
+_BARE = FrozenMetadata({HEADING_ONLY: True})
+
+
+def heading_metadata(text: str, section: Section) -> Metadata:
+    """Return the metadata of a section's chunks: they say so when it is a heading without any text."""
+    bare = section.level > 0 and not text[section.body_start : section.end].strip()
+    return _BARE if bare else NO_METADATA
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

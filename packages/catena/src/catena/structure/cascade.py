@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from catena.model import Chunk, Document, View
 from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
-from catena.structure.titles import plain_title
+from catena.structure.titles import atx_title, plain_title
 
 SEPARATOR = " › "
 
-_HEADING_LINE = re.compile(r"[ \t]*(?:#{1,6}(?=[ \t]))?(?P<title>[^\r\n]*?)(?:[ \t]+#+)?[ \t]*(?:\r\n?|\n|\Z)")
+_MARKED = re.compile(r"\ufeff?[ \t]*#{1,6}(?![^ \t\r\n])(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
 _UNDERLINED = re.compile(r"(?P<title>(?:[^\r\n]*(?:\r\n?|\n)){1,9}?) {0,3}(?:=+|-+)[ \t]*(?:\r\n?|\n|\Z)")
-_LONGEST_HEADING = 4_000  # characters; a longer heading line stays in the body
+_LINE = re.compile(r"(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
 
 
 def searchable(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
@@ -38,7 +38,7 @@ def headed_views(document: Document, chunks: Sequence[Chunk]) -> tuple[View, ...
         document: its title and text.
         chunks: chunks of this document.
 
-    Source: HiQA, "cascading metadata" (arXiv 2402.01767, section 3.2).
+    Source: the cascading metadata of HiQA (Chen et al., 2024).
     """
     return tuple(View(chunk_id=chunk.id, kind="headed", text=_headed(document, chunk)) for chunk in chunks)
 
@@ -54,13 +54,18 @@ def titles_above(document: Document, chunk: Chunk) -> tuple[str, ...]:
 
 def body_of(chunk: Chunk) -> str:
     """Return the chunk's text without the heading line of its section, where it begins with it."""
-    if not chunk.path:
-        return chunk.text
-    for pattern in (_HEADING_LINE, _UNDERLINED):
-        match = pattern.match(chunk.text, 0, _LONGEST_HEADING)
-        if match and plain_title(match["title"]) == chunk.path[-1]:
-            return chunk.text[match.end() :].lstrip("\r\n")
-    return chunk.text
+    end = _heading_end(chunk.text, chunk.path[-1]) if chunk.path else 0
+    return chunk.text[end:].lstrip("\r\n") if end else chunk.text
+
+
+def _heading_end(text: str, title: str) -> int:
+    """Return where the heading of this title ends if the text begins with it, else 0."""
+    if match := _MARKED.match(text):
+        return match.end() if plain_title(atx_title(match["title"])) == title else 0
+    if (match := _UNDERLINED.match(text)) and plain_title(match["title"]) == title:
+        return match.end()
+    match = _LINE.match(text)
+    return match.end() if match and " ".join(match["title"].split()) == title else 0
 
 
 def _headed(document: Document, chunk: Chunk) -> str:

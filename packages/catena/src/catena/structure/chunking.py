@@ -13,14 +13,13 @@ from itertools import groupby
 
 from catena.errors import ParameterError
 from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
-from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER, Piece, assemble
+from catena.structure.assembly import TABLE_HEADER, Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
-from catena.structure.division import CODE, PROSE, ROWS, Counter, Span, divide, pack
+from catena.structure.division import CODE, PROSE, ROWS, Counter, Span, divide, even_share, pack
 from catena.structure.tokens import count_tokens
 from catena.structure.units import Unit, units
 
 _DELIMITER_ROW = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$", re.MULTILINE)
-_HEADING_ONLY = FrozenMetadata({HEADING_ONLY: True})
 _LEVELS = {"text": PROSE, "code": CODE, "table": ROWS, "figure": PROSE}
 
 
@@ -47,6 +46,7 @@ def cut(
     *,
     options: ChunkOptions = DEFAULT_OPTIONS,
     count: Counter = count_tokens,
+    blocks: Sequence[Block] | None = None,
 ) -> tuple[Chunk, ...]:
     """Cut each section into chunks: text, tables and figures.
 
@@ -62,19 +62,19 @@ def cut(
         sections: as `outline` gives them; chunks never cross their borders.
         options: the lengths.
         count: tokens of a text.
+        blocks: what `blocks_of` gave for this document, where `outline` was given it too; else it is asked.
 
     Returns:
         Chunks in reading order under the law of this module; none for a blank document.
     """
     text = document.text
     pieces: list[Piece] = []
-    for section, blocks in by_section(sections, blocks_of(document)):
-        if not text[section.body_start : section.end].strip():
-            pieces.extend(_heading_only(text, section, options.max_tokens, count))
-            continue
-        parts = _pieces(text, units(text, section.start, section.end, blocks), options.max_tokens, count)
+    for section, inside in by_section(sections, blocks_of(document) if blocks is None else blocks):
+        metadata = heading_metadata(text, section)
+        found = units(text, section.start, section.end, inside)
+        parts = list(_pieces(text, found, options.max_tokens, count))
         joined = _join_small(text, parts, options, count)
-        pieces.extend(piece._replace(section=section) for piece in joined)
+        pieces.extend(piece._replace(section=section, metadata=piece.metadata or metadata) for piece in joined)
     return assemble(document, pieces)
 
 
@@ -85,18 +85,11 @@ def by_section(sections: Iterable[Section], blocks: Sequence[Block]) -> Iterator
         inside: list[Block] = []
         while index < len(blocks) and blocks[index].start < section.end:
             block = blocks[index]
-            inside.append(block._replace(start=max(block.start, section.start)))
+            inside.append(block if block.start >= section.start else block._replace(start=section.start))
             if block.end > section.end:
                 break
             index += 1
         yield section, inside
-
-
-def _heading_only(text: str, section: Section, limit: int, count: Counter) -> Iterator[Piece]:
-    span = (section.start, section.end)
-    metadata = _HEADING_ONLY if section.level else NO_METADATA
-    for start, end in divide(text, span, PROSE, limit=limit, count=count):
-        yield Piece(start, end, "text", section, metadata)
 
 
 def _pieces(text: str, found: Iterable[Unit], limit: int, count: Counter) -> Iterator[Piece]:
@@ -120,7 +113,7 @@ def _prose(text: str, run: Sequence[Unit], limit: int, count: Counter) -> Iterat
         return divide(text, part, levels[part[1]], limit=limit, count=count)
 
     spans = [(unit.start, unit.end) for unit in run]
-    for start, end in pack(text, spans, deeper, limit=limit, count=count, total=total):
+    for start, end in pack(text, spans, deeper, limit=limit, share=even_share(total, limit), count=count):
         yield Piece(start, end)
 
 
@@ -140,8 +133,10 @@ def _header(text: str, unit: Unit) -> str:
     return text[unit.core : found.end()] if found else ""
 
 
-def _join_small(text: str, parts: Iterable[Piece], options: ChunkOptions, count: Counter) -> list[Piece]:
+def _join_small(text: str, parts: Sequence[Piece], options: ChunkOptions, count: Counter) -> Sequence[Piece]:
     """Join text shorter than `min_tokens` to the piece after it, or else to the one before it."""
+    if len(parts) == 1:
+        return parts
     joined: list[Piece] = []
     for part in parts:
         small = _is_small(text, joined[-1], options, count) if joined else False

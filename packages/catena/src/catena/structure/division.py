@@ -56,7 +56,8 @@ def divide(text: str, span: Span, levels: Sequence[Borders], *, limit: int, coun
         yield from _halves(text, span, limit=limit, count=count)
     else:
         deeper = partial(divide, text, levels=levels[1:], limit=limit, count=count)
-        yield from pack(text, parts(text, span, levels[0]), deeper, limit=limit, count=count, total=total)
+        share = even_share(total, limit)
+        yield from pack(text, parts(text, span, levels[0]), deeper, limit=limit, share=share, count=count)
 
 
 def parts(text: str, span: Span, borders: Borders) -> list[Span]:
@@ -66,21 +67,26 @@ def parts(text: str, span: Span, borders: Borders) -> list[Span]:
     return list(pairwise([start, *inner, end]))
 
 
+def even_share(total: int, limit: int) -> int:
+    """Return the tokens of each piece when `total` is spread evenly over the fewest pieces of `limit`."""
+    return -(-total // -(-total // limit))
+
+
 def pack(
     text: str,
     spans: Sequence[Span],
     deeper: Callable[[Span], Iterator[Span]],
     *,
     limit: int,
+    share: int,
     count: Counter,
-    total: int,
 ) -> Iterator[Span]:
-    """Yield consecutive spans joined to pieces of at most `limit` tokens and about equal length.
+    """Yield consecutive spans joined to pieces of at most `limit` tokens.
 
-    A piece is closed once it has its share of the `total` tokens. A span longer than `limit` is divided by
+    A piece is closed once it has its `share` of tokens: `even_share` gives pieces of about equal length,
+    the limit itself fills each piece as far as it goes. A span longer than `limit` is divided by
     `deeper`, together with the little that waits before it, so that no heading is left alone.
     """
-    share = -(-total // -(-total // limit))
     run: list[Span] = []
     held = 0
     for span in spans:

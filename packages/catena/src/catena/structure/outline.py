@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from catena.ids import span_id
 from catena.model import Document, Section
-from catena.structure.blocks import blocks_of
+from catena.structure.blocks import Block, blocks_of
 from catena.structure.numbering import numbered_headings
 from catena.structure.titles import plain_title
 
@@ -20,7 +21,7 @@ class Heading(NamedTuple):
     title: str
 
 
-def outline(document: Document) -> tuple[Section, ...]:
+def outline(document: Document, *, blocks: Sequence[Block] | None = None) -> tuple[Section, ...]:
     """Return the sections of a document in reading order; their own spans tile the text.
 
     Markdown headings (# and underlined) outside code, quotes, lists, HTML and front matter open a section.
@@ -30,6 +31,7 @@ def outline(document: Document) -> tuple[Section, ...]:
 
     Args:
         document: its `media_type` "text/plain" switches Markdown headings off.
+        blocks: what `blocks_of` gave for this document, to scan it once for `cut` as well.
 
     Returns:
         The sections; text before the first heading is a section of level 0 with the title "". None for an
@@ -37,11 +39,10 @@ def outline(document: Document) -> tuple[Section, ...]:
     """
     if not document.text:
         return ()
-    return _tree(document, _headings(document))
+    return _tree(document, _headings(document.text, blocks_of(document) if blocks is None else blocks))
 
 
-def _headings(document: Document) -> list[Heading]:
-    text, blocks = document.text, blocks_of(document)
+def _headings(text: str, blocks: Sequence[Block]) -> list[Heading]:
     found = [(b.start, b.end, b.level, plain_title(b.title)) for b in blocks if b.kind == "heading"]
     return [
         Heading(start, _next_line(text, end), level, title)

@@ -14,6 +14,7 @@ from markdown_it.rules_block.html_block import HTML_SEQUENCES
 
 from catena.structure.authority import BlockKind, LineBlock, parse_blocks
 from catena.structure.lines import blank
+from catena.structure.titles import atx_title
 
 _CODE = re.compile(r" {4}| {0,3}\t")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
@@ -68,7 +69,7 @@ class Scanner:
         if mark == ">":
             return self._quote(index)
         if heading := _ATX.match(line):
-            return self._add("heading", index, index + 1, len(heading[1]), _atx_title(line[heading.end() :]))
+            return self._add("heading", index, index + 1, len(heading[1]), atx_title(line[heading.end() :]))
         if _RULE.match(line):
             return self._add("rule", index, index + 1)
         if _MARKER.match(line):
@@ -217,10 +218,3 @@ def _html(line: str, *, interrupting: bool) -> re.Pattern[str] | None:
         if opening.search(body):
             return closing if interrupts or not interrupting else None
     return None
-
-
-def _atx_title(rest: str) -> str:
-    """Return the title of a # heading without the closing #s, if there are any."""
-    title = rest.strip(" \t")
-    opened = title.rstrip("#")
-    return opened.rstrip(" \t") if not opened or opened[-1] in " \t" else title
