@@ -89,7 +89,9 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         state, _, why = note.partition(": ")
         raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
     if "no-text" in states:
-        raise Unreadable("no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it")
+        raise Unreadable(
+            "no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it"
+        )
     raise Unreadable("empty", f"all of its {len(pages)} pages are blank")
 
 
@@ -113,4 +115,6 @@ def parsed_html(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
     if page is None:
         raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
     title = str(page["title"]) or PurePath(name).stem
-    return Parsed(document=replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]}))
+    return Parsed(
+        document=replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]})
+    )

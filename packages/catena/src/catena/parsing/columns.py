@@ -95,14 +95,18 @@ def _blocks(strips: list[_Strip], left: float, size: float, column: int, depth: 
 def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter | None:
     """Return the gutter of the tallest band that holds columns, the leftmost among equals."""
     candidates: dict[tuple[int, int, float], int] = {}
+    least = max(3, int(MIN_GUTTER * size))
     whole = 0
     for strip in strips:
         whole |= strip.ink
+    edge = (whole & -whole).bit_length() - 1
+    inks = [strip.ink >> edge for strip in strips]
+    width, left = whole.bit_length() - edge, left + edge
     for first in range(len(strips) - MIN_LINES + 1):
         ink, best = 0, None
         for last in range(first, len(strips)):
-            ink |= strips[last].ink
-            free = _free(ink, whole, max(3, int(MIN_GUTTER * size)))
+            ink |= inks[last]
+            free = _free(ink, width, least)
             if not free:
                 break
             inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
@@ -118,20 +122,22 @@ def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter 
     return None
 
 
-def _free(ink: int, whole: int, least: int) -> list[tuple[int, int]]:
-    """Return the runs of at least `least` zero bits of `ink` below the highest bit of `whole`."""
-    width = whole.bit_length()
-    gaps, at = [], 0
-    while at < width:
-        rest = ink >> at
-        start = at
-        end = at + ((rest & -rest).bit_length() - 1 if rest else width - at)
-        if end - start >= least:
+def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
+    """Return the gaps of `ink`, at least `least` bits wide, that touch neither edge of the block."""
+    open_bits = ~ink & ((1 << width) - 1)
+    wide, done = open_bits, 1
+    while wide and done < least:  # keep the bits that `least` - 1 more open ones follow
+        step = min(done, least - done)
+        wide &= wide >> step
+        done += step
+    gaps = []
+    while wide:
+        start = (wide & -wide).bit_length() - 1
+        rest = ~(open_bits >> start)
+        end = start + (rest & -rest).bit_length() - 1
+        if start > 0 and end < width:
             gaps.append((start, end))
-        if not rest:
-            break
-        rest = ink >> end
-        at = end + ((~rest & (rest + 1)).bit_length() - 1)
+        wide &= -1 << end
     return gaps
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from math import hypot
 from typing import Any
 
-from pypdf.errors import LimitReachedError
 from pypdf.generic import ContentStream, DictionaryObject, IndirectObject, StreamObject
 
+from catena.parsing.failures import Unreadable
 from catena.parsing.frames import IDENTITY, Matrix, multiply
 from catena.parsing.glyphs import GlyphFont, glyph_font
 from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
@@ -115,7 +115,7 @@ class _Interpreter:
         for operands, operator in ContentStream(stream, self.pdf, "bytes").operations:
             if operator == b"q":
                 if len(saved) >= MAX_STATES:
-                    raise LimitReachedError(f"more than {MAX_STATES} nested graphics states")
+                    raise Unreadable("too-deep", f"more than {MAX_STATES} nested graphics states")
                 saved.append(self.state)
             elif operator == b"Q":
                 self.state = saved.pop() if saved else self.state
@@ -152,8 +152,10 @@ class _Interpreter:
             self.found.painted = True
             return
         self.found.forms += 1
-        if self.found.forms > MAX_FORMS or depth >= MAX_FORM_DEPTH:
-            raise LimitReachedError(f"more than {MAX_FORMS} forms, or {MAX_FORM_DEPTH} inside each other")
+        if depth >= MAX_FORM_DEPTH:
+            raise Unreadable("too-deep", f"more than {MAX_FORM_DEPTH} forms inside each other")
+        if self.found.forms > MAX_FORMS:
+            raise Unreadable("bomb", f"more than {MAX_FORMS} forms on one page")
         placed = _entry(form, "/Matrix")
         matrix = _numbers(list(placed), 6) if isinstance(placed, list) else None
         outside, line, text = self.state, self.line, self.text
@@ -247,7 +249,7 @@ class _Interpreter:
     def _emit(self, text: str, start: float, end: float, place: Matrix) -> None:
         self.found.characters += len(text)
         if self.found.characters > MAX_CHARACTERS:
-            raise LimitReachedError(f"more than {MAX_CHARACTERS} characters on one page")
+            raise Unreadable("bomb", f"more than {MAX_CHARACTERS} characters on one page")
         a, b, c, d, e, f = place
         state = self.state
         x0, x1 = a * start + c * state.rise + e, a * end + c * state.rise + e

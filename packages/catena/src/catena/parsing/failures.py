@@ -11,6 +11,16 @@ class Unreadable(Exception):
         self.state, self.what, self.do_next = state, what, do_next
 
 
+# What pypdf's one error for all limits says, and what it means; the first words that are found decide.
+_LIMITS = (
+    ("loop", "malformed", "its objects refer to themselves"),
+    ("cycl", "malformed", "its objects refer to themselves"),
+    ("Read stream length", "malformed", "a number or name in it does not end"),
+    ("depth", "too-deep", "its objects are nested too deeply"),
+    ("page tree", "limit", "it claims more pages than any document has"),
+    ("array element", "limit", "a list in it is longer than any document needs"),
+)
+
 # class names rather than classes: only the engine that raised one has been imported
 _STATES = {
     "RecursionError": ("too-deep", "its objects are nested too deeply"),
@@ -28,6 +38,10 @@ def failure_of(error: BaseException) -> tuple[str, str, str]:
     if isinstance(error, Unreadable):
         return error.state, error.what, error.do_next
     for kind in type(error).__mro__:
+        if kind.__name__ == "LimitReachedError":
+            for words, state, what in _LIMITS:
+                if words in str(error):
+                    return state, what, _ADVICE.get(state, "")
         if kind.__name__ in _STATES:
             state, what = _STATES[kind.__name__]
             return state, what, _ADVICE.get(state, "")
@@ -47,4 +61,5 @@ _ADVICE = {
     "bomb": "nothing, unless the file comes from someone you trust: then print it to a new PDF",
     "encrypted": "parse(path, password=...)",
     "malformed": "opening it in a viewer and printing it to a new PDF",
+    "limit": "splitting it",
 }

@@ -10,6 +10,7 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
 from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS
 from catena.parsing.runs import readable_text
 
+
 def outline_items(reader: PdfReader) -> list[list[Any]]:
     """Return [level from 1, title, page from 1, top in points or None] in the order of the tree."""
     root = _value(reader.root_object, "/Outlines")

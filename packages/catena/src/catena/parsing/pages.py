@@ -87,4 +87,6 @@ def _table_of(data: Sequence[Any]) -> RuledTable:
 
 
 def _state(value: object) -> PageState:
-    return "text" if value == "text" else "no-text" if value == "no-text" else "blank" if value == "blank" else "failed"
+    return (
+        "text" if value == "text" else "no-text" if value == "no-text" else "blank" if value == "blank" else "failed"
+    )

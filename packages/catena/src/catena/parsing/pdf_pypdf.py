@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -66,8 +66,9 @@ def _page(reader: PdfReader, number: int, fonts: FontCache, tables: RuledTables)
         ruled = tables.on_page(number)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001  pypdf leaves what broken pages raise to its callers
-        note = f"{failure_of(error)[0]}: {reason(error)}"
+    except Exception as error:  # pypdf leaves what broken pages raise to its callers
+        state, what, _ = failure_of(error)
+        note = f"{state}: {what}"
         return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
     state = "text" if lines else "no-text" if found.painted else "blank"
     return Page(number=number, width=width, height=height, lines=lines, state=state, tables=ruled)  # type: ignore[arg-type]
@@ -81,7 +82,7 @@ def about(reader: PdfReader) -> dict[str, Any]:
             parts[name] = read(reader)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001  as for pages
+        except Exception as error:  # as for pages
             parts["problems"].append(f"{name}: {reason(error)}")
     return parts
 
@@ -93,7 +94,7 @@ def _labels(reader: PdfReader) -> list[str]:
 
 
 def _metadata(reader: PdfReader) -> dict[str, str]:
-    found = reader.metadata or {}
+    found: Mapping[str, Any] = reader.metadata or {}
     keys = {"title": "/Title", "author": "/Author", "subject": "/Subject", "keywords": "/Keywords"}
     keys |= {"creator": "/Creator", "producer": "/Producer", "created": "/CreationDate", "modified": "/ModDate"}
     values = {name: found[key] for name, key in keys.items() if key in found}

@@ -10,7 +10,7 @@ from math import hypot
 from typing import Any
 
 import pypdfium2 as pdfium
-import pypdfium2.raw as raw
+from pypdfium2 import raw
 
 from catena.layout import Page
 from catena.parsing.failures import Unreadable, failure_of, reason
@@ -22,7 +22,12 @@ from catena.parsing.runs import CELL_GAP, Run, Style, readable_text, style_of
 
 MAX_CHARACTERS = 2_000_000  # a page
 _LINE_END_HYPHENS = {0x02: "-", 0xFFFE: "-"}  # what PDFium puts for a hyphen at the end of a line
-_VIEWS_WITH_TOP = {raw.PDFDEST_VIEW_XYZ: 1, raw.PDFDEST_VIEW_FITH: 0, raw.PDFDEST_VIEW_FITBH: 0, raw.PDFDEST_VIEW_FITR: 3}
+_VIEWS_WITH_TOP = {
+    raw.PDFDEST_VIEW_XYZ: 1,
+    raw.PDFDEST_VIEW_FITH: 0,
+    raw.PDFDEST_VIEW_FITBH: 0,
+    raw.PDFDEST_VIEW_FITR: 3,
+}
 _PASSWORD_ERRORS = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
@@ -35,13 +40,26 @@ def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bo
             raise Unreadable("limit", f"it has {count} pages, more than {max_pages}", "a higher Limits(pages=...)")
         if count == 0:
             raise Unreadable("empty", "it has no pages")
-        yield {"event": "start", "pages": count}
+        blank: list[dict[str, Any]] = [{"event": "start", "pages": count}]
         with RuledTables(data, password, wanted=ruled_tables) as tables:
             for number in range(1, count + 1):
-                yield page_event(_page(file, number, tables))
-        yield about(file)
+                page = page_event(_page(file, number, tables))
+                if page["state"] == "blank" and blank:
+                    blank.append(page)
+                    continue
+                yield from blank
+                blank = []
+                yield page
+        if not blank:
+            yield about(file)
+            return
     finally:
         file.close()
+    # PDFium shows a bomb, and a page it cannot decode, as an empty page without a word: before a whole file is
+    # called empty, the other engine is asked, which has limits and says so.
+    from catena.parsing.pdf_pypdf import read_pdf as read_with_pypdf  # takes half a second, and is rarely needed
+
+    yield from read_with_pypdf(data, password, max_pages, ruled_tables)
 
 
 def open_pdf(data: bytes, password: str | None) -> Any:
@@ -72,8 +90,9 @@ def _page(file: Any, number: int, tables: RuledTables) -> Page:
         found = tables.on_page(number)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001  one broken page must not take the others with it
-        note = f"{failure_of(error)[0]}: {reason(error)}"
+    except Exception as error:  # one broken page must not take the others with it
+        state, what, _ = failure_of(error)
+        note = f"{state}: {what}"
         return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
     state = "text" if lines else "no-text" if painted else "blank"
     return Page(number=number, width=width, height=height, lines=lines, state=state, tables=found)  # type: ignore[arg-type]
@@ -90,8 +109,7 @@ def page_runs(textpage: Any, base: Matrix) -> list[Run]:
     shown: _Shown | None = None
     fonts: dict[int, Style] = {}
     for start, end, text in _words(handle):
-        for first, last in _of_one_object(handle, start, end - 1):
-            owner = _object_at(handle, first)
+        for first, last, owner in _of_one_object(handle, start, end - 1):
             if shown is None or owner != shown.owner:
                 if shown is not None:
                     shown.end(runs)
@@ -116,14 +134,15 @@ def _words(handle: Any) -> Iterator[tuple[int, int, str]]:
         yield word.start(), word.end(), word.group().translate(_LINE_END_HYPHENS)
 
 
-def _of_one_object(handle: Any, first: int, last: int) -> list[tuple[int, int]]:
-    """Cut the characters [first, last] where the text object, and with it the font, changes."""
-    if first >= last or _object_at(handle, first) == _object_at(handle, last):
-        return [(first, last)]
+def _of_one_object(handle: Any, first: int, last: int) -> list[tuple[int, int, int]]:
+    """Cut the characters [first, last] where the text object, and with it the font, changes; with its address."""
+    owner = _object_at(handle, first)
+    if first >= last or owner == _object_at(handle, last):
+        return [(first, last, owner)]
     middle = (first + last) // 2
     left, right = _of_one_object(handle, first, middle), _of_one_object(handle, middle + 1, last)
-    if _object_at(handle, middle) == _object_at(handle, middle + 1):
-        return [*left[:-1], (left[-1][0], right[0][1]), *right[1:]]
+    if left[-1][2] == right[0][2]:
+        return [*left[:-1], (left[-1][0], right[0][1], left[-1][2]), *right[1:]]
     return left + right
 
 
@@ -147,13 +166,16 @@ class _Shown:
         self.turned = a <= 0 or abs(b) > 0.1 * abs(a)
         self.style = _style(handle, index, fonts)
         self.handle, self.owner, self.base = handle, owner, base
+        self.box = raw.FS_RECTF()
         self.words: list[str] = []
         self.x0 = self.x1 = 0.0
 
     def add(self, text: str, first: int, last: int, glued: bool, runs: list[Run]) -> None:
         """Add a word, `glued` to what is before it or not; a gap like a table cell's ends the run before it."""
-        start, end = self._extent(first), self._extent(last)
-        x0, x1 = min(start[0], end[0]), max(start[1], end[1])
+        x0, x1 = self._extent(first)
+        if last > first:
+            start, end = self._extent(last)
+            x0, x1 = min(x0, start), max(x1, end)
         gap = x0 - self.x1
         if self.words and (gap >= CELL_GAP * self.size or gap <= -self.size):
             self.end(runs)
@@ -166,11 +188,11 @@ class _Shown:
 
     def _extent(self, index: int) -> tuple[float, float]:
         """Return left and right of a character on the page as shown, its side bearings included."""
-        box = raw.FS_RECTF()
+        box = self.box
         raw.FPDFText_GetLooseCharBox(self.handle, index, box)
         a, _, c, _, e, _ = self.base
-        xs = (a * box.left + c * box.bottom + e, a * box.right + c * box.top + e)
-        return min(xs), max(xs)
+        left, right = a * box.left + c * box.bottom + e, a * box.right + c * box.top + e
+        return (left, right) if left <= right else (right, left)
 
     def end(self, runs: list[Run]) -> None:
         """Emit what has been added."""
@@ -200,7 +222,7 @@ def about(file: Any) -> dict[str, Any]:
             parts[name] = read(file)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001  as for pages
+        except Exception as error:  # as for pages
             parts["problems"].append(f"{name}: {reason(error)}")
     return parts
 
@@ -222,7 +244,7 @@ def _top(page: Any, view: int, values: list[float]) -> float | None:
     if at is None or at >= len(values) or values[at] is None or page.get_rotation():
         return None
     _, bottom, _, top = page.get_cropbox()
-    return round(min(max(top - values[at], 0.0), top - bottom), 2)
+    return round(min(max(float(top - values[at]), 0.0), float(top - bottom)), 2)
 
 
 def _labels(file: Any) -> list[str]:

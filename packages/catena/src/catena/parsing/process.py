@@ -20,8 +20,8 @@ MAX_REPLY_BYTES = 400_000_000  # of all frames of one file
 # What the child needs from the environment; keys and tokens of the caller stay out of a process that reads
 # untrusted files.
 _ENVIRONMENT = (
-    "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR",
-    "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHOME", "PYTHONUTF8",
+    "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "SYSTEMROOT",
+    "TEMP", "TMP", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHOME", "PYTHONUTF8",
 )  # fmt: skip
 
 
@@ -107,8 +107,8 @@ def _ended(code: int, expired: bool, limits: Limits) -> dict[str, str]:
     if expired or (cpu is not None and code == -cpu):
         what = f"it was not read within {limits.seconds:g} s"
         return {"state": "timeout", "what": what, "do_next": "a higher Limits(seconds=...)"}
-    if code == -getattr(signal, "SIGKILL", 9):
-        what = "the system ended the reading process, most likely for its memory"
+    if code in {-getattr(signal, "SIGKILL", 9), -signal.SIGABRT}:  # PDFium aborts where Python raises MemoryError
+        what = "the reading process was ended, most likely for its memory"
         return {"state": "memory", "what": what, "do_next": "a higher Limits(memory_bytes=...), or more memory"}
     what = f"the reading process ended with code {code}"
     return {"state": "malformed", "what": what, "do_next": "opening it in a viewer and printing it to a new PDF"}

@@ -21,34 +21,50 @@ _ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")
 
 
-def decode(data: bytes) -> tuple[str, str]:
+def decode(data: bytes, *, stated: str = "") -> tuple[str, str]:
     """Return the text and the name of its encoding; line ends are kept as they are.
 
-    A byte order mark decides, and is not part of the text; else UTF-16 by its zero bytes; else UTF-8; else
-    Windows-1252, which reads every Latin-1 file too (its five unused codes as Latin-1 has them).
+    A byte order mark decides, and is not part of the text; else UTF-16 by its zero bytes; else the encoding
+    that the file states; else UTF-8; else Windows-1252, which reads every Latin-1 file too.
+
+    Args:
+        data: the bytes of the file.
+        stated: an encoding that the file itself names, as web pages do; one that is unknown or does not fit
+            is passed over.
 
     Raises:
-        Unreadable: "empty", or "malformed" for zero bytes, broken UTF-16 and lone surrogates.
+        Unreadable: "empty", or "malformed" for zero bytes, a broken marked encoding and lone surrogates.
     """
     encoding, body = _encoding(data)
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
-        if encoding != "utf-8" or data.startswith(codecs.BOM_UTF8):
-            what = f"it is marked as {encoding.upper()} but byte {error.start} is not"
+        if encoding != "utf-8" or len(body) < len(data):
+            what = f"it is {encoding.upper()} by its first bytes, but byte {error.start} is not"
             raise Unreadable("malformed", what, "saving it as UTF-8") from None
         if _has_surrogates(body):
             what = f"byte {error.start} is half of a surrogate pair, which no text may hold"
             raise Unreadable("malformed", what, "saving it as UTF-8") from None
-        encoding = "windows-1252"
-        text = "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in body) if any(
-            byte in body for byte in b"\x81\x8d\x8f\x90\x9d"
-        ) else body.decode("cp1252")
+        text, encoding = _one_byte(body, stated)
     if "\0" in text:
         raise Unreadable("malformed", f"it has a zero byte at character {text.index(chr(0))}: it is no text file")
     if not text.strip():
         raise Unreadable("empty", "it holds no text")
     return text, encoding
+
+
+def _one_byte(data: bytes, stated: str) -> tuple[str, str]:
+    """Decode what is not UTF-8, as stated or as Windows-1252, as Latin-1 where that has no character."""
+    try:
+        codec = codecs.lookup(stated) if stated else None
+        if codec is not None and codec.name not in {"ascii", "iso8859-1", "utf-8"}:  # as browsers take the first two
+            return str(data.decode(codec.name)), codec.name
+    except (LookupError, ValueError):  # an unknown name, or bytes that do not fit it
+        codec = None
+    try:
+        return data.decode("cp1252"), "windows-1252"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1"
 
 
 def _encoding(data: bytes) -> tuple[str, bytes]:

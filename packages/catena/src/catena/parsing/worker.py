@@ -12,7 +12,7 @@ import os
 import select
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from catena.parsing.wire import read_bytes, read_frame, write_frame
 
@@ -21,7 +21,7 @@ IDLE_SECONDS = 60.0  # without a request, after which the process ends by itself
 Event = Mapping[str, Any]
 
 
-def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests until the pipe ends or none has come for a while."""
     while _waited(requests):
         frame = read_frame(requests)
@@ -34,14 +34,14 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             return
 
 
-def _answer(request: Mapping[str, Any], data: bytes, replies: BinaryIO) -> bool:
+def _answer(request: Mapping[str, Any], data: bytes, replies: IO[bytes]) -> bool:
     """Send the events of one file; return whether this process may go on to the next one."""
     from catena.parsing.failures import failure_of
 
     try:
         for event in _read(request, data):
             write_frame(replies, event)
-    except Exception as error:  # noqa: BLE001  whatever a parser raises is named here, and nowhere else
+    except Exception as error:  # whatever a parser raises is named here, and nowhere else
         state, what, do_next = failure_of(error)
         del error
         write_frame(replies, {"event": "failed", "state": state, "what": what, "do_next": do_next})
@@ -78,7 +78,7 @@ def cap_resources(seconds: float, memory_bytes: int) -> None:
             continue
 
 
-def _waited(requests: BinaryIO) -> bool:
+def _waited(requests: IO[bytes]) -> bool:
     """Return whether a request, or the end of the pipe, came in time."""
     if os.name != "posix":  # select takes sockets only: wait for as long as the parent lives
         return True
@@ -92,7 +92,7 @@ def main() -> None:
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
-    serve(requests, replies)  # type: ignore[arg-type]
+    serve(requests, replies)
 
 
 if __name__ == "__main__":

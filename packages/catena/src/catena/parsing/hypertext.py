@@ -1,0 +1,289 @@
+"""HTML to Markdown in one pass over the tags: no tree, so no nesting is too deep; nothing is ever fetched.
+
+Headings, lists, tables, quotations and code keep their structure; links and emphasis keep their words only,
+because a view that is searched is better without addresses and stars. A merged cell's text stands in its
+first cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+from catena.parsing.failures import Unreadable
+from catena.parsing.runs import readable_text
+from catena.parsing.tables import HtmlTable
+from catena.parsing.text import decode
+
+MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
+
+_UNSEEN = frozenset(
+    {"script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "audio", "video"}
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "body",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "html",
+        "legend",
+        "main",
+        "nav",
+        "option",
+        "p",
+        "section",
+        "summary",
+    ]
+)
+_CODE = frozenset({"code", "kbd", "samp", "tt"})
+_CELLS = frozenset({"td", "th", "caption"})
+_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s?([\w+#-]+)")
+_STRUCTURE_MARK = re.compile(r"^(#{1,6}\s|`{3}|~{3}|(?:=+|-+)$)", re.MULTILINE)
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]+encoding\s*=\s*[\"']([\w.:-]+)", re.I)
+_BREAK = "\0"  # a forced line end, while the white space around it is collapsed
+
+
+def read_html(data: bytes) -> Iterator[dict[str, str]]:
+    """Yield one "markdown" event.
+
+    Raises:
+        Unreadable: the page shows no text ("empty"), or is not text at all ("malformed").
+    """
+    text, encoding = decode(data, stated=stated_charset(data))
+    markdown, title = to_markdown(text)
+    if not markdown.strip():
+        raise Unreadable("empty", "the page shows no text")
+    yield {"event": "markdown", "text": markdown, "title": title, "encoding": encoding}
+
+
+def stated_charset(data: bytes) -> str:
+    """Return the encoding that the page states in its first 1,024 bytes, or ""."""
+    found = _CHARSET.search(data[:1024])
+    return (found.group(1) or found.group(2)).decode("ascii") if found else ""
+
+
+def to_markdown(html: str) -> tuple[str, str]:
+    """Return the page as Markdown, and its title: that of its head, else its first heading."""
+    writer = _Writer()
+    writer.feed(html)
+    writer.close()
+    writer.finish()
+    return "\n".join(writer.lines).strip("\n") + "\n", writer.title or writer.first_heading
+
+
+class _Writer(HTMLParser):
+    """Collects the words of a block until a tag ends it, then writes it with its marks."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[str] = []
+        self.title = ""
+        self.first_heading = ""
+        self._words: list[str] = []
+        self._unseen = ""  # the element whose content is skipped
+        self._in_title = False
+        self._heading = 0
+        self._code_block: str | None = None  # its language, inside <pre>
+        self._lists: list[int] = []  # next number of each open list; 0 for bullets
+        self._item = ""  # the mark of a list item whose first block is still to come
+        self._quotes = 0
+        self._table: HtmlTable | None = None
+        self._nested_tables = 0
+        self._tight = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._unseen:
+            return
+        values = {name: value or "" for name, value in attrs}
+        if tag in _UNSEEN:
+            self._unseen = tag
+        elif tag == "title":
+            self._in_title = not self.title
+        elif tag == "br":
+            self._words.append("\n" if self._code_block is not None else _BREAK)
+        elif tag == "img":
+            self._image(values)
+        elif self._table is not None:
+            self._inside_table(tag, values)
+        elif tag in _CODE:
+            self._tick(values)
+        else:
+            self._open(tag, values)
+
+    def _open(self, tag: str, values: dict[str, str]) -> None:
+        """Begin a block outside tables."""
+        if tag in _HEADINGS:
+            self._flush()
+            self._heading = _HEADINGS[tag]
+        elif tag == "pre":
+            self._flush()
+            self._code_block = _language(values)
+        elif tag in {"ul", "ol"}:
+            self._flush()
+            start = values.get("start", "1")
+            self._lists.append((int(start) if start.isdecimal() and len(start) < 10 else 1) if tag == "ol" else 0)
+        elif tag in {"li", "dd"}:
+            self._flush()
+            self._begin_item()
+        elif tag == "blockquote":
+            self._flush()
+            self._quotes += 1
+        elif tag == "table":
+            self._flush()
+            self._table = HtmlTable()
+        elif tag == "hr":
+            self._flush()
+            self._write(["***"])
+        elif tag in _BLOCKS:
+            self._flush()
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._unseen:
+            self._unseen = "" if tag == self._unseen else self._unseen
+        elif tag == "title":
+            self._in_title = False
+        elif self._table is not None:
+            self._end_inside_table(tag)
+        elif tag in _CODE:
+            self._tick({})
+        else:
+            self._close(tag)
+
+    def _close(self, tag: str) -> None:
+        """End a block outside tables; end tags without a beginning do nothing."""
+        if tag in _BLOCKS or tag in _HEADINGS or tag in {"li", "dd", "pre"}:
+            self._flush()
+        elif tag in {"ul", "ol"} and self._lists:
+            self._flush()
+            self._lists.pop()
+            self._item = ""
+            self._tight = bool(self._lists)
+        elif tag == "blockquote" and self._quotes:
+            self._flush()
+            self._quotes -= 1
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title = " ".join(readable_text(self.title + data).split())
+        elif not self._unseen and data:
+            self._words.append(data if self._code_block is not None else data.replace(_BREAK, ""))
+
+    def finish(self) -> None:
+        """Write what was never closed."""
+        self._end_table()
+        self._flush()
+
+    def _begin_item(self) -> None:
+        if self._lists and self._lists[-1]:
+            self._item = f"{self._lists[-1]}. "
+            self._lists[-1] += 1
+        else:
+            self._item = "- "
+
+    def _tick(self, values: dict[str, str]) -> None:
+        if self._code_block is None:
+            self._words.append("`")
+        elif not self._code_block and values:
+            self._code_block = _language(values)
+
+    def _image(self, values: dict[str, str]) -> None:
+        alt = " ".join(values.get("alt", "").split())
+        source = values.get("src", "")
+        if alt or source:
+            self._words.append(f"![{alt}]({'' if source.startswith('data:') else source.strip()})")
+
+    def _inside_table(self, tag: str, values: dict[str, str]) -> None:
+        table = self._table
+        assert table is not None
+        if tag == "table":
+            self._nested_tables += 1
+        elif self._nested_tables or tag not in _CELLS | {"tr"}:
+            self._words.append("`" if tag in _CODE else " ")
+        else:
+            table.add(self._taken())
+            table.open(tag, values)
+
+    def _end_inside_table(self, tag: str) -> None:
+        assert self._table is not None
+        if tag == "table" and self._nested_tables:
+            self._nested_tables -= 1
+        elif tag == "table":
+            self._end_table()
+        elif self._nested_tables or tag not in _CELLS | {"tr"}:
+            self._words.append("`" if tag in _CODE else " ")
+        else:
+            self._table.add(self._taken())
+            self._table.close(tag)
+
+    def _end_table(self) -> None:
+        table, self._table, self._nested_tables = self._table, None, 0
+        if table is None:
+            return
+        table.add(self._taken())
+        for block in table.markdown():
+            self._write(block)
+
+    def _taken(self) -> str:
+        """Return the words collected so far as one line."""
+        text = " ".join(readable_text("".join(self._words).replace(_BREAK, " ")).split())
+        self._words = []
+        return text
+
+    def _flush(self) -> None:
+        """Write the block that ends here."""
+        raw, self._words = "".join(self._words), []
+        heading, self._heading = self._heading, 0
+        language, self._code_block = self._code_block, None
+        if language is not None:
+            self._write_code(raw.removeprefix("\n").rstrip(), language)
+            return
+        lines = [" ".join(readable_text(line).split()) for line in raw.split(_BREAK)]
+        text = "\n".join(line for line in lines if line)
+        if not text:
+            return
+        if heading:
+            text = text.replace("\n", " ")
+            self.first_heading = self.first_heading or text
+            self._write(["#" * heading + " " + text])
+        else:
+            self._write(_STRUCTURE_MARK.sub(r"\\\1", text).split("\n"))
+
+    def _write_code(self, code: str, language: str) -> None:
+        if code.strip():
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", code)), default=0))
+            self._write([fence + language, *code.splitlines(), fence])
+
+    def _write(self, lines: list[str]) -> None:
+        """Append a block, indented by its lists and quotations; items of one list follow each other closely."""
+        depth = min(len(self._lists), MAX_INDENT)
+        mark, self._item = self._item, ""
+        outer = "> " * min(self._quotes, MAX_INDENT) + "   " * max(depth - 1, 0)
+        rest = outer + ("   " if depth else "")
+        if self.lines and not (mark and self._tight):
+            self.lines.append("")
+        self.lines += [
+            ((outer + mark if mark else rest) if number == 0 else rest + " " * (len(mark) - 3 if mark else 0)) + line
+            for number, line in enumerate(lines)
+        ]
+        self._tight = bool(mark)
+
+
+def _language(values: dict[str, str]) -> str:
+    found = _LANGUAGE.search(values.get("class", ""))
+    return found.group(1) if found else ""
