@@ -169,7 +169,8 @@ class Entry:
     Attributes:
         views: at least one per chunk; a route searches the views of the kind it is told.
         terms: per chunk, in order, its critical terms (titles above it, product codes, …), normalised; a
-            query that names one of them exactly finds the chunk by the keyword route.
+            query that names one of them exactly finds the chunk by the keyword route. A term that stands w
+            times weighs w.
         fingerprint: hash of the source bytes and of how they were cut; equal means nothing to do.
     """
 

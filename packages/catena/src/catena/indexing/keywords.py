@@ -1,6 +1,7 @@
 """The keyword route: the critical terms that a query names exactly, and the chunks that carry them.
 
-`score(c) = |C|`, the number of distinct known terms of the query that chunk c carries.
+`score(c) = |C|`, the number of distinct known terms of the query that chunk c carries; a term that the chunk
+carries w times counts w, so that a title can weigh more than a word of a table.
 Source: HiQA, arXiv:2402.01767, the term `beta * log(1 + |C|)` of its ranking formula.
 """
 
@@ -52,11 +53,11 @@ def vocabulary(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def carriers(connection: sqlite3.Connection, terms: Sequence[str]) -> Scored:
-    """Return the chunks that carry any of the terms, and how many of them each carries."""
+    """Return the chunks that carry any of the terms, and the sum of the weights of those that each carries."""
     if not terms:
         return Scored.nothing()
     rows = connection.execute(
-        "SELECT chunk, count(DISTINCT term) FROM terms WHERE term IN (SELECT value FROM json_each(?)) GROUP BY chunk",
+        "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM json_each(?)) GROUP BY chunk",
         (json.dumps(list(terms)),),
     ).fetchall()
     return Scored(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.float64))
