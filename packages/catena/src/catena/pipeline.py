@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from catena.citation import SOURCE, TITLE
 from catena.effects import Embed, Step, ask
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.formatting import LayoutOptions, format_layout
@@ -82,6 +83,7 @@ def read(
 def prepare(document: Document, preparation: Preparation | None = None, *, fingerprint: str = "") -> Entry:
     """Return all that a document puts into a store: sections, chunks, headed views, critical terms.
 
+    Each chunk carries its document's title and source as metadata, so that any hit can be cited as it is.
     A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
     it would crowd out what a question is about.
     """
@@ -89,7 +91,11 @@ def prepare(document: Document, preparation: Preparation | None = None, *, finge
     sections = outline(document)
     document = document if document.title else replace(document, title=_title(document, sections))
     found = searchable(cut(document, sections, options=how.chunks))
-    chunks = tuple(replace(chunk, position=position) for position, chunk in enumerate(found))
+    shown = {TITLE: document.title, SOURCE: document.source or document.id}
+    chunks = tuple(
+        replace(chunk, position=position, metadata={**chunk.metadata, **shown})
+        for position, chunk in enumerate(found)
+    )
     content = repr((document.text, document.title, sorted(document.metadata.items())))
     return Entry(
         document=document,

@@ -1,0 +1,36 @@
+"""Where a passage stands, in the words a reader uses: document, heading path, page and lines."""
+
+from __future__ import annotations
+
+from catena.model import Chunk, Segment
+
+TITLE = "title"
+"""Metadata key of a chunk: the title of its document."""
+
+SOURCE = "source"
+"""Metadata key of a chunk: its document's file, as the caller named it."""
+
+SEPARATOR = " › "
+
+
+def citation(found: Chunk | Segment, *, title: str = "") -> str:
+    """Return e.g. "HX210 manual › 3 Mounting › 3.2 Cover, page 7, lines 120-131".
+
+    Args:
+        found: a chunk or a segment of a document.
+        title: of the document; a chunk's own metadata, or else the document's id, where it is not given.
+    """
+    metadata = found.metadata if isinstance(found, Chunk) else {}
+    name = title or str(metadata.get(TITLE) or found.document_id)
+    path = found.path[1:] if found.path[:1] == (name,) else found.path
+    where = [SEPARATOR.join((name, *path))]
+    if found.pages is not None:
+        where.append(_span("page", found.pages))
+    if found.lines is not None:
+        where.append(_span("line", found.lines))
+    return ", ".join(where)
+
+
+def _span(unit: str, span: tuple[int, int]) -> str:
+    first, last = span
+    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
