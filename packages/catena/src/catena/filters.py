@@ -140,11 +140,13 @@ def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return compare
 
 
+_SCALAR, _SCALARS = "a string, number or truth value", "a list of strings, numbers or truth values"
+
 # operator -> (what it does, whether an operand is valid, the valid operands in words)
 _OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool], str]] = {
-    "$eq": (_eq, _is_scalar, "a string, number or truth value"),
-    "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, "a string, number or truth value"),
-    "$in": (_in, _is_scalars, "a list of strings, numbers or truth values"),
+    "$eq": (_eq, _is_scalar, _SCALAR),
+    "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, _SCALAR),
+    "$in": (_in, _is_scalars, _SCALARS),
     "$nin": (
         lambda value, operand: not _in(value, operand),
         _is_scalars,
@@ -159,5 +161,5 @@ _OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool]
         lambda value: isinstance(value, bool),
         "true or false",
     ),
-    "$contains": (_contains, _is_scalar, "a string, number or truth value"),
+    "$contains": (_contains, _is_scalar, _SCALAR),
 }

@@ -19,8 +19,9 @@ _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0963\u0971-\u0dff\u0f18-\u0fbc\u1a00-\u1aff\u1dc0-\u1dff"
 )
+_LETTER = rf"(?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])"
 _WORDS = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<number>\d+(?:[.,]\d+)+(?![^\W_]))|(?P<word>(?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)"
+    rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<number>\d+(?:[.,]\d+)+(?!\w))|(?P<word>{_LETTER}+(?:_+{_LETTER}+)*)"
 )
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
 
@@ -38,9 +39,10 @@ def folded(text: str) -> str:
 def tokenise(text: str) -> list[str]:
     """Return the words of the text, folded, in order, repetitions kept.
 
-    A word is a run of letters and digits ("STM32F103R4" is one, "f_cpu" is two), a number with its decimal
-    part is one ("3.3-V" is "3.3" and "v"). A run of a script without spaces gives each character and
-    each pair of neighbours: a question of one character finds something, and pairs rank what is alike.
+    A word is a run of letters and digits, underscores inside it included ("STM32F103R4" and "f_cpu" are
+    one each, as in Unicode's UAX #29); a number with its decimal part is one ("3.3-V" is "3.3" and "v").
+    A run of a script without spaces gives each character and each pair of neighbours: a question of one
+    character finds something, and pairs rank what is alike.
     """
     words: list[str] = []
     for match in _WORDS.finditer(folded(text)):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MANIFEST = "catena.json"
-FORMAT = 1  # of the files below a derived folder; another one is rebuilt
 _BLOCK = 1 << 20  # bytes read at once
 
 
@@ -25,7 +24,7 @@ class Manifest:
     """The state of a derived folder: its generation, its making, and size and CRC-32 of each file."""
 
     generation: int
-    made: str  # engine and format: files of another make are rebuilt
+    made: str  # engine, format and what of: files of another make are rebuilt
     files: Mapping[str, tuple[int, int]]
     writing: bool = False
 
@@ -47,6 +46,10 @@ class Manifest:
         draft.write_text(json.dumps(body), encoding="utf-8")
         os.replace(draft, folder / MANIFEST)
 
+    def is_settled(self, generation: int) -> bool:
+        """Return whether the folder claims to be whole and of this generation; nothing is read."""
+        return self.generation == generation and not self.writing
+
     def is_intact(self, folder: Path, made: str) -> bool:
         """Return whether the files are whole, unchanged and of this make."""
         if self.writing or self.made != made:
@@ -54,7 +57,7 @@ class Manifest:
         return all(_matches(folder / name, *expected) for name, expected in self.files.items())
 
 
-def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = None, fixed: str = "") -> Manifest:
+def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = None, changing: str = "") -> Manifest:
     """Write the manifest of a folder that is complete, and return it.
 
     Args:
@@ -62,7 +65,7 @@ def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = 
         generation: of the truth it now equals.
         made: engine and format.
         before: the previous manifest, whose checksums are taken over for files that never change.
-        fixed: the ending of files that change once written; all others are immutable.
+        changing: the ending of files that change once written; all others never do.
     """
     known = before.files if before else {}
     files: dict[str, tuple[int, int]] = {}
@@ -72,11 +75,17 @@ def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = 
             continue
         size = path.stat().st_size
         old = known.get(name)
-        same = old is not None and old[0] == size and not (fixed and name.endswith(fixed))
+        same = old is not None and old[0] == size and not (changing and name.endswith(changing))
         files[name] = old if same and old is not None else (size, checksum(path))
     manifest = Manifest(generation=generation, made=made, files=files)
     manifest.write(folder)
     return manifest
+
+
+def discard(folder: Path) -> None:
+    """Declare a derived folder void: it is rebuilt when next needed."""
+    with suppress(OSError):
+        (folder / MANIFEST).unlink()
 
 
 def cleared(folder: Path) -> Path:

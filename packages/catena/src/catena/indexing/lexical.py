@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from catena.errors import LibraryError, MissingExtraError
-from catena.indexing.derived import Manifest, cleared, seal
+from catena.indexing.derived import Manifest, cleared, discard, seal
 from catena.indexing.records import removed_since, view_rows
 from catena.indexing.selection import Scored
 from catena.text import tokenise
@@ -25,7 +25,7 @@ from catena.text import tokenise
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MADE = "tantivy 1"  # raise the number when words or fields change: older folders are rebuilt
+_FORMAT = 1  # raise it when words or fields change: older folders are rebuilt
 _HEAP = 64_000_000  # bytes for the writer's buffer; one thread, so that equal inputs give equal segments
 _SMALL_HEAP = 15_000_000  # tantivy's minimum, for a few documents
 _FREQUENT = 0.5  # a word in more than this part of the views tells little and costs most
@@ -51,6 +51,13 @@ class TantivySearcher:
         self.generation = generation
         self._schema, self._searcher = index.schema, index.searcher()
 
+    def keys(self) -> NDArray[np.int64]:
+        """Return the chunk keys of all views in the index, ascending."""
+        from tantivy import Query
+
+        hits = self._searcher.search(Query.all_query(), limit=max(1, self.size), count=False).hits
+        return np.sort(np.array(self._searcher.fast_field_values("chunk", [at for _, at in hits]), np.int64))
+
     @property
     def size(self) -> int:
         """The number of views in the index."""
@@ -66,7 +73,7 @@ class TantivySearcher:
         while True:
             hits = self._searcher.search(asked, limit=limit, count=False).hits
             keys = np.array(self._searcher.fast_field_values("chunk", [at for _, at in hits]), np.int64)
-            scores = np.round(np.array([score for score, _ in hits], np.float64), _DECIMALS)
+            scores = np.array([score for score, _ in hits], np.float64).round(_DECIMALS)
             found = _best_of_each(keys, scores).among(allowed)
             if len(hits) < limit or limit >= self.size or _has_all(found.scores, k, scores[-1]):
                 return found
@@ -99,16 +106,26 @@ class LexicalIndex:
         self.folder, self.kind = folder, kind
         self._searcher: TantivySearcher | None = None
 
+    @property
+    def made(self) -> str:
+        """What the files are: another tantivy, other words or another kind of view need other files."""
+        from tantivy import tantivy
+
+        return f"{tantivy.__version__}, format {_FORMAT}, view {self.kind}"
+
     def at(self, generation: int) -> TantivySearcher | None:
-        """Return the searcher of a generation, or None when the folder is not (or no longer) there."""
+        """Return the searcher of a generation, or None when the folder is not (or no longer) of that one."""
         held = self._searcher
         if held is not None and held.generation == generation:
             return held
         manifest = Manifest.read(self.folder)
-        if manifest is None or manifest.generation != generation or not manifest.is_intact(self.folder, MADE):
+        if manifest is None or manifest.generation != generation or not manifest.is_intact(self.folder, self.made):
             return None
-        with _ours(self.folder):
-            searcher = TantivySearcher(_opened(self.folder), generation)
+        try:
+            with _ours(self.folder):
+                searcher = TantivySearcher(_opened(self.folder), generation)
+        except LibraryError:
+            return None
         if Manifest.read(self.folder) != manifest:  # a writer came in between: what was opened may be newer
             return None
         self._searcher = searcher
@@ -117,27 +134,46 @@ class LexicalIndex:
     def sync(self, connection: sqlite3.Connection, generation: int) -> None:
         """Make the folder equal to the truth; the caller holds the writer lock."""
         manifest = Manifest.read(self.folder)
-        if manifest is None or not manifest.is_intact(self.folder, MADE):
+        if manifest is None or manifest.generation > generation or not manifest.is_intact(self.folder, self.made):
             self._build(connection, generation)
         elif manifest.generation < generation:
             self._update(connection, generation, manifest)
 
+    def problems(self, connection: sqlite3.Connection, generation: int) -> Iterator[str]:
+        """Yield where the index differs from the truth."""
+        manifest = Manifest.read(self.folder)
+        if manifest is None or not manifest.is_settled(generation):
+            found = manifest.generation if manifest else "none"
+            yield f"the lexical index of the {self.kind} views is of generation {found}, the library of {generation}"
+        elif not manifest.is_intact(self.folder, self.made):
+            yield f"the files of the lexical index of the {self.kind} views are damaged"
+        else:
+            searcher = TantivySearcher(_opened(self.folder), generation)
+            wanted = [chunk for chunk, _, _ in view_rows(connection, self.kind)]
+            if searcher.keys().tolist() != wanted:
+                yield f"the lexical index holds {searcher.size} {self.kind} views, not the library's {len(wanted)}"
+
+    def discard(self) -> None:
+        """Declare the index wrong: it is rebuilt when next needed."""
+        self._searcher = None
+        discard(self.folder)
+
     def _build(self, connection: sqlite3.Connection, generation: int) -> None:
-        cleared(self.folder)
-        Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
         with _ours(self.folder):
-            index = _new(self.folder)
-            _write(index, view_rows(connection, self.kind), heap=_HEAP)
-        seal(self.folder, generation=generation, made=MADE)
+            cleared(self.folder)
+            Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
+            _write(_new(self.folder), view_rows(connection, self.kind), heap=_HEAP)
+            seal(self.folder, generation=generation, made=self.made)
 
     def _update(self, connection: sqlite3.Connection, generation: int, before: Manifest) -> None:
         removed = removed_since(connection, before.generation)
         rows = list(view_rows(connection, self.kind, since=before.generation))
-        if removed or rows:
-            Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
-            with _ours(self.folder):
-                _write(_opened(self.folder), rows, removed=removed, heap=_SMALL_HEAP if len(rows) < 1_000 else _HEAP)
-        seal(self.folder, generation=generation, made=MADE, before=before, fixed=".json")
+        with _ours(self.folder):
+            if removed or rows:
+                Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
+                heap = _SMALL_HEAP if len(rows) < _FEW else _HEAP
+                _write(_opened(self.folder), rows, removed=removed, heap=heap)
+            seal(self.folder, generation=generation, made=self.made, before=before, changing=".json")
 
 
 def in_memory(connection: sqlite3.Connection, kind: str, generation: int) -> TantivySearcher:
@@ -235,5 +271,5 @@ def _ours(folder: Path) -> Iterator[None]:
             isinstance(error, (OSError, ValueError)) or type(error).__name__ == "PanicException"
         ):
             raise
-        what = f"the lexical index cannot be written or read ({error}); all documents are kept"
+        what = f"the lexical index cannot be written or read ({error}); all documents are stored"
         raise LibraryError(str(folder), what, "more disk space; the index is rebuilt at the next search") from None

@@ -82,7 +82,8 @@ def read(connection: sqlite3.Connection, doc: int) -> Entry:
     )
     terms: dict[int, list[str]] = {key: [] for key in chunks}
     for key, term in connection.execute(
-        "SELECT t.chunk, t.term FROM terms t JOIN chunks c USING (chunk) WHERE c.doc = ? ORDER BY t.chunk, t.position",
+        "SELECT t.chunk, t.term FROM terms t JOIN chunks c USING (chunk) WHERE c.doc = ?"
+        " ORDER BY t.chunk, t.position",
         (doc,),
     ):
         terms[key].append(term)

@@ -6,17 +6,19 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from catena.effects import Search
-from catena.errors import LibraryError, ParameterError
+from catena.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.filters import compiled
 from catena.ids import digest
-from catena.indexing import keywords, lexical, records, schema
+from catena.indexing import keywords, lexical, records, schema, vectors
 from catena.indexing.connections import Connections
+from catena.indexing.derived import Manifest
 from catena.indexing.keywords import TermFinder
 from catena.indexing.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
 from catena.indexing.selection import Scored
@@ -53,14 +55,24 @@ class Routes:
         self._in_memory.clear()
         self._vectors = VectorMatrix(self._vectors.folder)
 
-    def sync(self, connection: sqlite3.Connection) -> None:
+    def sync(self, connection: sqlite3.Connection, also: str = DEFAULT_VIEW) -> None:
         """Bring the files of the derived indexes up to date; the caller holds the writer lock."""
         with schema.snapshot(connection) as generation:
             dim = int(schema.get_meta(connection, "dim") or 0)
-            self._vectors.sync(connection, generation, dim)
+            if dim:
+                self._vectors.sync(connection, generation, dim)
             if self._engine == "tantivy":
-                for index in (self._index(DEFAULT_VIEW), *list(self._lexical.values())):
-                    index.sync(connection, generation)
+                for kind in sorted({*self._kinds(), also}):
+                    self._index(kind).sync(connection, generation)
+
+    def catch_up(self) -> None:
+        """Bring up to date what a killed writer left behind, unless another one is at it."""
+        with self._connections.reading() as (connection, generation):
+            dim = int(schema.get_meta(connection, "dim") or 0)
+            if not generation or (self._are_settled(generation) and self._vectors.at(connection, generation, dim)):
+                return
+        with suppress(LibraryBusyError), self._connections.locked() as connection:
+            self.sync(connection)
 
     def search(self, request: Search) -> Ranking:
         """Return the ranking that a request asks for."""
@@ -69,15 +81,14 @@ class Routes:
             ranking = self._rank(request, route, connection, generation)
         if ranking is not None:
             return ranking
-        # The lexical index on disk is of another generation: wait for its writer, or make it so ourselves.
+        # A derived index on disk is of another generation: wait for its writer, or make it so ourselves.
         with self._connections.locked() as connection:
-            self._index(_view(request))
-            self.sync(connection)
+            self.sync(connection, _view(request))
             with schema.snapshot(connection) as generation:
                 ranking = self._rank(request, route, connection, generation)
         if ranking is None:
-            what = "the lexical index cannot be read although it was just written; all documents are kept"
-            raise LibraryError(str(self._folder), what, "whether the disk is sound")
+            what = "an index cannot be read although it was just written; all documents are kept"
+            raise LibraryError(str(self._connections.path), what, "whether the disk is sound")
         return ranking
 
     def _route(self, request: Search) -> Route:
@@ -96,29 +107,38 @@ class Routes:
         best = scored.best(request.k, lambda keys: _ids(connection, keys))
         keys = best.keys.tolist()
         chunks = records.chunks_of(connection, keys)
+        if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
+            self._discard()
+            return None
         view = {"dense": DEFAULT_VIEW, "keyword": "terms"}.get(request.route, _view(request))
-        return _ranking([(chunks[key], score) for key, score in zip(keys, best.scores.tolist())], request.route, view)
+        return _ranking(
+            [(chunks[key], score) for key, score in zip(keys, best.scores.tolist(), strict=True)], request.route, view
+        )
 
     def _words(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
     ) -> Scored | None:
         kind = _view(request)
-        if self._engine == "tantivy" and not self._connections.read_only:
-            searcher: LexicalSearcher | None = self._index(kind).at(generation)
-            if searcher is None and not records.has_view(connection, kind):
-                return Scored.nothing()
-        else:
-            searcher = self._of_memory(kind, connection, generation)
+        if not records.has_view(connection, kind):
+            return Scored.nothing()
+        searcher: LexicalSearcher | None = None
+        if self._engine == "tantivy":
+            searcher = self._index(kind).at(generation)
+        if searcher is None and (self._engine != "tantivy" or self._connections.read_only):
+            searcher = self._words_of_memory(kind, connection, generation)
         return None if searcher is None else searcher.search(request.query, request.k, allowed)
 
     def _dense(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
-    ) -> Scored:
+    ) -> Scored | None:
         dim = int(schema.get_meta(connection, "dim") or 0)
         vector = _vector(request.vector, dim)
         if not dim or not vector.any():
             return Scored.nothing()
-        return self._vectors.at(connection, generation, dim).search(vector, allowed)
+        searcher = self._vectors.at(connection, generation, dim)
+        if searcher is None and self._connections.read_only:
+            searcher = vectors.in_memory(connection, generation, dim)
+        return None if searcher is None else searcher.search(vector, allowed)
 
     def _terms(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
@@ -142,13 +162,42 @@ class Routes:
             return keys
         return self._allowed[name]
 
+    def problems(self, connection: sqlite3.Connection, generation: int) -> Iterator[str]:
+        """Yield where a derived index differs from the truth that `connection` sees."""
+        dim = int(schema.get_meta(connection, "dim") or 0)
+        if generation and dim:
+            yield from self._vectors.problems(connection, generation, dim)
+        if generation and self._engine == "tantivy":
+            for kind in sorted({*self._kinds(), DEFAULT_VIEW}):
+                yield from self._index(kind).problems(connection, generation)
+
+    def _kinds(self) -> set[str]:
+        """Return the kinds of view that have a lexical index here or on disk."""
+        kinds = set(self._lexical)
+        for folder in self._folder.glob("*"):
+            manifest = Manifest.read(folder)
+            if manifest is not None:
+                kinds.add(manifest.made.partition(", view ")[2])
+        return kinds
+
+    def _are_settled(self, generation: int) -> bool:
+        if self._engine != "tantivy":
+            return True
+        manifests = [Manifest.read(self._index(kind).folder) for kind in {*self._kinds(), DEFAULT_VIEW}]
+        return all(manifest is not None and manifest.is_settled(generation) for manifest in manifests)
+
+    def _discard(self) -> None:
+        self._vectors.discard()
+        for index in self._lexical.values():
+            index.discard()
+
     def _index(self, kind: str) -> LexicalIndex:
         with self._guard:
             if kind not in self._lexical:
                 self._lexical[kind] = LexicalIndex(self._folder / _folder_name(kind), kind)
             return self._lexical[kind]
 
-    def _of_memory(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
+    def _words_of_memory(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
         held = self._in_memory.get(kind)
         if held is None or held.generation != generation:
             make = RankBm25Searcher if self._engine == "rank-bm25" else lexical.in_memory

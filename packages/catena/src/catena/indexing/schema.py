@@ -39,7 +39,8 @@ CREATE TABLE chunks (
     UNIQUE (doc, position)
 );
 CREATE TABLE views (view INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB);
-CREATE INDEX views_by_chunk ON views (chunk, kind);
+CREATE INDEX views_by_chunk ON views (chunk);
+CREATE INDEX views_by_kind ON views (kind);
 CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE terms (chunk INTEGER NOT NULL, position INTEGER NOT NULL, term TEXT NOT NULL,
     PRIMARY KEY (chunk, position)) WITHOUT ROWID;

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -25,6 +25,7 @@ from catena.indexing import keywords, records, schema
 from catena.indexing.checks import check_entry
 from catena.indexing.connections import Connections, named
 from catena.indexing.routes import ROUTES, Routes
+from catena.indexing.verify import problems_of_truth
 from catena.model import Chunk, Entry, IngestState, Outcome, Ranking
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class LibraryStore:
             _prepare(connections)
             store = cls(connections, embedder_identity=embedder_identity, dim=dim, lexical=lexical)
             store._adopt_stamp()
+            if not read_only:
+                store._routes.catch_up()
         except BaseException:
             connections.close()
             raise
@@ -141,8 +144,8 @@ class LibraryStore:
 
         `lexical`: BM25 over the views of kind `request.view`, "headed" by default; only chunks that hold a word
         of the query. `dense`: dot product with `request.vector`, shape (dim,), over all chunks; a zero vector
-        is like nothing and finds nothing. `keyword`: the number of distinct critical terms of the query
-        that a chunk carries, at least one. Filters are exact: the k best among the chunks they allow.
+        is like nothing and finds nothing. `keyword`: the sum of the weights of
+        the query's critical terms that a chunk carries, at least one. Filters are exact: the k best among the chunks they allow.
 
         Raises:
             ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.
@@ -280,6 +283,23 @@ class LibraryStore:
                 dim=int(schema.get_meta(connection, "dim") or 0),
                 bytes=sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
             )
+
+    def verify(self) -> tuple[str, ...]:
+        """Return every broken invariant, each as one sentence; () when all is well.
+
+        Checked: SQLite's own integrity; sections tile, chunks are exact slices and cover; every view, vector and
+        term has its chunk and every chunk a view and a vector; vectors are finite and of unit length or zero;
+        the derived indexes are of the library's generation, intact and hold what it holds. Nothing is
+        repaired: damage to a derived index mends itself at the next search that uses it.
+        """
+        with ExitStack() as stack:
+            if self._connections.read_only:
+                connection, generation = stack.enter_context(self._connections.reading())
+            else:  # a writer between its commit and its indexes would look like damage
+                connection = stack.enter_context(self._connections.locked())
+                generation = stack.enter_context(schema.snapshot(connection))
+            stack.enter_context(named(self.path))
+            return (*problems_of_truth(connection), *self._routes.problems(connection, generation))
 
     def _checked(self, entry: Entry, vectors: Any) -> NDArray[np.float32]:
         if self.dim is None:
