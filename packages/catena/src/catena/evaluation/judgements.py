@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from math import isnan
 from numbers import Integral
 from operator import itemgetter
@@ -49,8 +49,8 @@ def scored_ids(ranked: Ranked, where: str = "ranking") -> tuple[tuple[str, float
             )
     elif isinstance(ranked, Mapping):
         check_ids(ranked, where)
-        pairs = [(piece, _number(score, f"{where}: score of {piece!r}")) for piece, score in ranked.items()]
-        pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+        pairs = sorted(zip(ranked, _numbers(ranked.values(), where), strict=True))
+        pairs.sort(key=itemgetter(1), reverse=True)  # stable: ties stay ordered by id
     else:
         _check_sequence(ranked, where)
         pairs = [(piece, -float(index)) for index, piece in enumerate(ranked)]
@@ -64,11 +64,6 @@ def scored_ids(ranked: Ranked, where: str = "ranking") -> tuple[tuple[str, float
 def ranked_ids(ranked: Ranked, where: str = "ranking") -> tuple[str, ...]:
     """Return the ids, best first; order and errors as in `scored_ids`."""
     return tuple(piece for piece, _ in scored_ids(ranked, where))
-
-
-def tie_groups(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, ...]]:
-    """Return the ids in runs of exactly equal score, best first."""
-    return [tuple(piece for piece, _ in group) for _, group in groupby(pairs, key=itemgetter(1))]
 
 
 def check_ids(ids: Iterable[object], where: str) -> None:
@@ -151,15 +146,16 @@ def _check_grades(query: str, grades: Mapping[str, int]) -> None:
     for piece, grade in grades.items():
         if not isinstance(grade, Integral) or abs(grade) > _MAX_GRADE:
             raise EvaluationError(
-                f"qrels, query {query!r}: the grade of {piece!r} must be an integer within ±{_MAX_GRADE}, got {grade!r}"
+                f"qrels, query {query!r}: the grade of {piece!r} must be an integer within ±{_MAX_GRADE:,}, "
+                f"got {grade!r}"
             )
 
 
-def _number(value: object, where: str) -> float:
+def _numbers(values: Collection[object], where: str) -> list[float]:
     try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise EvaluationError(f"{where} must be a number, got {value!r}") from error
-    if isnan(number):
-        raise EvaluationError(f"{where} must be a number, got {value!r}")
-    return number
+        numbers = [float(value) for value in values]  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EvaluationError(f"{where}: every score must be a number ({error})") from error
+    if any(map(isnan, numbers)):
+        raise EvaluationError(f"{where}: every score must be a number, not NaN")
+    return numbers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, fsum, log
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.judgements import (
@@ -18,14 +20,21 @@ from catena.evaluation.judgements import (
     match_queries,
     relevant_ids,
     scored_ids,
-    tie_groups,
 )
 from catena.evaluation.log_ranks import Place, geometric_mean_rank, log_rank_mean
 
 Ties: TypeAlias = Literal["mid-rank", "expected"]
 Unretrieved: TypeAlias = Literal["last", "expected", "next"]
 
-_MAX_PIECES = 1_000_000_000  # expected values sum over ranks; beyond, that would look like a hang
+_MAX_PIECES = 100_000_000  # expected values sum over ranks; beyond, that would look like a hang
+
+
+class Standing(NamedTuple):
+    """A tie: pieces of equal score on the ranks first … last (from 1, inclusive), `relevant` of them count."""
+
+    first: int
+    last: int
+    relevant: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,8 @@ class LogRankIndex(LogRankRules):
         geometric_mean_rank: the readable form, from 1; at gamma = 1, `value == 1 - ln(geometric_mean_rank) / ln(n)`.
         ideal: the best possible value, all relevant pieces on the first ranks; below 1 when there are several.
         relative: value / ideal.
-        pessimistic: the value if the relevant pieces stood last within their ties.
+        pessimistic: the value if the relevant pieces stood last within their ties. Mid-ranks of several
+            relevant pieces in one tie may give less, as they are not ranks that all of them could have.
         optimistic: the value if they stood first.
         n_relevant: number of relevant pieces.
         n_tied: how many of these share their score with another piece.
@@ -174,10 +184,9 @@ def log_rank_index(
     """
     rules = LogRankRules(n=n, gamma=gamma, ties=ties, unretrieved=unretrieved)
     wanted = as_relevant(relevant)
-    groups = tie_groups(scored_ids(ranked))
-    returned = sum(map(len, groups))
-    counts = [sum(piece in wanted for piece in group) for group in groups]  # relevant pieces in each tie
-    lost = len(wanted) - sum(counts)
+    pairs = scored_ids(ranked)
+    standings = _standings(pairs, wanted)
+    returned, lost = len(pairs), len(wanted) - sum(standing.relevant for standing in standings)
     if returned > n or (n > 0 and returned + lost > n):
         raise EvaluationError(
             f"n = {n} is too small: {returned} pieces are ranked and {lost} relevant ones are outside the ranking. "
@@ -185,9 +194,8 @@ def log_rank_index(
         )
     outside = [_tail(returned, rules)] * lost
     pessimistic, placed, optimistic = (
-        [*_places(groups, counts, rule), *outside] for rule in ("pessimistic", ties, "optimistic")
+        [*_places(standings, rule), *outside] for rule in ("pessimistic", ties, "optimistic")
     )
-    tied = sum(count for group, count in zip(groups, counts, strict=True) if len(group) > 1)
     if n == 0 or not wanted:
         return _index(rules, n_relevant=len(wanted), n_unretrieved=lost)
     return _index(
@@ -196,7 +204,7 @@ def log_rank_index(
         mean_rank=geometric_mean_rank(placed),
         bounds=(log_rank_mean(pessimistic, n, gamma), log_rank_mean(optimistic, n, gamma)),
         n_relevant=len(wanted),
-        n_tied=tied,
+        n_tied=sum(count for first, last, count in standings if first < last),
         n_unretrieved=lost,
     )
 
@@ -276,22 +284,31 @@ def _tail(returned: int, rules: LogRankRules) -> Place:
             return returned + 1, returned + 1
 
 
-def _places(groups: Sequence[tuple[str, ...]], counts: Sequence[int], rule: str) -> list[Place]:
+def _standings(pairs: Sequence[tuple[str, float]], relevant: frozenset[str]) -> list[Standing]:
+    """Return the ties that hold relevant pieces, best first; a piece without an equal is a tie of one."""
+    counts = Counter(score for piece, score in pairs if piece in relevant)
+    return [
+        Standing(bisect_left(pairs, -score, key=_falling) + 1, bisect_right(pairs, -score, key=_falling), count)
+        for score, count in counts.items()
+    ]
+
+
+def _falling(pair: tuple[str, float]) -> float:
+    return -pair[1]
+
+
+def _places(standings: Iterable[Standing], rule: str) -> list[Place]:
     """Return where each relevant piece of the ranking stands, under one rule for ties."""
     places: list[Place] = []
-    first = 1
-    for group, count in zip(groups, counts, strict=True):
-        last = first + len(group) - 1
+    for first, last, count in standings:
         middle = (first + last) / 2
-        if count:
-            place: Mapping[str, Place] = {
-                "mid-rank": (middle, middle),
-                "expected": (first, last),
-                "optimistic": (first, first + count - 1),
-                "pessimistic": (last - count + 1, last),
-            }
-            places += [place[rule]] * count
-        first = last + 1
+        place: Mapping[str, Place] = {
+            "mid-rank": (middle, middle),
+            "expected": (first, last),
+            "optimistic": (first, first + count - 1),
+            "pessimistic": (last - count + 1, last),
+        }
+        places += [place[rule]] * count
     return places
 
 
