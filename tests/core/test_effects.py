@@ -365,10 +365,13 @@ def test_backoff_doubles_and_jitter_takes_its_share(drive: Drive) -> None:
 
 
 def test_after_the_last_attempt_the_failure_is_returned(drive: Drive) -> None:
+    clock = FakeClock()
     llm = Flaky(FakeLLM(), [ServiceError("m", f"busy {i}", retry=True) for i in range(9)])
-    (reply,) = drive(batch("a"), Services(llm=llm, retry=Retry(attempts=3), clock=FakeClock()))
+    retry = Retry(attempts=3, base_seconds=0.1, jitter=0.0)
+    (reply,) = drive(batch("a"), Services(llm=llm, retry=retry, clock=clock))
     assert str(reply.error) == "m: busy 2"
     assert len(llm.calls) == 3
+    assert clock.naps == pytest.approx([0.1, 0.2])  # and no wait after the last
 
 
 def test_terminal_errors_are_not_tried_again(drive: Drive) -> None:
@@ -390,6 +393,20 @@ def test_retry_after_is_obeyed_by_all_requests_of_the_type(drive: Drive) -> None
     assert drive(texts("a", "b", "c"), Services(llm=llm, clock=clock, max_concurrency=1)) == ["a", "b", "c"]
     assert seen == pytest.approx([7.0, 7.0, 7.0])
     assert sum(clock.naps) == pytest.approx(7.0)
+
+
+def test_retry_after_holds_the_others_even_when_the_request_itself_gives_up(drive: Drive) -> None:
+    clock, seen = FakeClock(), []
+
+    def reply(request: Complete) -> str:
+        seen.append((request.prompt, clock.now()))
+        return request.prompt
+
+    llm = Flaky(FakeLLM(reply), [ServiceError("m", "429", retry=True, retry_after=7.0)])
+    services = Services(llm=llm, clock=clock, max_concurrency=1, retry=Retry(attempts=1))
+    failed, _ = drive(batch("a", "b"), services)
+    assert isinstance(failed, Failed)
+    assert seen == [("b", pytest.approx(7.0))]
 
 
 def test_a_wait_beyond_patience_fails_at_once(drive: Drive) -> None:

@@ -130,8 +130,10 @@ def test_searches_and_types_without_a_form_are_never_kept(drive: Drive, journal:
     drive(ask([search]), services)
     assert journal.count() == 0
     assert len(services.store.calls) == 2
-    own = Services(handlers={Complete: Handler(identity="x", call=lambda request: request.prompt)}, journal=journal)
-    assert drive(complete("a"), own) == ["a"]
+    llm = FakeLLM()
+    own = Services(handlers={Complete: Handler(identity="x", call=llm.complete)}, journal=journal)
+    assert [reply.text for reply in drive(complete("a", "a"), own)] == ["a", "a"]
+    assert len(llm.calls) == 2
     assert journal.count() == 0
 
 

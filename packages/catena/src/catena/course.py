@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -51,7 +52,7 @@ class Batch:
     """The requests of one round: what is still to do, for the workers to share, and the replies so far."""
 
     requests: Sequence[Request]
-    asked_at: Sequence[int]  # per request, the index of the request whose reply it gets: mostly its own
+    answered_by: Sequence[int]  # per request, the index of the request whose reply it gets: mostly its own
     todo: deque[int]
     width: int  # workers
     replies: list[Any]
@@ -76,18 +77,18 @@ class Course:
     def begin(self, requests: Sequence[Request]) -> Batch:
         self.raise_if_stopped()
         self._total += len(requests)
-        asked_at = _first_of_equals(requests) if self.services.journal is not None else range(len(requests))
-        todo = deque(index for index, first in enumerate(asked_at) if index == first)
+        answered_by = _first_of_equals(requests, self.services.keeps)
+        todo = deque(index for index, first in enumerate(answered_by) if index == first)
         width = min(len(todo), self.services.max_concurrency)
-        return Batch(requests, asked_at, todo, width, [None] * len(requests))
+        return Batch(requests, answered_by, todo, width, [None] * len(requests))
 
     def end(self, batch: Batch) -> list[Any]:
         """Return the replies in the order of the requests, unless the run was stopped."""
         self.raise_if_stopped()
-        for index, first in enumerate(batch.asked_at):
+        for index, first in enumerate(batch.answered_by):
             if index != first:
                 self._tell("failed" if isinstance(batch.replies[first], Failed) else "cached", batch.requests[index])
-        return [batch.replies[first] for first in batch.asked_at]
+        return [batch.replies[first] for first in batch.answered_by]
 
     def stop(self, error: CatenaError) -> None:
         """Let calls in flight end and start no other; the first reason is the one reported."""
@@ -162,14 +163,16 @@ class Course:
                 self._tell("finished", request, attempt=attempt)
                 return reply
             error = reply.error
-            if self._stopped is error:  # the budget, which is not this request's fault
-                return reply
-            if attempt == retry.attempts or not _worth_retrying(error, retry):
+            if self._stopped is not None and isinstance(error, BudgetExceededError):
+                return reply  # not this request's fault: it was not even asked
+            if not _worth_retrying(error, retry):
+                break
+            if error.retry_after is not None:  # the others wait, too
+                self.services.limiter.hold(type(request), clock.now() + error.retry_after)
+            if attempt == retry.attempts:
                 break
             self._tell("retried", request, attempt=attempt, detail=str(error))
-            if error.retry_after is not None:
-                self.services.limiter.hold(type(request), clock.now() + error.retry_after)
-            else:
+            if error.retry_after is None:
                 yield from self._pause(retry.wait(attempt))
         return self._failed(request, error, attempt)
 
@@ -189,9 +192,8 @@ class Course:
             )
             if isinstance(reply, Failed):
                 return Failed(service_error(reply.error, handler.identity))
-            used = (
-                budget.tariff.after(request, reply) if budget is not None else used
-            )  # a reply of no use is paid for, too
+            if budget is not None:  # a reply of no use is paid for, too
+                used = budget.tariff.after(request, reply)
             return self._clean(request, handler, reply)
         finally:
             if budget is not None:
@@ -247,17 +249,12 @@ def _worth_retrying(error: Exception, retry: Retry) -> TypeGuard[ServiceError]:
     return isinstance(error, ServiceError) and error.retry and (error.retry_after or 0.0) <= retry.patience_seconds
 
 
-def _first_of_equals(requests: Sequence[Request]) -> list[int]:
-    """Return per request the index of the first one equal to it: equal requests at once are paid for once.
-
-    Requests that cannot be hashed (a search by vector) are never kept, and so count as different.
-    """
+def _first_of_equals(requests: Sequence[Request], keeps: Callable[[type[Request]], bool]) -> list[int]:
+    """Return per request the index of the first one equal to it: what is kept is not asked twice at once either."""
     first: dict[Any, int] = {}
-    indexes = []
+    indexes = list(range(len(requests)))
     for index, request in enumerate(requests):
-        try:
-            same = (request, getattr(request, "validate", None))
-            indexes.append(first.setdefault(same, index))
-        except TypeError:
-            indexes.append(index)
+        if keeps(type(request)):
+            with suppress(TypeError):  # a field that cannot be hashed: counts as unlike all others
+                indexes[index] = first.setdefault((request, getattr(request, "validate", None)), index)
     return indexes

@@ -56,7 +56,7 @@ def _fingerprint(value: Any) -> str:
 class Journal:
     """Replies by key, on disk.
 
-    Use as a context manager, or close it; one per process and path is enough.
+    Use as a context manager, or close it. One serves all threads of a process; a forked child opens its own.
     """
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:

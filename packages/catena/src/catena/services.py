@@ -161,8 +161,8 @@ class Services:
         limiter: requests per minute, shared by all runs that hold it.
         journal: keeps every valid reply; nothing in it is asked or paid for again.
         budget: the cap that no run with it passes.
-        progress: told of every event, one at a time; if it raises, that is logged once, and the run goes on
-            without telling it anything more.
+        progress: told of every event, one at a time, by whichever thread does the work; if it raises, that is
+            logged once, and the run goes on without telling it anything more.
         cancel: a flag by which another thread stops the run.
     """
 
@@ -209,6 +209,10 @@ class Services:
         if kind not in self._handlers:
             raise MissingServiceError(kind.__name__, tuple(sorted(known.__name__ for known in self._handlers)))
         return self._handlers[kind]
+
+    def keeps(self, kind: type[Request]) -> bool:
+        """Return whether replies to this type of request are kept in the journal."""
+        return self.journal is not None and kind in self._handlers and self._handlers[kind].form is not None
 
 
 def _answering(
