@@ -20,8 +20,9 @@ from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
 _ATX = re.compile(r"^(#{1,6}) (.*)$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _NUMBER = re.compile(
-    r"^(?:(?:chapter|appendix|part|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]+)[.):]?\s+(?=\S)", re.I
+    r"^(?:(?:chapter|appendix|part|section)\s+\w{1,5}|(?:[A-Z]\.)?\d+(?:\.\d+)*)[.):]?\s+(?=\S)", re.IGNORECASE
 )
+_LETTER = re.compile(r"^(?:[A-Z]|[IVX]+)[.):]?\s+(?=\S)")
 _HIDDEN = LayoutOptions(outline=False)
 _COLUMNS = {1: "generated_one_column", 2: "generated_two_columns"}
 
@@ -68,7 +69,7 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, floa
     """Measure the headings that `format_layout` finds.
 
     `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
-    the same (case folded, leading number dropped), as often, and on the same page or the next one to it.
+    the same (case folded, with or without the number), as often, and on the same page or the next one to it.
     The file's own outline is hidden from the formatter. An outline leaves deep headings out, so that
     `precision_outlined` counts only headings found at levels the outline has.
 
@@ -165,21 +166,27 @@ def compare(truth: Sequence[Title], found: Sequence[Title]) -> Counts:
 
 
 def _pairs(truth: Iterable[Title], found: Iterable[Title]) -> list[tuple[Title, Title]]:
-    waiting: dict[str, list[Title]] = defaultdict(list)
-    for title in sorted(found, key=lambda title: title.page):
-        waiting[_key(title.text)].append(title)
+    ordered = sorted(found, key=lambda title: title.page)
+    by_form: dict[str, list[int]] = defaultdict(list)
+    for index, title in enumerate(ordered):
+        for form in _forms(title.text):
+            by_form[form].append(index)
+    used: set[int] = set()
     pairs = []
     for title in sorted(truth, key=lambda title: title.page):
-        near = next((other for other in waiting[_key(title.text)] if abs(other.page - title.page) <= 1), None)
+        alike = sorted({index for form in _forms(title.text) for index in by_form[form]} - used)
+        near = next((index for index in alike if abs(ordered[index].page - title.page) <= 1), None)
         if near is not None:
-            waiting[_key(title.text)].remove(near)
-            pairs.append((title, near))
+            used.add(near)
+            pairs.append((title, ordered[near]))
     return pairs
 
 
-def _key(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", _NUMBER.sub("", text.strip(), count=1)).casefold()
-    return "".join(character for character in folded if character.isalnum())
+def _forms(text: str) -> set[str]:
+    """Return the letters and digits of a title with its number and without; "A" may be a number or a word."""
+    bare = {text.strip(), _NUMBER.sub("", text.strip(), count=1), _LETTER.sub("", text.strip(), count=1)}
+    folded = (unicodedata.normalize("NFKC", form).casefold() for form in bare)
+    return {"".join(character for character in form if character.isalnum()) for form in folded}
 
 
 def _share(part: int, whole: int) -> float:

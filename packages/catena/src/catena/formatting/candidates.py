@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from catena.formatting.rows import Measures, Row, Style, style_of
 from catena.formatting.words import (
@@ -29,9 +30,9 @@ _APART = 1.2  # usual line distances before a heading of the body's size
 _MAX_LINES = 4
 _MAX_CHARS = 200
 _INDEX_ENTRY = re.compile(r",\s\d+(?:[–-]\d+)?$")
-_USUAL = frozenset(
-    "abstract acknowledgements acknowledgments appendix bibliography conclusion conclusions contents contributors "
-    "copyright discussion foreword glossary index introduction methods preface references results summary".split()
+_USUAL = re.compile(
+    r"abstract|acknowledge?ments|appendix|bibliography|conclusions?|contents|contributors|copyright|discussion|foreword"
+    r"|glossary|index|introduction|methods|preface|references|results|summary"
 )
 
 
@@ -67,18 +68,18 @@ def contents_pages(rows: Sequence[Row]) -> frozenset[int]:
 def _is_contents(texts: list[str]) -> bool:
     leaders = sum(has_leader(text) for text in texts)
     entries = sum(bool(_INDEX_ENTRY.search(text)) for text in texts)
-    if leaders >= 3 and 10 * leaders >= 4 * len(texts) or entries >= 8 and 2 * entries >= len(texts):
+    if (leaders >= 3 and 10 * leaders >= 4 * len(texts)) or (entries >= 8 and 2 * entries >= len(texts)):
         return True
     numbers = [int(text.split()[-1]) for text in texts if ends_with_page(text) and text.split()[-1].isdecimal()]
-    rising = sum(a <= b for a, b in zip(numbers, numbers[1:], strict=False))
+    rising = sum(a <= b for a, b in pairwise(numbers))
     return len(numbers) >= 5 and 10 * len(numbers) >= 7 * len(texts) and 10 * rising >= 8 * (len(numbers) - 1)
 
 
 def prominent(row: Row, measures: Measures) -> bool:
-    """Whether a line stands out: by size, or at about the body's size by weight, or by slant or capitals and a number."""
+    """Whether a line stands out: by size; at about the body's size by weight, or by number and slant or capitals."""
     if measures.code(row):
         return row.size >= 1.15 * measures.body
-    if row.size >= (LARGER if row.bold else _PLAIN_LARGER) * measures.body:
+    if row.size >= (LARGER if row.heavy else _PLAIN_LARGER) * measures.body:
         return True
     if row.size < 0.85 * measures.body:
         return False
@@ -110,7 +111,7 @@ def _continues(rows: Sequence[Row], start: int, index: int, measures: Measures) 
         return False
     if index == start + 1 and is_label(above.text) and 0 < measures.gap(above, below) < 4:
         return True
-    if abs(above.size - below.size) > 0.04 * above.size or above.bold != below.bold or numbering(below.text):
+    if abs(above.size - below.size) > 0.04 * above.size or above.heavy != below.heavy or numbering(below.text):
         return False
     gap = measures.gap(above, below)
     if not 0 < gap <= _WRAP * 1.25 or has_leader(above.text) or is_caption(below.text):
@@ -128,33 +129,47 @@ def _continues(rows: Sequence[Row], start: int, index: int, measures: Measures) 
 
 def heading_like(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
     """Whether a run may be a heading by its words and by the white around it."""
-    text = run.text
-    first, last = rows[run.start], rows[run.end - 1]
-    if len(key(text)) < 2 or len(text) > _MAX_CHARS or run.end - run.start > _MAX_LINES:
+    if not _worded(run) or (run.end - run.start == 1 and _beside(rows, run.start)):
         return False
-    if not any(c.isalpha() for c in text[run.number.end if run.number else 0 :]):
-        return False
-    if is_caption(text) or has_leader(text) or is_admonition(text) or bullet(text) or text.rstrip()[-1] in ",;":
-        return False
-    if run.end - run.start == 1 and _beside(rows, run.start):
-        return False
-    if first.size >= LARGER * measures.body:
-        return run.number is not None or run.end - run.start <= 2 or text.rstrip()[-1] not in ".:"
-    before = measures.gap(rows[run.start - 1], first) if _same_block(rows, run.start - 1, run.start) else None
-    after = measures.gap(last, rows[run.end]) if _same_block(rows, run.end - 1, run.end) else None
-    set_off = before is None or before >= _APART or before < 0
+    if rows[run.start].size >= LARGER * measures.body:
+        return run.number is not None or run.end - run.start <= 2 or not _ends_sentence(run)
     if run.number is not None:
-        return set_off and (text.rstrip()[-1] not in ".:" or len(text) < 60) and run.end - run.start <= 3
-    return (
-        set_off
-        and after is not None
-        and after > 0
-        and run.end - run.start <= 3
-        and len(text) <= 140
-        and text.rstrip()[-1] not in ".:"
-        and not text[0].islower()
-        and not (measures.emphatic(rows[run.end]) and after < _APART)
-    )
+        return _set_off(run, rows, measures) and (not _ends_sentence(run) or len(run.text) < 60)
+    return _set_off(run, rows, measures) and _stands_over_text(run, rows, measures)
+
+
+def _worded(run: Run) -> bool:
+    """Whether the words can be a heading's: some letters, not too many, and no other role."""
+    text = run.text
+    longest = max((len(key(word)) for word in text.split()), default=0)
+    if longest < 2 or len(text) > _MAX_CHARS or run.end - run.start > _MAX_LINES or text[-1] in ",;":
+        return False
+    if is_caption(text) or has_leader(text) or is_admonition(text) or bullet(text):
+        return False
+    return any(c.isalpha() for c in text[run.number.end if run.number else 0 :])
+
+
+def _ends_sentence(run: Run) -> bool:
+    return run.text[-1] in ".:"
+
+
+def _set_off(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
+    """Whether there is more white than usual over a run, or the top of a column."""
+    if run.end - run.start > 3:
+        return False
+    if not _same_block(rows, run.start - 1, run.start):
+        return True
+    gap = measures.gap(rows[run.start - 1], rows[run.start])
+    return gap >= _APART or gap < 0
+
+
+def _stands_over_text(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
+    """Whether an unnumbered bold run of the body's size heads what follows, and is no sentence itself."""
+    if not _same_block(rows, run.end - 1, run.end) or _ends_sentence(run) or run.text[0].islower():
+        return False
+    gap = measures.gap(rows[run.end - 1], rows[run.end])
+    crowded = measures.emphatic(rows[run.end]) and gap < _APART
+    return gap > 0 and not crowded and len(run.text) <= 140
 
 
 def _same_block(rows: Sequence[Row], above: int, below: int) -> bool:
@@ -190,4 +205,4 @@ def _steady(style: Style, members: list[Run], rejected: int, measures: Measures)
         return False
     if style.size >= LARGER * measures.body or any(run.number for run in members):
         return True
-    return len(members) >= 2 or key(members[0].text) in _USUAL
+    return len(members) >= 2 or bool(_USUAL.fullmatch(key(members[0].text)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from catena.formatting.blocks import Block, Piece, code_block, escape, escape_heading, table_block
@@ -11,7 +12,15 @@ from catena.formatting.headings import Heading
 from catena.formatting.joining import Compounds, continues, glue
 from catena.formatting.rows import Measures, Row
 from catena.formatting.tables import Table
-from catena.formatting.words import Ordinal, bullet, first_word_width, is_table_caption, ordinals
+from catena.formatting.words import (
+    Ordinal,
+    bullet,
+    first_word_width,
+    has_leader,
+    is_table_caption,
+    ordinals,
+    short_leader,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,9 @@ class _Flow:
             mark, texts[0] = texts[0][1][:cut].strip(), (texts[0][0], texts[0][1][cut:].lstrip())
             prefix = f"{mark} " if item.family in _PLAIN_ORDINALS else "- "
             block = Block(kind="item", pieces=self._joined(texts), prefix=prefix, indent=item.indent)
+        elif has_leader(texts[-1][1]):
+            pieces = self._joined([(page, short_leader(text)) for page, text in texts])
+            block = Block(kind="item", pieces=pieces, prefix="- ")
         else:
             indent = item.indent + item.width if item is not None else 0
             block = Block(kind="paragraph", pieces=self._joined(texts), indent=indent)
@@ -57,14 +69,9 @@ class _Flow:
         self.open, self.is_item = [], False
 
     def _joined(self, texts: Sequence[tuple[int, str]]) -> tuple[Piece, ...]:
-        pieces: list[Piece] = []
-        for page, text in texts:
-            between = ""
-            if pieces:
-                kept, between = glue(pieces[-1].text, text, self.compounds)
-                pieces[-1] = Piece(pieces[-1].page, kept, pieces[-1].glue)
-            pieces.append(Piece(page, text if pieces else escape(text), between))
-        return tuple(pieces)
+        pieces = join(texts, self.compounds)
+        first = pieces[0]
+        return (Piece(first.page, escape(first.text)), *pieces[1:])
 
     def end_lists(self) -> None:
         """Forget the open items, e.g. at a heading."""
@@ -143,12 +150,13 @@ def blocks_of(
     heading_at = {heading.start: heading for heading in headings}
     table_at = {table.indexes[0]: table for table in tables}
     taken = {index for table in tables for index in table.indexes}
+    blocked = heading_at.keys() | taken
     index = 0
     while index < len(rows):
         if heading := heading_at.get(index):
             flow.end_lists()
             flow.last.clear()
-            flow.blocks.append(_heading_block(rows, heading, flow))
+            flow.blocks.append(_heading_block(rows, heading, flow.compounds))
             index = heading.end
             continue
         if table := table_at.get(index):
@@ -157,7 +165,7 @@ def blocks_of(
         if index in taken:
             index += 1
             continue
-        end = _code_end(rows, index, measures, heading_at, taken, flow.open)
+        end = _code_end(rows, index, measures, blocked, before=flow.open)
         if end > index:
             flow.end_lists()
             flow.blocks.append(code_block(_code_lines(rows[index:end], measures)))
@@ -169,8 +177,20 @@ def blocks_of(
     return _titles_first(flow.blocks)
 
 
-def _heading_block(rows: Sequence[Row], heading: Heading, flow: _Flow) -> Block:
-    pieces = flow._joined([(row.page, row.text.strip()) for row in rows[heading.start : heading.end]])
+def join(texts: Sequence[tuple[int, str]], compounds: Compounds) -> tuple[Piece, ...]:
+    """Join the lines of one paragraph, hyphens at their ends undone."""
+    pieces: list[Piece] = []
+    for page, text in texts:
+        between = ""
+        if pieces:
+            kept, between = glue(pieces[-1].text, text, compounds)
+            pieces[-1] = Piece(pieces[-1].page, kept, pieces[-1].glue)
+        pieces.append(Piece(page, text, between))
+    return tuple(pieces)
+
+
+def _heading_block(rows: Sequence[Row], heading: Heading, compounds: Compounds) -> Block:
+    pieces = join([(row.page, row.text.strip()) for row in rows[heading.start : heading.end]], compounds)
     whole = escape_heading("".join(piece.glue + piece.text for piece in pieces))
     return Block(kind="heading", pieces=(Piece(pieces[0].page, whole),), prefix="#" * heading.level + " ")
 
@@ -213,19 +233,14 @@ def _is_title(block: Block) -> bool:
 
 
 def _code_end(
-    rows: Sequence[Row],
-    index: int,
-    measures: Measures,
-    headings: Mapping[int, Heading],
-    taken: set[int],
-    before: Sequence[int],
+    rows: Sequence[Row], index: int, measures: Measures, blocked: Set[int], *, before: Sequence[int]
 ) -> int:
     """Return where the code that begins at a row ends; the row itself if it is no code.
 
     A single line in a fixed-width font, tight under a filled line and from the same edge, is a part of prose.
     """
     end = index
-    while end < len(rows) and measures.code(rows[end]) and end not in headings and end not in taken:
+    while end < len(rows) and measures.code(rows[end]) and end not in blocked:
         if end > index and rows[end].block == rows[end - 1].block and measures.gap(rows[end - 1], rows[end]) > 4:
             break
         end += 1
@@ -242,7 +257,7 @@ def _code_lines(rows: Sequence[Row], measures: Measures) -> list[tuple[int, str]
     widths = [(span.x1 - span.x0) / len(span.text) for row in rows for span in row.line.spans if span.text.strip()]
     width = max(0.1, median(widths)) if widths else 1.0
     left = {block: min(row.line.x0 for row in rows if row.block == block) for block in {row.block for row in rows}}
-    pitches = [measures.gap(a, b) for a, b in zip(rows, rows[1:], strict=False) if a.block == b.block]
+    pitches = [measures.gap(a, b) for a, b in pairwise(rows) if a.block == b.block]
     usual = min((pitch for pitch in pitches if pitch > 0.5), default=1.0)
     lines: list[tuple[int, str]] = []
     for position, row in enumerate(rows):

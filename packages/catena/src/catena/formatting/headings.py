@@ -23,6 +23,7 @@ from catena.layout import OutlineItem
 
 _TITLE = 1.15  # times the body size
 _TITLE_LINES = 6
+_FIRST_NUMBERS = frozenset({"0", "1", "I", "A"})  # what the first heading of a file is numbered
 _TRUSTED = 0.5  # share of the outline's entries found in the text, for the outline to decide
 
 
@@ -123,7 +124,7 @@ def _announces(run: Run, later: Sequence[tuple[str, int]]) -> bool:
 def _title(
     rows: Sequence[Row], runs: Sequence[Run], liked: Sequence[Run], measures: Measures, title: str
 ) -> Run | None:
-    """Return the lines of the first page that print the document's title: the largest, and larger than any heading."""
+    """Return the lines of the first page that print the document's title: larger than any heading of the file."""
     first = [run for run in runs if run.page == rows[0].page] if rows else []
     first = [run for run in first if run.number is None]
     if not first:
@@ -135,6 +136,7 @@ def _title(
             end = run.end
     if end - start > _TITLE_LINES:
         return None
+    end = _named_end(rows, start, end, key(title))
     whole = join_run(rows, start, end)
     named = key(title) != "" and key(title) in {key(whole.text), key(largest.text)}
     if not named and key(title):
@@ -146,11 +148,23 @@ def _title(
     return whole if any(c.isalpha() for c in whole.text) and (named or unique) else None
 
 
+def _named_end(rows: Sequence[Row], start: int, end: int, named: str) -> int:
+    """Return where the metadata's title ends if rows[start:] print it in lines of several sizes, else `end`."""
+    for stop in range(end + 1, min(len(rows), start + _TITLE_LINES) + 1):
+        if rows[stop - 1].page != rows[start].page:
+            break
+        if named and key("".join(row.text for row in rows[start:stop])) == named:
+            return stop
+    return end
+
+
 def _front_matter(
     rows: Sequence[Row], runs: Sequence[Run], run: Run, measures: Measures, taken: frozenset[int]
 ) -> bool:
     """Whether a run of the first page is an author, a date or the like: no text follows under it."""
-    if run.number is not None or any(_prose(rows[i], measures) for i in range(run.start) if i not in taken):
+    if (run.number is not None and run.number.parts[0] in _FIRST_NUMBERS) or any(
+        _prose(rows[i], measures) for i in range(run.start) if i not in taken
+    ):
         return False
     ends = {other.start: other.end for other in runs}
     index = run.end

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import SOFT_HYPHEN, first_word_width, has_leader, is_caption, is_cjk
 
+_SAME_LINE = 0.3  # usual line distances: closer lines are parts of one printed line
 _MAX_GAP = 1.35  # usual line distances between two lines of one paragraph
 _SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"\b\w+(?:[-‐]\w+)+\b")
-_BROKEN = re.compile(r"(?P<stem>[^\W\d_]+)[-‐]$")
+_BROKEN = re.compile(r"(?<![-‐\w])(?P<stem>[^\W\d_]+)[-‐]$")  # not "state-of-"
+_LOWER_WORD = re.compile(r"(?=[^\W\d_A-Z])[^\W\d_]+(?![-‐][^\W\d_])")  # not "the-art"
 _WORD = re.compile(r"[^\W\d_]+")
+_CLOSE = re.compile(r"\w[-‐]$")  # a hyphen that stays: what follows belongs to the same word
 _URL_END = re.compile(r"(?:https?://|www\.)\S*[/_?&=.-]$")
 
 
@@ -43,20 +46,11 @@ def glue(above: str, below: str, compounds: Compounds) -> tuple[str, str]:
     """
     if above.endswith(SOFT_HYPHEN):
         return above.rstrip(SOFT_HYPHEN), ""
-    broken, word = _BROKEN.search(above), _WORD.match(below)
-    if broken and not above[: broken.start()].endswith(("-", "‐")) and word and word.group()[0].islower():
-        rest = word.group()
-        hyphenated = below[word.end() :].startswith(("-", "‐"))  # "state-of-" + "the-art"
-        if hyphenated and below[word.end() + 1 : word.end() + 2].isalpha():
-            return above, ""
-        return (above, "") if compounds.keeps_hyphen(broken.group("stem"), rest) else (above[:-1], "")
-    if re.search(r"\w[-‐/]$", above) and below[:1].isalnum() and not re.search(r"\d[-‐]$", above):
-        return above, ""
-    if re.search(r"\w[-‐]$", above) and below[:1].isalnum():
-        return above, ""
-    if _URL_END.search(above) or (is_cjk(above[-1:] or " ") and is_cjk(below[:1] or " ")):
-        return above, ""
-    return above, " "
+    broken, word = _BROKEN.search(above), _LOWER_WORD.match(below)
+    if broken and word and not compounds.keeps_hyphen(broken.group("stem"), word.group()):
+        return above[:-1], ""
+    unspaced = is_cjk(above[-1:] or " ") and is_cjk(below[:1] or " ")
+    return above, "" if unspaced or _CLOSE.search(above) or _URL_END.search(above) else " "
 
 
 def continues(rows: Sequence[Row], block: Sequence[int], index: int, measures: Measures, hang: float | None) -> bool:
@@ -72,51 +66,38 @@ def continues(rows: Sequence[Row], block: Sequence[int], index: int, measures: M
     above, below = rows[block[-1]], rows[index]
     if has_leader(above.text):
         return False
-    if abs(above.size - below.size) > 0.08 * max(above.size, below.size) or measures.emphatic(above) != (
-        measures.emphatic(below)
-    ):
-        return _inline(above, below, measures)
-    if above.block == below.block and measures.gap(above, below) > -0.3:
-        return _continues_below(rows, block, index, measures, hang)
-    return _continues_elsewhere(above, below, measures, hang)
-
-
-def _inline(above: Row, below: Row, measures: Measures) -> bool:
-    """Whether two lines of unlike size or weight are one sentence: close, filled, and from the same edge."""
-    if above.block != below.block or not -0.3 < measures.gap(above, below) <= 1.1:
+    if not _alike(above, below):
         return False
-    right = measures.edges_at(above)[1]
-    alike = abs(above.size - below.size) <= 0.08 * max(above.size, below.size)
-    return alike and abs(above.line.x0 - below.line.x0) < 2 and _filled(above, below, right)
-
-
-def _continues_below(
-    rows: Sequence[Row], block: Sequence[int], index: int, measures: Measures, hang: float | None
-) -> bool:
-    above, below = rows[block[-1]], rows[index]
+    if above.block != below.block or measures.gap(above, below) <= -_SAME_LINE:
+        return _continues_elsewhere(above, below, measures, hang)
     gap = measures.gap(above, below)
-    if abs(gap) < 0.3:
+    if gap < _SAME_LINE:
         return True  # parts of one printed line, such as an exponent
-    if gap > _MAX_GAP:
+    if gap > (_MAX_GAP if measures.emphatic(above) == measures.emphatic(below) else 1.1):
         return False
     if _divided(above.text) and below.text[:1].islower():
         return True
-    if not _filled(above, below, _right(rows, block, index, measures)):
+    if not _filled(above, below, _right(rows, block, index, measures)) or (is_caption(below.text) and gap > 1.1):
         return False
-    if is_caption(below.text) and gap > 1.1:
-        return False
+    return _same_left(above, below, measures, hang, first=len(block) == 1)
+
+
+def _alike(above: Row, below: Row) -> bool:
+    return abs(above.size - below.size) <= 0.08 * max(above.size, below.size)
+
+
+def _same_left(above: Row, below: Row, measures: Measures, hang: float | None, *, first: bool) -> bool:
+    """Whether a line begins where the next line of the paragraph must: only after the first may that change."""
     shift = (below.line.x0 - above.line.x0) / max(1.0, above.size)
     if shift > 0.5:
         hangs = hang is not None and abs(below.line.x0 - measures.edges_at(below)[0] - hang) < above.size
-        return len(block) == 1 and (hangs or not _SENTENCE_END.search(above.text))
-    if shift < -0.5:
-        return len(block) == 1 and hang is None
-    return True
+        return first and (hangs or not _SENTENCE_END.search(above.text))
+    return shift >= -0.5 or (first and hang is None)
 
 
 def _continues_elsewhere(above: Row, below: Row, measures: Measures, hang: float | None) -> bool:
     """Whether a paragraph goes on in the next column or on the next page."""
-    if below.page - above.page > 1 or is_caption(below.text):
+    if below.page - above.page > 1 or is_caption(below.text) or measures.emphatic(above) != measures.emphatic(below):
         return False
     low = below.text[:1].islower()
     if _divided(above.text) and low:

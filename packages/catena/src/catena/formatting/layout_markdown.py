@@ -12,6 +12,7 @@ from catena.formatting.headings import Heading, find_headings
 from catena.formatting.rows import measure, rows_of
 from catena.formatting.running import running_rows
 from catena.formatting.tables import ruled_tables, unruled_tables
+from catena.formatting.words import key
 from catena.layout import Parsed
 from catena.model import Document
 
@@ -71,7 +72,8 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
 def _title(headings: tuple[Heading, ...], named: str, document: Document) -> str:
     """Return the printed title, else the metadata's if it reads like one, else the file's name."""
     if headings and headings[0].level == 1 and sum(heading.level == 1 for heading in headings) == 1:
-        return headings[0].text
+        printed = headings[0].text
+        return named.strip() if key(named) == key(printed) else printed
     stem = PurePath(document.source.replace("\\", "/")).stem
     return named.strip() if _sane(named) else document.title or stem
 

@@ -27,16 +27,25 @@ def number_levels(runs: Sequence[Run]) -> dict[int, int]:
     for run in runs:
         if run.number and not (run.number.depth == 1 and restarts[run.style] > 1):
             depths[run.style][run.number.depth] += 1
-    trusted: dict[Style, int] = {}
-    for style in sorted(depths, key=rank):
-        depth = min(depths[style], key=lambda depth: (-depths[style][depth], depth))
-        if not any(depth <= above and style.size < 0.93 * larger.size for larger, above in trusted.items()):
-            trusted[style] = depth
+    main = {style: min(votes, key=lambda depth: (-votes[depth], depth)) for style, votes in depths.items()}
+    trusted = {style for style in main if not any(_outranked(style, other, main, depths) for other in main)}
     return {
         run.start: run.number.depth
         for run in runs
         if run.number and run.style in trusted and not (run.number.depth == 1 and restarts[run.style] > 1)
     }
+
+
+def _outranked(style: Style, other: Style, main: Mapping[Style, int], depths: Mapping[Style, Counter[int]]) -> bool:
+    """Whether the numbers of another style contradict those of a style, and the other has the say.
+
+    The numbers of a smaller style must be deeper. Where they are not, the style with fewer numbered headings
+    gives way, the smaller one on a tie.
+    """
+    smaller, larger = style.size < 0.93 * other.size, other.size < 0.93 * style.size
+    contrary = (smaller and main[style] <= main[other]) or (larger and main[other] <= main[style])
+    mine, theirs = depths[style].total(), depths[other].total()
+    return contrary and (mine < theirs or (mine == theirs and smaller))
 
 
 def levels_of(runs: Sequence[Run], known: Mapping[int, int]) -> dict[int, int]:
@@ -56,10 +65,17 @@ def levels_of(runs: Sequence[Run], known: Mapping[int, int]) -> dict[int, int]:
         if style not in votes:
             above = by_style[order[position - 1]] if position else None
             below = min((by_style[s] for s in order[position + 1 :] if s in votes), default=None)
-            by_style[style] = _between(above, below, members[style])
+            twin = _twin(style, members, by_style)
+            by_style[style] = by_style[twin] if twin else _between(above, below, members[style])
     levels = {run.start: known.get(run.start, by_style[run.style]) for run in runs}
     shift = 1 - min(levels.values(), default=1)
     return {start: level + max(0, shift) for start, level in levels.items()}
+
+
+def _twin(style: Style, members: Mapping[Style, int], known: Mapping[Style, int]) -> Style | None:
+    """Return a far commoner style of the same size: a heading with one word in another font is of that style."""
+    alike = [other for other in known if other.size == style.size and members[other] >= 5 * members[style]]
+    return max(alike, key=lambda other: (members[other], rank(other)), default=None)
 
 
 def _between(above: int | None, below: int | None, count: int) -> int:

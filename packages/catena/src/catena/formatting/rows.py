@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from catena.layout import Layout, Line, Page
 
@@ -20,6 +21,7 @@ class Row:
     line: Line
     size: float
     bold: bool
+    heavy: bool  # most of it is bold: a heading with one word in another font
     italic: bool
     mono: bool
     wide: bool  # in the first column, but as wide as several: a title or an abstract over two columns
@@ -104,6 +106,7 @@ def _row(page: int, line: Line, second: float) -> Row:
         size=line.size,
         # names of functions inside a bold heading are often in a fixed-width font of no weight
         bold=bold > 0 and bold + fixed == total and 2 * bold >= total,
+        heavy=2 * bold > total,
         italic=total > 0 and all(span.italic for span, _ in inked),
         mono=line.mono,
         wide=line.column == 0 and line.x1 > second,
@@ -113,8 +116,8 @@ def _row(page: int, line: Line, second: float) -> Row:
 def style_of(row: Row) -> Style:
     """Return the style of a line, its size in half points."""
     letters = [c for c in row.text if c.isalpha()]
-    caps = len(letters) > 3 and all(c.isupper() for c in letters)  # noqa: PLR2004 - shorter ones are initials
-    return Style(round(row.size * 2) / 2, row.bold, row.italic, row.mono, caps)
+    caps = len(letters) > 3 and all(c.isupper() for c in letters)  # shorter ones are initials
+    return Style(round(row.size * 2) / 2, row.heavy, row.italic, row.mono, caps)
 
 
 def measure(rows: Sequence[Row]) -> Measures:
@@ -142,7 +145,7 @@ def measure(rows: Sequence[Row]) -> Measures:
 def _pitch(rows: Sequence[Row], body: float) -> float:
     """Return the commonest distance of body lines that follow each other in one column, per point of size."""
     seen: Counter[float] = Counter()
-    for above, below in zip(rows, rows[1:], strict=False):
+    for above, below in pairwise(rows):
         drop = below.line.bottom - above.line.bottom
         if above.block == below.block and abs(above.size - body) + abs(below.size - body) < 1 and drop > 0:
             seen[round(drop / body, 2)] += 1

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from catena.formatting.rows import Row
 from catena.formatting.words import roman
@@ -14,6 +15,7 @@ from catena.layout import Page
 _ZONE = 3  # printed lines from the top and from the bottom of a page that are looked at
 _SHARE = 0.7  # of the pages with a line at that height that have a running one there
 _TOKEN = re.compile(r"(?<![\w.])\w+(?![\w.]*\w)")  # "3" in "page 3.", nothing in "3.2"
+_ROMAN = re.compile(r"(?:^|(?<=\s))[ivxl]+$|^[ivxl]+(?=\s)")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -74,7 +76,7 @@ def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[list[_Edge]
             continue
         for zone, order in (("top", heights), ("bottom", heights[::-1])):
             strip = []
-            for group, inner in zip(order[:_ZONE], order[1:], strict=False):
+            for group, inner in pairwise(order[: _ZONE + 1]):
                 clear = _clear(rows, group, inner)
                 strip.append(
                     [
@@ -140,7 +142,7 @@ def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> list
 
 
 def _pattern(text: str) -> str:
-    return _DIGITS.sub("#", text).casefold()
+    return _ROMAN.sub("#", _DIGITS.sub("#", text)).casefold()
 
 
 def _numbered(cluster: list[_Edge], labels: dict[int, str], needed: int) -> set[int]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import has_leader, key
@@ -159,7 +160,7 @@ def _merged(
     rows: Sequence[Row], lines: Sequence[tuple[int, tuple[str, ...]]], measures: Measures
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Join a line that goes on with the cells of the line above it: its first cell is empty and it is close."""
-    gaps = [measures.gap(rows[a], rows[b]) for (a, _), (b, _) in zip(lines, lines[1:], strict=False)]
+    gaps = [measures.gap(rows[a], rows[b]) for (a, _), (b, _) in pairwise(lines)]
     spaced = max(gaps) > 1.2 * min(gaps)
     merged: list[tuple[int, tuple[str, ...]]] = []
     for position, (index, cells) in enumerate(lines):

@@ -30,6 +30,7 @@ _CAPTION = re.compile(
 _TABLE_CAPTION = re.compile(r"^(?:table|tab\.|tabelle|tableau|表)\s*[A-Z]?[.-]?\d", re.IGNORECASE)
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _LEADER = re.compile(r"(?:[.·…_]\s?){4,}\s*[\divxlcdmIVXLCDM, –-]{0,60}$")
+_DOT_ROW = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*")
 _DOTS = ("..", ". .", "··", "· ·", "…", "__")  # a cheap test before the regular expression
 _PAGE = re.compile(r"\d{1,4}|[ivxlc]{1,6}")
 _ADMONITION = re.compile(
@@ -107,6 +108,11 @@ def is_table_caption(text: str) -> bool:
 def has_leader(text: str) -> bool:
     """Whether a line ends in dot leaders, as tables of contents and indexes do."""
     return any(dots in text for dots in _DOTS) and bool(_LEADER.search(text))
+
+
+def short_leader(text: str) -> str:
+    """Return the entry of a table of contents with its row of dots as one ellipsis."""
+    return _DOT_ROW.sub(" … ", text).strip() if has_leader(text) else text
 
 
 def ends_with_page(text: str) -> bool:
