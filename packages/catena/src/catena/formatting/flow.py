@@ -161,7 +161,7 @@ def blocks_of(
             continue
         if table := table_at.get(index):
             flow.end_lists()
-            _add_table(flow.blocks, table)
+            _add_table(flow.blocks, table, flow.compounds)
         if index in taken:
             index += 1
             continue
@@ -195,9 +195,9 @@ def _heading_block(rows: Sequence[Row], heading: Heading, compounds: Compounds) 
     return Block(kind="heading", pieces=(Piece(pieces[0].page, whole),), prefix="#" * heading.level + " ")
 
 
-def _add_table(blocks: list[Block], table: Table) -> None:
+def _add_table(blocks: list[Block], table: Table, compounds: Compounds) -> None:
     """Add a table, or go on with the one before it if that ends on the page before and has the same header."""
-    made = table_block(table.cells)
+    made = table_block([(page, [_cell(cell, compounds) for cell in cells]) for page, cells in table.cells])
     last = blocks[-1] if blocks else None
     if (
         last is not None
@@ -213,6 +213,12 @@ def _add_table(blocks: list[Block], table: Table) -> None:
         )
     else:
         blocks.append(made)
+
+
+def _cell(text: str, compounds: Compounds) -> str:
+    """Return the lines of a cell joined as those of a paragraph are."""
+    pieces = join([(0, line.strip()) for line in text.splitlines() if line.strip()], compounds)
+    return "".join(piece.glue + piece.text for piece in pieces)
 
 
 def _titles_first(blocks: Sequence[Block]) -> list[Block]:

@@ -167,13 +167,15 @@ def _edges(rows: Sequence[Row], body: float) -> dict[tuple[int, int, bool], tupl
     edges = {}
     for block, lines in every.items():
         chosen = blocks[block] if len(blocks[block]) >= _ENOUGH else columns[block[1:]] or lines
-        edges[block] = (_common(line.x0 for line in chosen), _high(line.x1 for line in chosen))
+        edges[block] = (_leftmost(line.x0 for line in chosen), _high(line.x1 for line in chosen))
     return edges
 
 
-def _common(values: Iterable[float]) -> float:
+def _leftmost(values: Iterable[float]) -> float:
+    """Return the smallest position that a tenth of the lines begin at: most may be indented, as in a list."""
     seen = Counter(round(value) for value in values)
-    return float(max(seen, key=lambda value: (seen[value], -value)))
+    enough = max(min(2, seen.total()), seen.total() / 10)
+    return float(min(value for value in seen if seen[value - 1] + seen[value] + seen[value + 1] >= enough))
 
 
 def _high(values: Iterable[float]) -> float:

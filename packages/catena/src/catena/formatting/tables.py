@@ -13,7 +13,7 @@ from catena.formatting.words import has_leader, key
 from catena.layout import Line, Page, RuledTable
 
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
-_ROW_GAP = 2.6  # usual line distances between two rows of an unruled table
+_MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer
 _MIN_ROWS = 3
 _LIST_MARK = re.compile(
     r"^(?:[•‣◦▪■●○∙·–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)]|\[\d{1,4}\]|\d+(?:\.\d+)+)$"
@@ -22,7 +22,10 @@ _LIST_MARK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table and the rows (indexes, ascending) it takes the place of; each row of cells has its page."""
+    """A table and the rows (indexes, ascending) it takes the place of.
+
+    Each row of cells has its page; the printed lines of a cell are parted by line breaks.
+    """
 
     indexes: tuple[int, ...]
     cells: tuple[tuple[int, tuple[str, ...]], ...]
@@ -114,7 +117,7 @@ def _cells(row: Row) -> list[_Cell]:
 
 def _follows(rows: Sequence[Row], start: int, index: int, split: Sequence[list[_Cell]], measures: Measures) -> bool:
     above, below = rows[index - 1], rows[index]
-    if above.block != below.block or not 0.3 < measures.gap(above, below) <= _ROW_GAP:
+    if above.block != below.block or not _MIN_GAP <= measures.gap(above, below) <= _ROW_GAP:
         return False
     if len(split[index]) >= 2:
         return True
@@ -168,7 +171,7 @@ def _merged(
         close = position > 0 and gaps[position - 1] <= 1.1 * min(gaps)
         if merged and not cells[0] and close and (lone or spaced):
             page, above = merged[-1]
-            merged[-1] = (page, tuple(f"{one} {two}".strip() for one, two in zip(above, cells, strict=True)))
+            merged[-1] = (page, tuple(f"{one}\n{two}".strip() for one, two in zip(above, cells, strict=True)))
         else:
             merged.append((rows[index].page, cells))
     return merged
