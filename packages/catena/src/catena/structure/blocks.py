@@ -12,7 +12,6 @@ from catena.structure.scanner import Scanner
 
 PLAIN = "text/plain"
 
-_PARAGRAPH = re.compile(r"[^\r\n]*\S[^\r\n]*(?:(?:\r\n?|\n)[^\r\n]*\S[^\r\n]*)*")
 _FRONT = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)(?=[\w\"'-]+[ \t]*:)")
 _FRONT_END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.MULTILINE)
 
@@ -38,8 +37,18 @@ def blocks_of(document: Document) -> list[Block]:
 
 
 def paragraphs(text: str) -> list[Block]:
-    """Return the runs of lines between blank lines."""
-    return [Block("paragraph", match.start(), match.end()) for match in _PARAGRAPH.finditer(text)]
+    """Return the runs of lines between blank lines; any white space makes a line blank."""
+    lines, starts = split_lines(text)
+    found: list[Block] = []
+    inside = False
+    for line, start in zip(lines, starts, strict=False):
+        filled = bool(line.strip())
+        if filled and inside:
+            found[-1] = found[-1]._replace(end=start + len(line))
+        elif filled:
+            found.append(Block("paragraph", start, start + len(line)))
+        inside = filled
+    return found
 
 
 def scan(text: str) -> list[Block]:

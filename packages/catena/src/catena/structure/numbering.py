@@ -49,8 +49,8 @@ def numbered_headings(text: str, blocks: Sequence[Block]) -> list[tuple[int, int
         blocks: its blocks; only paragraphs and list items are looked at.
     """
     found = list(_consistent(_candidates(text, blocks)))
-    ends = [*(heading.start for heading in found[1:]), len(text)]
-    with_body = sum(bool(text[heading.end : end].strip()) for heading, end in zip(found, ends, strict=True))
+    bounds = [*(heading.start for heading in found), len(text)]
+    with_body = sum(bool(text[heading.end : bounds[i]].strip()) for i, heading in enumerate(found, start=1))
     if len(found) < _FEWEST or with_body * 2 < len(found):
         return []
     levels = {rank: level for level, rank in enumerate(sorted({heading.rank for heading in found}), start=1)}
