@@ -1,1 +1,1 @@
-"""Metrics over rankings: the Log-Rank Index, the standard ones, and TREC files."""
+"""Metrics over rankings: the Log-Rank Index, standard measures, gold spans, TREC files and significance."""

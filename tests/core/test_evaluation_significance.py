@@ -1,0 +1,141 @@
+"""Paired comparison: counted by hand, scipy's results as reference, laws of symmetry, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.errors import EvaluationError, ParameterError
+from catena.evaluation.significance import bootstrap_interval, compare, holm, randomisation_p
+
+small = st.lists(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=8)
+
+
+def noisy(n: int, shift: float, seed: int = 3) -> list[float]:
+    rng = random.Random(seed)
+    return [rng.gauss(shift, 0.25) for _ in range(n)]
+
+
+def test_exact_p_by_hand() -> None:
+    assert randomisation_p([1.0, 1.0, 1.0]) == 2 / 8  # only +++ and --- are as far from 0
+    assert randomisation_p([1.0, -1.0]) == 1.0
+    assert randomisation_p([0.0]) == 1.0
+    assert randomisation_p([0.1] * 20) == 2 / 2**20
+
+
+@given(small)
+def test_exact_p_counts_all_sign_patterns(differences: list[float]) -> None:
+    patterns = list(itertools.product((1, -1), repeat=len(differences)))
+    far = sum(
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True))) >= abs(sum(differences))
+        for signs in patterns
+    )
+    assert randomisation_p(differences) == far / len(patterns)
+
+
+def test_sampled_p_is_that_of_scipy() -> None:
+    # scipy 1.17.1, stats.permutation_test(permutation_type="samples", n_resamples=400_000)
+    assert randomisation_p(noisy(40, 0.15), rounds=20_000) == pytest.approx(0.0183, abs=0.005)
+
+
+def test_sampled_p_is_never_0() -> None:
+    assert randomisation_p([1.0] * 50, rounds=999) == 1 / 1000
+
+
+def test_interval_is_that_of_scipy() -> None:
+    skewed = [value**2 for value in noisy(60, 0.3)]
+    # scipy 1.17.1, stats.bootstrap(method="BCa", n_resamples=100_000); "percentile" gives (0.0871, 0.1614)
+    assert bootstrap_interval(skewed, rounds=20_000) == pytest.approx((0.0905, 0.1667), abs=0.0012)
+
+
+@settings(max_examples=30)
+@given(small)
+def test_swapping_the_systems_mirrors_the_comparison(differences: list[float]) -> None:
+    a = {f"q{index}": value for index, value in enumerate(differences)}
+    b = dict.fromkeys(a, 0.0)
+    one, other = compare(a, b, rounds=200), compare(b, a, rounds=200)
+    assert (one.p, one.difference, one.wins, one.draws) == (other.p, -other.difference, other.losses, other.draws)
+    assert one.interval[0] <= one.interval[1]
+
+
+def test_comparison_by_hand() -> None:
+    a = {"q1": 0.5, "q2": 0.75, "q3": 1.0, "q4": 0.0}
+    b = {"q4": 0.25, "q3": 0.5, "q2": 0.75, "q1": 0.0}
+    result = compare(a, b)
+    differences = [0.5, 0.0, 0.5, -0.25]
+    assert result.difference == fmean(differences)
+    assert result.effect == pytest.approx(fmean(differences) / stdev(differences))
+    assert (result.n, result.wins, result.draws, result.losses, result.exact) == (4, 2, 1, 1, True)
+    assert result == compare(dict(reversed(a.items())), b)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3])
+@pytest.mark.parametrize("n", [1, 5, 30])
+def test_differences_that_do_not_vary(value: float, n: int) -> None:
+    a = {f"q{index}": value for index in range(n)}
+    result = compare(a, dict.fromkeys(a, 0.0), rounds=100)
+    assert result.effect is None
+    assert result.interval == (pytest.approx(value), pytest.approx(value))
+
+
+def test_equal_seeds_give_equal_results_and_seeds_act() -> None:
+    differences = noisy(30, 0.1)
+    assert bootstrap_interval(differences, seed=1) == bootstrap_interval(differences, seed=1)
+    assert bootstrap_interval(differences, seed=1) != bootstrap_interval(differences, seed=2)
+    assert randomisation_p(differences, rounds=5000, seed=1) == randomisation_p(differences, rounds=5000, seed=1)
+
+
+def test_wider_level_gives_a_wider_interval() -> None:
+    differences = noisy(30, 0.1)
+    narrow, wide = (bootstrap_interval(differences, level=level, rounds=2000) for level in (0.8, 0.99))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_holm_by_hand() -> None:
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == {
+        "a": pytest.approx(0.03),
+        "b": pytest.approx(0.06),
+        "c": pytest.approx(0.06),
+        "d": pytest.approx(0.02),
+    }
+    assert holm({}) == {}
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=6))
+def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(p_values: dict[str, float]) -> None:
+    adjusted = holm(p_values)
+    assert list(adjusted) == list(p_values)
+    for name, p in p_values.items():
+        assert p <= adjusted[name] <= min(1.0, len(p_values) * max(q for q in p_values.values() if q <= p))
+        assert all(adjusted[name] <= adjusted[other] for other, q in p_values.items() if p < q)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ({"q1": 1.0}, {"q2": 1.0}, "different queries, e.g. 'q1'"),
+        ({"q1": 1.0, "q2": 0.0}, {"q1": 1.0}, "different queries, e.g. 'q2'"),
+        ({}, {}, "at least one query"),
+        ({"q": math.nan}, {"q": 1.0}, "a finite number for each"),
+        ({"q": math.inf}, {"q": 1.0}, "a finite number for each"),
+        ({1: 1.0}, {1: 1.0}, "queries of a: id 1 is of type int"),
+    ],
+)
+def test_values_that_cannot_be_compared(a: dict, b: dict, message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        compare(a, b)
+
+
+def test_parameters_outside_their_domains() -> None:
+    with pytest.raises(ParameterError, match="rounds must be 1 or more, got 0"):
+        randomisation_p([1.0], rounds=0)
+    with pytest.raises(ParameterError, match=r"level must be a share in \(0, 1\), got 1"):
+        bootstrap_interval([1.0], level=1)
+    with pytest.raises(EvaluationError, match=r"p of 'a' must be in \[0, 1\], got 1.1"):
+        holm({"a": 1.1})
