@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from catena.parsing.runs import CELL_GAP, Run
@@ -151,7 +152,7 @@ def _are_columns(strips: Sequence[_Strip], x: float) -> bool:
     widths = [max(run.x1 for run in side) - min(run.x0 for run in side) for side in sides]
     if min(widths) < MIN_SHARE * (x1 - x0):
         return False
-    crossings = sum((a[1].x1 <= x) is not (b[1].x1 <= x) for a, b in zip(band, band[1:], strict=False))
+    crossings = sum((a[1].x1 <= x) is not (b[1].x1 <= x) for a, b in pairwise(band))
     if crossings <= max(2, 0.1 * min(lines)):
         return True
     return min(lines) >= MIN_PROSE_LINES and all(_is_prose(side) for side in sides)

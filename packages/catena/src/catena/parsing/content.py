@@ -17,7 +17,7 @@ from pypdf.generic import ContentStream, DictionaryObject, IndirectObject, Strea
 from catena.parsing.failures import Unreadable
 from catena.parsing.frames import IDENTITY, Matrix, multiply
 from catena.parsing.glyphs import GlyphFont, glyph_font
-from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
+from catena.parsing.runs import Gathered, Run
 
 MAX_FORM_DEPTH = 20  # forms inside forms; real files use two or three
 MAX_FORMS = 5_000  # drawn forms a page
@@ -84,7 +84,7 @@ def page_text(page: Any, base: Matrix, fonts: FontCache) -> PageText:
 
 def _entry(node: DictionaryObject, key: str) -> Any:
     """Return an entry with its reference followed (`get` does not), or None."""
-    return node[key] if key in node else None
+    return node[key] if key in node else None  # noqa: SIM401
 
 
 def _dictionary(value: Any) -> DictionaryObject:
@@ -213,40 +213,28 @@ class _Interpreter:
             self.found.painted = self.found.painted or not state.font.readable
             return
         place = multiply(self.text, state.ctm)
-        pen = 0.0  # in text space, along the baseline
-        words: list[str] = []
-        start = end = 0.0
-        space = False
-        em = abs(state.size * state.scale)
+        gathered = Gathered(em=abs(state.size * state.scale))
+        pen, space = 0.0, False  # in text space, along the baseline
         for part in parts:
             if isinstance(part, (int, float)):
                 pen -= float(part) / 1000.0 * state.size * state.scale
-                continue
-            if not isinstance(part, (bytes, str)):
-                continue
-            for text, width, count, is_space in state.font.pieces(part):
-                advance = (width * state.size + count * state.char_space) * state.scale
-                if is_space:
-                    pen += advance + count * state.word_space * state.scale * state.font.spaced_by_tw
-                    space = True
-                    continue
-                gap = pen - end
-                if words and (gap >= CELL_GAP * em or gap <= -em):
-                    self._emit("".join(words), start, end, place)
-                    words = []
-                elif words and (space or gap >= WORD_GAP * em):
-                    words.append(" ")
-                if not words:
-                    start = pen
-                words.append(text)
-                pen += advance
-                end = pen - state.char_space * state.scale  # letter spacing is no gap
-                space = False
-        if words:
-            self._emit("".join(words), start, end, place)
+            elif isinstance(part, (bytes, str)):
+                for text, width, count, is_space in state.font.pieces(part):
+                    start, pen = pen, pen + (width * state.size + count * state.char_space) * state.scale
+                    if is_space:
+                        pen += state.word_space * state.scale * state.font.spaced_by_tw
+                    else:  # letter spacing after the last glyph is no gap
+                        self._emit(
+                            gathered.add(text, start, pen - state.char_space * state.scale, spaced=space), place
+                        )
+                    space = is_space
+        self._emit(gathered.take(), place)
         self.text = multiply((1.0, 0.0, 0.0, 1.0, pen, 0.0), self.text)
 
-    def _emit(self, text: str, start: float, end: float, place: Matrix) -> None:
+    def _emit(self, gathered: tuple[str, float, float] | None, place: Matrix) -> None:
+        if gathered is None:
+            return
+        text, start, end = gathered
         self.found.characters += len(text)
         if self.found.characters > MAX_CHARACTERS:
             raise Unreadable("bomb", f"more than {MAX_CHARACTERS} characters on one page")

@@ -99,7 +99,7 @@ def glyph_font(resource: Any) -> GlyphFont:
     flags = int(descriptor.flags) if isinstance(descriptor.flags, (int, float)) else 0
     weight = float(descriptor.weight) if isinstance(descriptor.weight, (int, float)) else 0.0
     unit = 0.001
-    matrix = resource["/FontMatrix"] if "/FontMatrix" in resource else None
+    matrix = resource["/FontMatrix"] if "/FontMatrix" in resource else None  # noqa: SIM401  get keeps references
     if font.sub_type == "Type3" and isinstance(matrix, list) and matrix and isinstance(matrix[0], (int, float)):
         unit = abs(float(matrix[0]))
     return GlyphFont(font, style_of(font.name, flags, weight), unit)

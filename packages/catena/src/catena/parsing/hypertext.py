@@ -22,35 +22,11 @@ _UNSEEN = frozenset(
     {"script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "audio", "video"}
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_BLOCKS = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "body",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "html",
-        "legend",
-        "main",
-        "nav",
-        "option",
-        "p",
-        "section",
-        "summary",
-    ]
-)
+_BLOCKS = frozenset({
+    "address", "article", "aside", "body", "center", "dd", "details", "dialog", "div",
+    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "html",
+    "legend", "main", "nav", "option", "p", "section", "summary",
+})  # fmt: skip
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _CELLS = frozenset({"td", "th", "caption"})
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s?([\w+#-]+)")

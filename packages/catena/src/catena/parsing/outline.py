@@ -71,4 +71,4 @@ def _raw(node: DictionaryObject, key: str) -> Any:
 
 def _value(node: DictionaryObject, key: str) -> Any:
     """Return an entry with its reference followed (`get` does not), or None."""
-    return node[key] if key in node else None
+    return node[key] if key in node else None  # noqa: SIM401

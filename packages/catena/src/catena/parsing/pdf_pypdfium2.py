@@ -18,7 +18,7 @@ from catena.parsing.frames import LETTER, Matrix, multiply, page_frame
 from catena.parsing.lines import page_lines
 from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, page_event
 from catena.parsing.ruled import RuledTables
-from catena.parsing.runs import CELL_GAP, Run, Style, readable_text, style_of
+from catena.parsing.runs import Gathered, Run, Style, readable_text, style_of
 
 MAX_CHARACTERS = 2_000_000  # a page
 _LINE_END_HYPHENS = {0x02: "-", 0xFFFE: "-"}  # what PDFium puts for a hyphen at the end of a line
@@ -114,7 +114,7 @@ def page_runs(textpage: Any, base: Matrix) -> list[Run]:
                 if shown is not None:
                     shown.end(runs)
                 shown = _Shown(handle, first, owner, base, fonts)
-            shown.add(text[first - start : last + 1 - start], first, last, first > start, runs)
+            shown.add(text[first - start : last + 1 - start], first, last, first == start, runs)
     if shown is not None:
         shown.end(runs)
     return runs
@@ -167,24 +167,15 @@ class _Shown:
         self.style = _style(handle, index, fonts)
         self.handle, self.owner, self.base = handle, owner, base
         self.box = raw.FS_RECTF()
-        self.words: list[str] = []
-        self.x0 = self.x1 = 0.0
+        self.gathered = Gathered(em=self.size)
 
-    def add(self, text: str, first: int, last: int, glued: bool, runs: list[Run]) -> None:
-        """Add a word, `glued` to what is before it or not; a gap like a table cell's ends the run before it."""
+    def add(self, text: str, first: int, last: int, spaced: bool, runs: list[Run]) -> None:
+        """Add a word by its first and last character, after a space or not."""
         x0, x1 = self._extent(first)
         if last > first:
             start, end = self._extent(last)
             x0, x1 = min(x0, start), max(x1, end)
-        gap = x0 - self.x1
-        if self.words and (gap >= CELL_GAP * self.size or gap <= -self.size):
-            self.end(runs)
-        if not self.words:
-            self.x0 = x0
-        elif not glued:
-            self.words.append(" ")
-        self.words.append(text)
-        self.x1 = x1
+        self._emit(self.gathered.add(text, x0, x1, spaced=spaced), runs)
 
     def _extent(self, index: int) -> tuple[float, float]:
         """Return left and right of a character on the page as shown, its side bearings included."""
@@ -195,11 +186,16 @@ class _Shown:
         return (left, right) if left <= right else (right, left)
 
     def end(self, runs: list[Run]) -> None:
-        """Emit what has been added."""
-        text = readable_text("".join(self.words))
-        if text.strip() and 0 < self.size < 10_000:
-            runs.append(Run(text, self.x0, self.x1, self.y, self.size, self.style, self.turned))
-        self.words = []
+        """Emit what is left."""
+        self._emit(self.gathered.take(), runs)
+
+    def _emit(self, gathered: tuple[str, float, float] | None, runs: list[Run]) -> None:
+        if gathered is None:
+            return
+        raw_text, x0, x1 = gathered
+        text = " ".join(readable_text(raw_text).split())  # some codes turn out to be controls or spaces
+        if text and 0 < self.size < 10_000:
+            runs.append(Run(text, x0, x1, self.y, self.size, self.style, self.turned))
 
 
 def _style(handle: Any, index: int, fonts: dict[int, Style]) -> Style:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 WORD_GAP = 0.15  # of the size: a wider gap between two glyphs is a space (TeX sets 0.22 to 0.5, kerning is below 0.1)
 CELL_GAP = 0.7  # of the size: a wider one ends the run, so that a table cell has its own x0 and x1
@@ -36,6 +36,33 @@ class Run:
     size: float
     style: Style
     turned: bool = False  # not from left to right: vertical or upside down
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Words on one baseline on their way to runs; positions are in any unit, `em` is the size in that unit."""
+
+    em: float
+    words: list[str] = field(default_factory=list)
+    start: float = 0.0
+    end: float = 0.0
+
+    def add(self, text: str, start: float, end: float, *, spaced: bool) -> tuple[str, float, float] | None:
+        """Add a word, after a space or not; return what a gap as wide as a table cell's has ended."""
+        gap = start - self.end
+        done = self.take() if self.words and (gap >= CELL_GAP * self.em or gap <= -self.em) else None
+        if not self.words:
+            self.start = start
+        elif spaced or gap >= WORD_GAP * self.em:
+            self.words.append(" ")
+        self.words.append(text)
+        self.end = end
+        return done
+
+    def take(self) -> tuple[str, float, float] | None:
+        """Return text, start and end of what was gathered, and begin anew."""
+        words, self.words = self.words, []
+        return ("".join(words), self.start, self.end) if words else None
 
 
 def style_of(font_name: str, flags: int = 0, weight: float = 0.0) -> Style:

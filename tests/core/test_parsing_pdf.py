@@ -1,0 +1,388 @@
+"""PDF through both engines: text, positions, order, states, and what the file says about itself."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import needs_data
+from pypdf import PdfReader, PdfWriter
+from reportlab.pdfgen.canvas import Canvas
+
+from catena.errors import MissingExtraError, ParameterError, ParseError
+from catena.layout import Parsed
+from catena.parsing import Engine, Limits, parse, parse_bytes
+
+WIDTH, HEIGHT = 595.0, 842.0  # A4, points
+
+
+@pytest.fixture(params=["pypdf", "pypdfium2"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return request.param
+
+
+def pdf(*pages: Callable[[Canvas], None], **settings: Any) -> bytes:
+    """Return a PDF whose pages are drawn by the functions given."""
+    out = io.BytesIO()
+    canvas = Canvas(out, pagesize=(WIDTH, HEIGHT), invariant=1, **settings)
+    for draw in pages:
+        draw(canvas)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def words(text: str, *, x: float = 72, y: float = 100, size: float = 12, font: str = "Helvetica") -> Any:
+    """Return a drawing of one line, `y` points below the top."""
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont(font, size)
+        canvas.drawString(x, HEIGHT - y, text)
+
+    return draw
+
+
+def column(lines: list[str], x: float, top: float, *, leading: float = 14) -> Any:
+    def draw(canvas: Canvas) -> None:
+        for row, line in enumerate(lines):
+            words(line, x=x, y=top + row * leading, size=10)(canvas)
+
+    return draw
+
+
+def all_of(*drawings: Any) -> Any:
+    def draw(canvas: Canvas) -> None:
+        for drawing in drawings:
+            drawing(canvas)
+
+    return draw
+
+
+def rectangle(canvas: Canvas) -> None:
+    canvas.rect(100, 100, 200, 200, fill=1)
+
+
+def nothing(canvas: Canvas) -> None:
+    canvas.setTitle("")
+
+
+def check_laws(parsed: Parsed) -> None:
+    document, layout = parsed.document, parsed.layout
+    assert layout is not None
+    assert document.text == "\n\n".join("\n".join(line.text for line in page.lines) for page in layout.pages)
+    assert len(document.page_starts) == len(layout.pages)
+    at = 0
+    for number, page in enumerate(layout.pages, 1):
+        assert page.number == number
+        for line in page.lines:
+            at = document.text.index(line.text, at)
+            assert document.page_at(at) == number
+            at += len(line.text)
+            assert line.spans
+            assert line.x0 == min(span.x0 for span in line.spans)
+            assert line.x1 == max(span.x1 for span in line.spans)
+            assert line.text.replace(" ", "") == "".join(span.text for span in line.spans).replace(" ", "")
+            assert line.text == line.text.strip()
+            assert "  " not in line.text
+
+
+def failure(data: bytes, name: str = "x.pdf", **settings: Any) -> ParseError:
+    with pytest.raises(ParseError) as caught:
+        parse_bytes(data, name, **settings)
+    return caught.value
+
+
+def test_a_line_has_its_place_size_and_weight(engine: Engine) -> None:
+    data = pdf(all_of(words("Heading", size=20, font="Helvetica-Bold"), words("code here", y=140, font="Courier")))
+    parsed = parse_bytes(data, "x.pdf", engine=engine)
+    check_laws(parsed)
+    heading, code = parsed.layout.pages[0].lines
+    assert (heading.text, heading.size, heading.bold, heading.mono) == ("Heading", 20.0, True, False)
+    assert (code.text, code.size, code.bold, code.mono) == ("code here", 12.0, False, True)
+    assert heading.x0 == pytest.approx(72, abs=0.1)
+    assert heading.x1 == pytest.approx(72 + 78.9, abs=0.1)  # 3.945 em by the widths of Helvetica-Bold
+    assert heading.bottom == pytest.approx(100 + 0.2 * 20, abs=0.1)
+    assert code.x1 == pytest.approx(72 + 9 * 7.2, abs=0.2)
+
+
+def test_the_size_is_what_is_printed_not_what_the_font_operator_says(engine: Engine) -> None:
+    def scaled(canvas: Canvas) -> None:
+        canvas.scale(2, 2)
+        canvas.setFont("Helvetica", 9)
+        canvas.drawString(50, 300, "scaled")
+
+    line = parse_bytes(pdf(scaled), "x.pdf", engine=engine).layout.pages[0].lines[0]
+    assert (line.size, line.x0) == (18.0, 100.0)
+
+
+def test_two_columns_are_read_one_after_the_other_below_their_title(engine: Engine) -> None:
+    left = [f"left {row} is a line of some length" for row in range(12)]
+    right = [f"right {row} is a line of some length" for row in range(12)]
+    title = "A title that goes over both columns of this page without a gap in it, from left to right"
+    page = all_of(words(title, x=60, y=80), column(left, 60, 120), column(right, 320, 120))
+    parsed = parse_bytes(pdf(page), "x.pdf", engine=engine)
+    check_laws(parsed)
+    assert parsed.document.text.split("\n") == [title, *left, *right]
+    assert [line.column for line in parsed.layout.pages[0].lines] == [0] + [0] * 12 + [1] * 12
+
+
+def test_three_columns(engine: Engine) -> None:
+    columns = [[f"column {name} line {row} of it" for row in range(9)] for name in "abc"]
+    page = all_of(*[column(lines, 40 + 180 * k, 100) for k, lines in enumerate(columns)])
+    parsed = parse_bytes(pdf(page), "x.pdf", engine=engine)
+    assert parsed.document.text.split("\n") == [line for lines in columns for line in lines]
+    assert {line.column for line in parsed.layout.pages[0].lines} == {0, 1, 2}
+
+
+def test_a_table_is_read_row_by_row_and_its_cells_are_spans(engine: Engine) -> None:
+    rows = [(f"item {row}", f"{row * 10}", f"some words {row}") for row in range(8)]
+    cells = [
+        words(cell, x=x, y=100 + 16 * row, size=10)
+        for row, texts in enumerate(rows)
+        for cell, x in zip(texts, (72, 200, 320), strict=True)
+    ]
+    lines = parse_bytes(pdf(all_of(*cells)), "x.pdf", engine=engine).layout.pages[0].lines
+    assert [tuple(span.text for span in line.spans) for line in lines] == rows
+    assert [round(span.x0) for span in lines[3].spans] == [72, 200, 320]
+
+
+def test_ligatures_are_spelt_out_and_soft_hyphens_kept(engine: Engine) -> None:
+    parsed = parse_bytes(TYPED, "x.pdf", engine=engine)
+    assert parsed.document.text == "find soft\u00adly"
+
+
+def test_a_raised_number_stays_on_its_line(engine: Engine) -> None:
+    page = all_of(words("as in E = mc"), words("2", x=144, y=95, size=8), words("and so on", x=156))
+    lines = parse_bytes(pdf(page), "x.pdf", engine=engine).layout.pages[0].lines
+    assert [line.text.replace(" 2", "2") for line in lines] == ["as in E = mc2 and so on"]
+
+
+@pytest.mark.parametrize("angle", [90, 180, 270])
+def test_a_rotated_page_is_read_as_shown(engine: Engine, angle: int) -> None:
+    def turned(canvas: Canvas) -> None:
+        canvas.translate(WIDTH / 2, HEIGHT / 2)
+        canvas.rotate(angle)
+        for row in range(3):
+            canvas.drawString(-100, -20 * row, f"line {row}")
+
+    writer = PdfWriter(clone_from=io.BytesIO(pdf(turned)))
+    writer.pages[0].rotate(angle)
+    out = io.BytesIO()
+    writer.write(out)
+    page = parse_bytes(out.getvalue(), "x.pdf", engine=engine).layout.pages[0]
+    assert [line.text for line in page.lines] == ["line 0", "line 1", "line 2"]
+    assert (page.width, page.height) == ((WIDTH, HEIGHT) if angle == 180 else (HEIGHT, WIDTH))
+    assert [line.x0 for line in page.lines] == pytest.approx([page.width / 2 - 100] * 3, abs=0.2)
+    assert [line.bottom - line.top for line in page.lines] == pytest.approx([12] * 3, abs=0.1)
+    assert page.lines[1].top - page.lines[0].top == pytest.approx(20, abs=0.1)
+
+
+def test_vertical_text_comes_last(engine: Engine) -> None:
+    def vertical(canvas: Canvas) -> None:
+        canvas.saveState()
+        canvas.rotate(90)
+        canvas.drawString(300, -30, "margin")
+        canvas.restoreState()
+
+    parsed = parse_bytes(pdf(all_of(vertical, words("body"))), "x.pdf", engine=engine)
+    assert parsed.document.text == "body\nmargin"
+
+
+def test_text_inside_a_form_is_found_where_the_form_is_drawn(engine: Engine) -> None:
+    def form(canvas: Canvas) -> None:
+        canvas.beginForm("part")
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(10, 10, "inside")
+        canvas.endForm()
+        canvas.translate(100, 500)
+        canvas.doForm("part")
+
+    line = parse_bytes(pdf(form), "x.pdf", engine=engine).layout.pages[0].lines[0]
+    assert (line.text, line.x0, line.bottom) == ("inside", 110.0, pytest.approx(HEIGHT - 510 + 2, abs=0.1))
+
+
+def test_what_is_printed_twice_on_one_spot_is_read_once(engine: Engine) -> None:
+    page = all_of(words("shadow"), words("shadow", x=72.3), words("shadow", y=130))
+    assert parse_bytes(pdf(page), "x.pdf", engine=engine).document.text == "shadow\nshadow"
+
+
+def test_outline_labels_and_metadata(engine: Engine) -> None:
+    def marked(name: str, level: int) -> Any:
+        def draw(canvas: Canvas) -> None:
+            canvas.setTitle("The Manual")
+            canvas.setAuthor("A. Writer")
+            canvas.bookmarkHorizontal(name, 0, HEIGHT - 100)
+            canvas.addOutlineEntry(name.title(), name, level=level)
+            words(name)(canvas)
+
+        return draw
+
+    writer = PdfWriter(clone_from=io.BytesIO(pdf(marked("one", 0), marked("two", 1), marked("three", 0))))
+    writer.set_page_label(0, 0, style="/r")
+    writer.set_page_label(1, 2, style="/D")
+    out = io.BytesIO()
+    writer.write(out)
+    parsed = parse_bytes(out.getvalue(), "x.pdf", engine=engine)
+    outline = [(item.level, item.title, item.page, item.top) for item in parsed.layout.outline]
+    assert outline == [(1, "One", 1, 100.0), (2, "Two", 2, 100.0), (1, "Three", 3, 100.0)]
+    assert parsed.document.page_labels == ("i", "1", "2")
+    assert [page.label for page in parsed.layout.pages] == ["i", "1", "2"]
+    assert (parsed.document.title, parsed.layout.title) == ("The Manual", "The Manual")
+    assert parsed.document.metadata["author"] == "A. Writer"
+
+
+def test_a_title_that_a_program_filled_in_is_passed_over(engine: Engine) -> None:
+    data = pdf(lambda canvas: (canvas.setTitle("untitled"), words("x")(canvas)))
+    assert parse_bytes(data, "folder/report.pdf", engine=engine).document.title == "report"
+
+
+def test_blank_pages_are_noted_and_scans_make_it_partial(engine: Engine) -> None:
+    blank = parse_bytes(pdf(words("one"), nothing), "x.pdf", engine=engine)
+    assert (blank.state, [(note.page, note.state) for note in blank.notes]) == ("parsed", [(2, "blank")])
+    scan = parse_bytes(pdf(words("one"), rectangle), "x.pdf", engine=engine)
+    assert (scan.state, [(note.page, note.state) for note in scan.notes]) == ("partial", [(2, "no-text")])
+    check_laws(scan)
+
+
+def test_a_file_without_any_text_is_no_document(engine: Engine) -> None:
+    assert failure(pdf(rectangle, nothing), engine=engine).state == "no-text"
+    assert failure(pdf(nothing), engine=engine).state == "empty"
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128", "AES-128", "AES-256"])
+def test_passwords(engine: Engine, algorithm: str) -> None:
+    def locked(user: str) -> bytes:
+        writer = PdfWriter(clone_from=io.BytesIO(pdf(words("secret text"))))
+        writer.encrypt(user, "owner", algorithm=algorithm)
+        out = io.BytesIO()
+        writer.write(out)
+        return out.getvalue()
+
+    missing = failure(locked("user"), engine=engine)
+    assert missing.state == "encrypted"
+    assert "needs a password" in str(missing)
+    wrong = failure(locked("user"), engine=engine, password="guess")
+    assert wrong.state == "encrypted"
+    assert "guess" not in str(wrong)
+    for password in ("user", "owner"):
+        assert parse_bytes(locked("user"), "x.pdf", engine=engine, password=password).document.text == "secret text"
+    assert parse_bytes(locked(""), "x.pdf", engine=engine).document.text == "secret text"
+
+
+def test_a_broken_page_leaves_its_neighbours(engine: Engine) -> None:
+    if engine == "pypdfium2":
+        data = pdf(words("one"), words("two"), words("three")).replace(b"/Contents", b"/Contests", 1)
+        parsed = parse_bytes(data, "x.pdf", engine=engine)
+        assert (parsed.document.text.split(), parsed.notes[0].state) == (["two", "three"], "blank")
+        return
+    writer = PdfWriter(clone_from=io.BytesIO(pdf(words("one"), words("two"), words("three"))))
+    bomb = PdfReader(io.BytesIO(_bomb_page())).pages[0]
+    writer.insert_page(bomb, 1)
+    out = io.BytesIO()
+    writer.write(out)
+    parsed = parse_bytes(out.getvalue(), "x.pdf", engine=engine)
+    assert parsed.document.text.split() == ["one", "two", "three"]
+    assert [(note.page, note.state) for note in parsed.notes] == [(2, "failed")]
+    assert parsed.state == "partial"
+
+
+def test_drawn_tables_are_found_when_asked_for(engine: Engine) -> None:
+    def table(canvas: Canvas) -> None:
+        canvas.grid([100, 200, 300], [500, 520, 540])
+        for row, y in enumerate((525, 505)):
+            canvas.drawString(105, y, f"a{row}")
+            canvas.drawString(205, y, f"b{row}")
+
+    data = pdf(table)
+    found = parse_bytes(data, "x.pdf", engine=engine, ruled_tables=True).layout.pages[0].tables
+    assert [(t.rows, t.x0, t.x1, t.top, t.bottom) for t in found] == [
+        ((("a0", "b0"), ("a1", "b1")), 100.0, 300.0, HEIGHT - 540, HEIGHT - 500)
+    ]
+    assert parse_bytes(data, "x.pdf", engine=engine).layout.pages[0].tables == ()
+
+
+def test_too_many_pages_are_refused_before_any_is_read(engine: Engine) -> None:
+    error = failure(pdf(*[words("x")] * 4), engine=engine, limits=Limits(pages=3))
+    assert error.state == "limit"
+    assert "4 pages" in str(error)
+
+
+def test_equal_bytes_give_equal_documents(engine: Engine) -> None:
+    data = pdf(words("one"), words("two"))
+    assert parse_bytes(data, "x.pdf", engine=engine) == parse_bytes(data, "x.pdf", engine=engine)
+
+
+def test_an_unknown_engine_is_named() -> None:
+    with pytest.raises(ParameterError, match="engine must be 'pypdf' or 'pypdfium2'"):
+        parse_bytes(b"%PDF-", "x.pdf", engine="mupdf")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("settings", "extra"), [({"engine": "pypdfium2"}, "fast-pdf"), ({"ruled_tables": True}, "tables")])
+def test_a_missing_extra_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], extra: str
+) -> None:
+    monkeypatch.setattr("catena.parsing.files.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=rf"catena\[{extra}\]"):
+        parse_bytes(b"%PDF-", "x.pdf", **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "pages", "bookmarks"),
+    [("R-data", 41, 43), ("R-FAQ", 52, 104), ("libtasn1", 36, 21), ("tutorial", 60, 0)],
+)
+def test_real_manuals(engine: Engine, name: str, pages: int, bookmarks: int) -> None:
+    parsed = parse(needs_data("pdfs", f"{name}.pdf"), engine=engine)
+    check_laws(parsed)
+    assert (len(parsed.layout.pages), len(parsed.layout.outline), parsed.state) == (pages, bookmarks, "parsed")
+    assert {line.column for page in parsed.layout.pages for line in page.lines} <= {0, 1}
+    if name == "R-data":
+        assert "Reading data into a statistical system for analysis and exporting the results" in parsed.document.text
+        heading = next(line for line in parsed.layout.pages[6].lines if line.text == "1.1 Imports")
+        assert (heading.size, heading.bold) == (14.35, True)
+        assert parsed.layout.outline[1].title == "1 Introduction"
+
+
+def test_a_real_card_of_three_columns(engine: Engine) -> None:
+    parsed = parse(needs_data("pdfs", "refcard.pdf"), engine=engine)
+    check_laws(parsed)
+    lines = parsed.layout.pages[0].lines
+    assert [line.column for line in lines] == sorted(line.column for line in lines)
+    order = ["Help", "Operators", "Random Numbers", "Character strings", "GP Programming"]
+    texts = [line.text for line in lines]
+    assert [title for title in texts if title in order] == order
+    assert "describe function ?function" in texts  # a definition and its term stay on one line
+
+
+def _typed() -> bytes:
+    """Return a PDF whose codes a and b stand for a ligature and a soft hyphen."""
+    cmap = b"1 begincodespacerange <00> <FF> endcodespacerange 2 beginbfchar <61> <FB01> <62> <00AD> endbfchar"
+    content = b"BT /F1 12 Tf 72 700 Td (and softbly) Tj ET"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 6 0 R >>",
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(cmap), cmap),
+    ]
+    body = b"%PDF-1.4\n"
+    offsets = []
+    for number, part in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return body + b"xref\n0 7\n0000000000 65535 f \n%strailer << /Size 7 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        table,
+        len(body),
+    )
+
+
+def _bomb_page() -> bytes:
+    """Return a page of more nested graphics states than any page has."""
+    return pdf(lambda canvas: [canvas.saveState() for _ in range(1_500)] and words("deep")(canvas))
+
+
+TYPED = _typed()
