@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,20 @@ def test_a_key_covers_service_type_and_content_but_not_the_purpose() -> None:
     ]
     keys = {request_key(*other) for other in others}
     assert len(keys | {key}) == len(others) + 1
+
+
+def test_a_key_tells_types_with_equal_fields_apart() -> None:
+    @dataclass(frozen=True)
+    class Translate:
+        text: str
+
+    @dataclass(frozen=True)
+    class Shorten:
+        text: str
+
+    assert request_key("m", Translate("a")) != request_key("m", Shorten("a"))
+    assert request_key("m", Translate("1")) != request_key("m", Translate(1))  # type: ignore[arg-type]
+    assert request_key("m", Translate("a")) != request_key("m", Translate(b"a"))  # type: ignore[arg-type]
 
 
 def test_keys_are_the_same_in_every_process() -> None:

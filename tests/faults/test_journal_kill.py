@@ -79,19 +79,22 @@ def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path: Pat
 
 
 def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path: Path) -> None:
-    draw = random.Random(7)
+    draw, interrupted = random.Random(7), 0
     for number in range(8):
         folder = tmp_path / str(number)
         folder.mkdir()
         process = start(folder, "threads", stderr=subprocess.PIPE)
-        goal = draw.randint(1, CALLS - 20)
+        goal = draw.randint(1, CALLS // 2)
         while process.poll() is None and len(bill(folder)) < goal:
             time.sleep(0.001)
         process.send_signal(signal.SIGINT)
         messages = process.communicate(timeout=30)[1]
-        assert b"KeyboardInterrupt" in messages
+        if process.returncode != 0:  # on a busy machine it may have ended before the signal came
+            assert b"KeyboardInterrupt" in messages
+            interrupted += 1
         with Journal.open(folder / "journal.db") as journal:
             assert 0 <= len(bill(folder)) - journal.count() <= 1
+    assert interrupted
 
 
 def test_a_finished_journal_answers_everything(tmp_path: Path) -> None:

@@ -50,8 +50,10 @@ def run(step: Step[T], services: Services) -> T:
             while (index := batch.next()) is not None:
                 batch.replies[index] = _drive(state.answer(requests[index]), _do)
 
-        helpers = [_pool().submit(copy_context().run, work) for _ in range(batch.width - 1)]
+        helpers: list[Future[None]] = []
         try:
+            for _ in range(batch.width - 1):
+                helpers.append(_pool().submit(copy_context().run, work))
             work()
             _finish(helpers)
         except BaseException:  # Ctrl-C: calls in flight end, and are kept; a second one gives up on them
