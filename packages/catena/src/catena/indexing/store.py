@@ -144,8 +144,8 @@ class LibraryStore:
 
         `lexical`: BM25 over the views of kind `request.view`, "headed" by default; only chunks that hold a word
         of the query. `dense`: dot product with `request.vector`, shape (dim,), over all chunks; a zero vector
-        is like nothing and finds nothing. `keyword`: the sum of the weights of
-        the query's critical terms that a chunk carries, at least one. Filters are exact: the k best among the chunks they allow.
+        is like nothing and finds nothing. `keyword`: the weights of the critical terms of the query that a
+        chunk carries, summed; at least one. Filters are exact: the k best among the chunks they allow.
 
         Raises:
             ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.

@@ -1,0 +1,137 @@
+"""Filters on metadata."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import FilterError
+from catena.filters import check, compiled, matches
+
+FIELDS = {
+    "vendor": "Atmel",
+    "ram": 512,
+    "clock": 16.0,
+    "new": True,
+    "path": ["Manual", "Hardware"],
+    "page": 3,
+    "a'; DROP TABLE documents; --": "odd",
+}
+
+scalars = st.one_of(st.text(max_size=3), st.integers(-3, 3), st.floats(-3, 3), st.booleans())
+names = st.sampled_from(["a", "b", "c"])
+conditions = st.one_of(
+    scalars,
+    st.fixed_dictionaries({"$ne": scalars}),
+    st.fixed_dictionaries({"$in": st.lists(scalars, max_size=3)}),
+    st.fixed_dictionaries({"$gt": st.integers(-3, 3)}),
+    st.fixed_dictionaries({"$contains": st.text(max_size=1)}),
+    st.fixed_dictionaries({"$exists": st.booleans()}),
+)
+filters = st.dictionaries(names, conditions, max_size=2)
+fields = st.dictionaries(names, st.one_of(scalars, st.lists(st.text(max_size=2), max_size=2)), max_size=3)
+
+
+@pytest.mark.parametrize(
+    ("where", "holds"),
+    [
+        ({}, True),
+        ({"vendor": "Atmel"}, True),
+        ({"vendor": "atmel"}, False),
+        ({"vendor": "Atmel", "ram": 1}, False),
+        ({"ram": 512.0}, True),
+        ({"new": 1}, False),
+        ({"new": True}, True),
+        ({"missing": "x"}, False),
+        ({"missing": {"$ne": "x"}}, True),
+        ({"missing": {"$nin": ["x"]}}, True),
+        ({"missing": {"$gt": 0}}, False),
+        ({"missing": {"$exists": False}}, True),
+        ({"ram": {"$exists": True}}, True),
+        ({"ram": {"$gte": 512, "$lt": 513}}, True),
+        ({"ram": {"$gt": 512}}, False),
+        ({"ram": {"$lte": 511}}, False),
+        ({"ram": {"$gt": "5"}}, False),
+        ({"new": {"$gte": 1}}, False),
+        ({"vendor": {"$gt": "Arm"}}, True),
+        ({"vendor": {"$in": ["TI", "Atmel"]}}, True),
+        ({"vendor": {"$in": []}}, False),
+        ({"vendor": {"$contains": "tme"}}, True),
+        ({"path": "Hardware"}, True),
+        ({"path": {"$contains": "Hardware"}}, True),
+        ({"path": {"$contains": "Hard"}}, False),
+        ({"path": {"$ne": "Hardware"}}, False),
+        ({"ram": {"$contains": "5"}}, False),
+        ({"$and": [{"ram": 512}, {"page": 3}]}, True),
+        ({"$or": [{"ram": 1}, {"page": 3}]}, True),
+        ({"$or": [{"ram": 1}, {"page": 4}]}, False),
+        ({"$not": {"ram": 512}}, False),
+        ({"a'; DROP TABLE documents; --": "odd"}, True),
+    ],
+)
+def test_the_grammar(where: dict, holds: bool) -> None:
+    assert matches(where, FIELDS) is holds
+
+
+@given(filters, filters, fields)
+def test_the_laws_of_logic(one: dict, other: dict, values: dict) -> None:
+    a, b = matches(one, values), matches(other, values)
+    assert matches({"$and": [one, other]}, values) == (a and b)
+    assert matches({"$or": [one, other]}, values) == (a or b)
+    assert matches({"$not": one}, values) == (not a)
+    assert compiled(one)(values) == a
+
+
+@given(names, st.lists(scalars, max_size=3), fields)
+def test_in_is_any_of_equals_and_nin_its_opposite(name: str, options: list, values: dict) -> None:
+    inside = any(matches({name: option}, values) for option in options)
+    assert matches({name: {"$in": options}}, values) == inside
+    assert matches({name: {"$nin": options}}, values) != inside
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "vendor = 'x'",
+        ["vendor"],
+        {1: "x"},
+        {"$nor": [{"a": 1}]},
+        {"$and": []},
+        {"$and": {"a": 1}},
+        {"$or": ["a"]},
+        {"$not": [{"a": 1}]},
+        {"a": {}},
+        {"a": {"$regex": ".*"}},
+        {"a": {"gt": 1}},
+        {"a": {1: 1}},
+        {"a": None},
+        {"a": [1]},
+        {"a": float("nan")},
+        {"a": {"$in": "abc"}},
+        {"a": {"$in": [[1]]}},
+        {"a": {"$gt": True}},
+        {"a": {"$lt": [1]}},
+        {"a": {"$exists": 1}},
+        {"a": {"$contains": ["x"]}},
+    ],
+)
+def test_a_malformed_filter_is_refused_whatever_the_data(where: object) -> None:
+    with pytest.raises(FilterError) as caught:
+        check(where)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_filter_nested_without_end_is_refused() -> None:
+    where: dict = {"a": 1}
+    for _ in range(10_000):
+        where = {"$not": where}
+    with pytest.raises(FilterError, match="nested more than 50 deep"):
+        check(where)
+
+
+def test_the_message_names_the_known_operators() -> None:
+    with pytest.raises(FilterError, match=r"unknown operator '\$regex' for field 'a'; known: \$eq, \$ne, \$in"):
+        check({"a": {"$regex": "x"}})

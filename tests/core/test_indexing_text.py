@@ -1,0 +1,117 @@
+"""Words and critical terms."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.indexing.keywords import TermFinder
+from catena.text import folded, is_border, normalise_query, normalise_term, tokenise
+
+texts = st.text(st.characters(exclude_categories=()), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The STM32F103R4, f_cpu at 3.3-V.", ["the", "stm32f103r4", "f_cpu", "at", "3.3", "v"]),
+        ("board_build.f_cpu __init__ _so_", ["board_build", "f_cpu", "init", "so"]),
+        ("1,024 kB, 5. v1.2.3b", ["1,024", "kb", "5", "v1", "2", "3b"]),
+        ("Straße ＡＢＣ ﬁne", ["strasse", "abc", "fine"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("水位計 x", ["水", "位", "計", "水位", "位計", "x"]),
+        ("水", ["水"]),
+        ("ไทย", ["ไ", "ท", "ย", "ไท", "ทย"]),
+        ("C++ (draft?! ... —", ["c", "draft"]),
+        ("\ud800a\x00b", ["a", "b"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert tokenise(text) == words
+
+
+@given(texts)
+def test_words_hold_no_space_and_survive_folding(text: str) -> None:
+    words = tokenise(text)
+    assert all(word and not any(map(str.isspace, word)) for word in words)
+    assert [word for part in words for word in folded(part).split()] == words
+    " ".join(words).encode()  # what goes into an index has bytes
+
+
+@given(texts, texts)
+def test_words_of_two_lines_are_the_words_of_each(one: str, other: str) -> None:
+    assert tokenise(f"{one}\n.\n{other}") == tokenise(one) + tokenise(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("HX-200", "hx 200"),
+        ("  hx_200 ", "hx 200"),
+        ("HX\u2011200", "hx 200"),
+        ("HX200", "hx200"),
+        ("ATmega168P/PA", "atmega168p/pa"),
+        ("C++", "c++"),
+        ("“Quick Start”,", "quick start"),
+        ("(Node.js)", "node.js"),
+        ("?!", ""),
+    ],
+)
+def test_terms_have_one_form(text: str, term: str) -> None:
+    assert normalise_term(text) == term
+
+
+@given(texts)
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    assert normalise_term(normalise_term(text)) == normalise_term(text)
+    normalise_query(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("What is the RAM of the Teensy 3.5?", ("teensy 3.5",)),
+        ("Teensy 3 or Teensy-3.1", ("teensy 3", "teensy")),
+        ("Does the Teensy3 fit?", ()),
+        ("is c faster than C++?", ("c", "c++")),
+        ("C#-like code", ()),
+        ("hx_200 and HX 2000", ("hx 200",)),
+        ("HX-20005", ()),
+        ("ATmega168P/PA", ("atmega168p",)),
+        ("何が水位計ですか", ("水位計",)),
+        ("", ()),
+    ],
+)
+def test_the_longest_known_terms_between_borders_are_found(query: str, terms: tuple[str, ...]) -> None:
+    vocabulary = [
+        "teensy",
+        "teensy 3",
+        "teensy 3.5",
+        "c",
+        "c++",
+        "hx 200",
+        "hx 2000 x",
+        "atmega168p",
+        "水位計",
+        "水位",
+    ]
+    assert TermFinder(1, vocabulary).terms_in(query) == terms
+
+
+def test_a_longer_term_that_ends_inside_a_word_does_not_hide_the_shorter_one() -> None:
+    assert TermFinder(1, ["teensy 3", "teensy 3 beta"]).terms_in("teensy 3 betamax") == ("teensy 3",)
+
+
+@given(st.lists(texts.map(normalise_term).filter(bool), min_size=1, max_size=5, unique=True), texts)
+def test_what_is_found_stands_in_the_query_and_a_query_of_one_term_finds_it(terms: list[str], query: str) -> None:
+    finder = TermFinder(1, sorted(terms))
+    assert all(term in normalise_query(query) and term in terms for term in finder.terms_in(query))
+    assert finder.terms_in(terms[0]) == (terms[0],)
+
+
+def test_a_border_lies_at_both_ends() -> None:
+    assert is_border("ab", 0)
+    assert is_border("ab", 2)
+    assert not is_border("ab", 1)
