@@ -1,0 +1,141 @@
+"""What an entry must obey before it is written; the builders here serve the other tests of the library."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from catena.errors import ParameterError
+from catena.ids import span_id
+from catena.indexing.checks import check_entry, problems_of
+from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, Section, View
+from catena.text import normalise_term
+
+DIM = 4
+
+
+def entry_of(
+    name: str,
+    *paragraphs: str,
+    title: str = "",
+    metadata: Metadata = NO_METADATA,
+    terms: Sequence[Sequence[str]] = (),
+    fingerprint: str = "",
+) -> Entry:
+    """A document of one chapter, its paragraphs as chunks, under a raw and a headed view."""
+    heading = f"# {title}\n"
+    text = heading + "\n\n".join(paragraphs)
+    chunks, start = [], len(heading)
+    for position, paragraph in enumerate(paragraphs):
+        end = start + len(paragraph)
+        chunks.append(
+            Chunk(
+                id=span_id(name, "text", start, end),
+                document_id=name,
+                position=position,
+                start=start,
+                end=end,
+                text=paragraph,
+                path=(title,),
+                pages=(position + 1, position + 1),
+                metadata={"parity": position % 2},
+            )
+        )
+        start = end + 2
+    section = Section(
+        id=f"{name}-section", document_id=name, position=0, level=1, title=title, path=(title,), start=0,
+        body_start=len(heading), end=len(text), tree_end=len(text),
+    )  # fmt: skip
+    return Entry(
+        document=Document(id=name, text=text, title=title, source=f"{name}.md", metadata=metadata),
+        sections=(section,),
+        chunks=tuple(chunks),
+        views=tuple(
+            View(chunk_id=c.id, kind=kind, text=text)
+            for c in chunks
+            for kind, text in (("raw", c.text), ("headed", f"{title}\n{c.text}"))
+        ),
+        terms=tuple(tuple(map(normalise_term, chunk_terms)) for chunk_terms in terms),
+        fingerprint=fingerprint,
+    )
+
+
+def vectors_of(entry: Entry, seed: int = 0) -> np.ndarray:
+    """Random rows of unit length."""
+    rows = np.random.default_rng(seed).standard_normal((len(entry.chunks), DIM)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def addition(name: str, *paragraphs: str, seed: int = 0, **more: object) -> tuple[Entry, np.ndarray]:
+    entry = entry_of(name, *paragraphs, **more)
+    return entry, vectors_of(entry, seed)
+
+
+GOOD = entry_of("a", "One two.", "Three.", title="T", terms=[["one"], []])
+
+
+def test_a_good_entry_has_no_problems() -> None:
+    assert list(problems_of(GOOD)) == []
+    check_entry(GOOD, vectors_of(GOOD))
+    check_entry(GOOD, np.zeros((2, DIM), np.float32))  # chunks without a word of the model
+
+
+def first_chunk(**changes: object) -> Entry:
+    return replace(GOOD, chunks=(replace(GOOD.chunks[0], **changes), GOOD.chunks[1]))
+
+
+def section(**changes: object) -> Entry:
+    return replace(GOOD, sections=(replace(GOOD.sections[0], **changes),))
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (replace(GOOD, chunks=(), views=(), terms=()), "there are no chunks"),
+        (first_chunk(start=5, end=13), "chunk 0 is not the slice"),
+        (first_chunk(text="one two."), "chunk 0 is not the slice"),
+        (first_chunk(document_id="b"), "chunk 0 says it is 0 of 'b'"),
+        (first_chunk(position=1), "chunk 0 says it is 1"),
+        (first_chunk(section=1), "of section 1, of 1"),
+        (first_chunk(id=GOOD.chunks[1].id), "two chunks have one id"),
+        (first_chunk(start=4, end=7, text="One"), "no chunk holds 'two.' before chunk 1"),
+        (replace(GOOD, chunks=GOOD.chunks[:1], terms=()), "no chunk holds 'Three.' at the end"),
+        (replace(GOOD, chunks=GOOD.chunks[::-1]), "chunk 0 says it is 1"),
+        (section(start=1), "section 0 begins at 1"),
+        (section(end=15), "the sections end at 15"),
+        (section(position=2), "section 0 says it is 2"),
+        (replace(GOOD, views=GOOD.views[:2]), "has no view"),
+        (replace(GOOD, views=(*GOOD.views, View(chunk_id="x", kind="raw", text=""))), "a view belongs to chunk 'x'"),
+        (replace(GOOD, terms=(("one",),)), "1 lists of terms for 2 chunks"),
+        (replace(GOOD, terms=(("One",), ())), "the term 'One' is not normalised"),
+        (replace(GOOD, fingerprint="\ud800"), "holds a lone surrogate"),
+    ],
+)
+def test_a_contradiction_is_named(entry: Entry, problem: str) -> None:
+    assert any(problem in found for found in problems_of(entry)), list(problems_of(entry))
+    with pytest.raises(ParameterError, match="entry 'a' must be without contradictions"):
+        check_entry(entry, np.zeros((len(entry.chunks), DIM), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "problem"),
+    [
+        (np.ones((2, DIM)), "vector 0 has length 2.0000, neither 1 nor 0"),
+        (np.full((2, DIM), np.nan), "NaN or infinity"),
+        (np.full((2, DIM), np.inf), "NaN or infinity"),
+        (np.zeros((3, DIM)), r"the shape \(3, 4\) for 2 chunks"),
+        (np.zeros(DIM), r"the shape \(4,\) for 2 chunks"),
+    ],
+)
+def test_vectors_that_cannot_be_compared_are_refused(vectors: np.ndarray, problem: str) -> None:
+    with pytest.raises(ParameterError, match=problem) as caught:
+        check_entry(GOOD, vectors.astype(np.float32))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_overlapping_chunks_are_allowed() -> None:
+    assert list(problems_of(first_chunk(start=4, end=16, text=GOOD.document.text[4:16]))) == []

@@ -1,0 +1,374 @@
+"""The library's truth: what goes in comes out, all or nothing, for one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_indexing_entries import DIM, addition, entry_of, vectors_of
+
+from catena.effects import Search
+from catena.errors import (
+    DuplicateDocumentError,
+    LibraryBusyError,
+    LibraryError,
+    ModelMismatchError,
+    ParameterError,
+    UnknownDocumentError,
+)
+from catena.indexing import schema
+from catena.indexing.lock import WriterLock
+from catena.indexing.store import LibraryStore
+from catena.model import Outcome
+
+ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
+
+
+def open_store(path: Path, **options: object) -> LibraryStore:
+    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LibraryStore]:
+    with open_store(tmp_path / "library") as store:
+        yield store
+
+
+def lexical(store: LibraryStore, query: str, k: int = 10) -> list[str]:
+    return [hit.chunk.document_id for hit in store.search(Search(route="lexical", query=query, k=k)).hits]
+
+
+# what goes in comes out
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ANY, min_size=1, max_size=4), ANY, st.dictionaries(ANY, st.one_of(ANY, st.integers(), st.booleans())))
+def test_any_entry_comes_back_as_it_was(store: LibraryStore, paragraphs: list, title: str, metadata: dict) -> None:
+    entry = entry_of("a", *paragraphs, title=title, metadata=metadata, terms=[["x", "y z"]] * len(paragraphs))
+    entry = replace(entry, document=replace(entry.document, source=title, page_starts=(0, 1), page_labels=("i", "1")))
+    store.replace([(entry, vectors_of(entry))])
+    assert store.get("a") == entry
+    assert store.verify() == ()
+
+
+def test_chunks_documents_terms_and_numbers_are_told(store: LibraryStore) -> None:
+    store.add([addition("b", "x", "y", title="B", terms=[["beta"], ["beta", "x 1"]]), addition("a", "z", title="A")])
+    store.record([Outcome(source="a.md", document_id="a", state="partial", reason="page 2", chunks=1)])
+    assert [(d.id, d.title, d.state, d.chunks) for d in store.documents()] == [
+        ("a", "A", "partial", 1),
+        ("b", "B", "indexed", 2),
+    ]
+    chunk = store.get("b").chunks[1]
+    assert store.chunk(chunk.id) == chunk
+    assert store.vocabulary() == ("beta", "x 1")
+    stats = store.stats()
+    assert (stats.documents, stats.sections, stats.chunks, stats.terms) == (2, 2, 3, 2)
+    assert stats.views == {"headed": 3, "raw": 3}
+    assert (stats.embedder, stats.dim, stats.generation) == ("fake-1", DIM, 1)
+    assert stats.bytes > 0
+
+
+def test_the_ledger_keeps_the_latest_outcome_of_each_source(store: LibraryStore) -> None:
+    failed = Outcome(source="b\udc80.pdf", document_id="b", state="failed", reason="encrypted", failed_pages=(1, 2))
+    store.record([replace(failed, reason="timeout"), Outcome(source="a.md", document_id="a", state="skipped")])
+    store.record([failed])
+    assert store.ledger() == (Outcome(source="a.md", document_id="a", state="skipped"), failed)
+    store.add([addition("b", "x")])
+    store.delete("b")
+    assert [outcome.source for outcome in store.ledger()] == ["a.md"]
+
+
+def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+    one, other = addition("a", "alpha", title="A"), addition("b", "beta")
+    with open_store(tmp_path / "deep" / "library") as store:
+        store.add([one])
+        store.add([other])
+    with open_store(tmp_path / "deep" / "library") as store:
+        assert store.get("a") == one[0]
+        assert lexical(store, "beta") == ["b"]
+        assert store.verify() == ()
+
+
+# adding, replacing, deleting
+
+
+def test_a_document_that_is_there_is_not_added_and_its_neighbours_neither(store: LibraryStore) -> None:
+    store.add([addition("a", "old")])
+    with pytest.raises(
+        DuplicateDocumentError, match=r"document 'a' is there already; nothing was added\. Try: replace"
+    ):
+        store.add([addition("b", "new"), addition("a", "new")])
+    with pytest.raises(DuplicateDocumentError):
+        store.add([addition("c", "x"), addition("c", "y")])
+    assert [d.id for d in store.documents()] == ["a"]
+    assert lexical(store, "new") == []
+    assert store.stats().generation == 1
+
+
+def test_replacing_leaves_nothing_of_the_old_version(store: LibraryStore) -> None:
+    store.add([addition("a", "old one", "old two", terms=[["old"], ["old"]]), addition("b", "other")])
+    new = addition("a", "new", terms=[["new"]], seed=1)
+    assert store.replace([new, addition("c", "third")]) == ("a", "c")
+    assert store.get("a") == new[0]
+    assert (lexical(store, "old"), lexical(store, "new")) == ([], ["a"])
+    assert store.vocabulary() == ("new",)
+    dense = store.search(Search(route="dense", query="", vector=new[1][0], k=10)).hits
+    assert len(dense) == 3
+    assert dense[0].chunk.document_id == "a"
+    assert store.verify() == ()
+
+
+def test_an_equal_fingerprint_is_skipped_and_an_empty_one_never(store: LibraryStore) -> None:
+    store.add([addition("a", "x", fingerprint="1"), addition("b", "x")])
+    assert store.replace([addition("a", "y", fingerprint="1"), addition("b", "y")]) == ("b",)
+    assert (store.fingerprint("a"), store.fingerprint("b"), store.fingerprint("c")) == ("1", "", None)
+    generation = store.stats().generation
+    assert store.replace([addition("a", "y", fingerprint="1")]) == ()
+    assert store.stats().generation == generation
+    assert store.replace([addition("a", "y", fingerprint="2")]) == ("a",)
+
+
+def test_a_failed_replacement_keeps_the_old_version(store: LibraryStore) -> None:
+    old = addition("a", "old")
+    store.add([old, addition("b", "other")])
+    stolen = store.get("b").chunks[0].id
+    new = entry_of("a", "new")
+    new = replace(
+        new,
+        chunks=(replace(new.chunks[0], id=stolen),),
+        views=tuple(replace(view, chunk_id=stolen) for view in new.views),
+    )
+    with pytest.raises(LibraryError, match="a chunk id of document 'a' belongs to another document; nothing was"):
+        store.replace([(new, vectors_of(new))])
+    assert store.get("a") == old[0]
+    assert lexical(store, "old") == ["a"]
+    assert store.verify() == ()
+
+
+def test_deleting_reaches_every_table_and_index(store: LibraryStore, tmp_path: Path) -> None:
+    gone = addition("a", "alpha", "same", terms=[["alpha"], []])
+    store.add([gone, addition("b", "same", seed=1)])
+    store.delete("a")
+    assert store.vocabulary() == ()
+    assert lexical(store, "alpha same") == ["b"]
+    found = store.search(Search(route="dense", query="", vector=gone[1][0], k=10))
+    assert [hit.chunk.document_id for hit in found.hits] == ["b"]
+    with pytest.raises(UnknownDocumentError):
+        store.get("a")
+    connection = schema.connect(tmp_path / "library", timeout=1)
+    rows = {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("chunks", "views", "vectors")}
+    connection.close()
+    assert rows == {"chunks": 1, "views": 2, "vectors": 1}
+    store.add([addition("a", "alpha again")])
+    assert lexical(store, "alpha") == ["a"]
+    assert store.verify() == ()
+
+
+@pytest.mark.parametrize("call", [lambda s: s.get("x"), lambda s: s.delete("x")])
+def test_an_unknown_document_is_named(store: LibraryStore, call) -> None:
+    with pytest.raises(UnknownDocumentError, match="it holds no document 'x'") as caught:
+        call(store)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(LibraryError, match="it holds no chunk 'x'"):
+        store.chunk("x")
+
+
+@pytest.mark.parametrize("vectors", [None, "x", np.zeros((1, DIM + 1), np.float32), np.full((1, DIM), np.nan)])
+def test_unusable_vectors_are_refused(store: LibraryStore, vectors: object) -> None:
+    with pytest.raises(ParameterError):
+        store.add([(entry_of("a", "x"), vectors)])
+    assert store.documents() == ()
+
+
+def test_inputs_are_not_changed(store: LibraryStore) -> None:
+    entry, vectors = addition("a", "x", metadata={"k": 1})
+    before, bytes_before = pickle.dumps(entry), vectors.tobytes()
+    store.add([(entry, vectors)])
+    assert (pickle.dumps(entry), vectors.tobytes()) == (before, bytes_before)
+
+
+# the model's stamp, the path, the version
+
+
+def test_vectors_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with open_store(path) as store:
+        store.add([addition("a", "x")])
+    with pytest.raises(
+        ModelMismatchError, match=r"holds vectors of 'fake-1' \(4 .*'fake-2' \(4\); nothing was"
+    ) as caught:
+        LibraryStore.open(path, embedder_identity="fake-2", dim=DIM)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(ModelMismatchError, match=r"'fake-1' \(5\)"):
+        LibraryStore.open(path, embedder_identity="fake-1", dim=5)
+    with LibraryStore.open(path) as store:
+        assert (store.embedder_identity, store.dim) == ("fake-1", DIM)
+        store.delete("a")
+    with LibraryStore.open(path, embedder_identity="fake-2", dim=5) as store:  # no vectors are left
+        assert store.stats().embedder == "fake-2"
+
+
+def test_a_model_that_came_in_between_is_noticed_when_writing(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with open_store(path) as store:
+        with LibraryStore.open(path, embedder_identity="fake-2", dim=DIM) as other:
+            other.add([addition("b", "x")])
+        with pytest.raises(ModelMismatchError):
+            store.add([addition("a", "x")])
+        assert [d.id for d in store.documents()] == ["b"]
+
+
+def test_adding_without_a_model_is_refused(tmp_path: Path) -> None:
+    with LibraryStore.open(tmp_path / "library") as store, pytest.raises(ParameterError, match="embedder_identity"):
+        store.add([addition("a", "x")])
+
+
+@pytest.mark.parametrize(
+    "options", [{"dim": 4}, {"embedder_identity": "x"}, {"embedder_identity": "x", "dim": 0}, {"lexical": "lucene"}]
+)
+def test_bad_options_are_named(tmp_path: Path, options: dict) -> None:
+    with pytest.raises(ParameterError):
+        LibraryStore.open(tmp_path / "library", **options)
+    assert not (tmp_path / "library").exists()
+
+
+def test_what_is_not_a_library_is_not_touched(tmp_path: Path) -> None:
+    folder, file = tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    file.write_text("mine")
+    for path, what in ((folder, "not a library"), (file, "this is a file")):
+        with pytest.raises(LibraryError, match=f"{what}.*nothing was touched"):
+            LibraryStore.open(path)
+    with pytest.raises(LibraryError, match="there is nothing"):
+        LibraryStore.open(tmp_path / "missing", create=False)
+    with pytest.raises(LibraryError, match="the path cannot be used"):
+        LibraryStore.open("nul\0")
+    assert [p.name for p in folder.iterdir()] == ["notes.txt"]
+    assert file.read_text() == "mine"
+    assert not (tmp_path / "missing").exists()
+
+
+def write_pragma(path: Path, pragma: str) -> None:
+    connection = schema.connect(path, timeout=1)
+    connection.execute(f"PRAGMA {pragma}")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("pragma", "message"),
+    [("user_version = 99", "version 99.*a newer Catena"), ("application_id = 7", "SQLite file of something else")],
+)
+def test_a_file_of_another_version_or_program_is_refused(tmp_path: Path, pragma: str, message: str) -> None:
+    path = tmp_path / "library"
+    open_store(path).close()
+    write_pragma(path, pragma)
+    with pytest.raises(LibraryError, match=message):
+        open_store(path)
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "library")
+    store.close()
+    store.close()
+    with pytest.raises(LibraryError, match="it is closed"):
+        store.documents()
+
+
+# several writers and readers
+
+HOLDER = """
+import sys
+from pathlib import Path
+from catena.indexing.lock import WriterLock
+with WriterLock(Path(sys.argv[1]), timeout=5).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+WRITER = """
+import json, sys
+sys.path.insert(0, sys.argv[2])
+from test_indexing_entries import DIM, addition
+from catena.indexing.store import LibraryStore
+with LibraryStore.open(sys.argv[1], embedder_identity="fake-1", dim=DIM) as store:
+    for name in json.loads(sys.argv[3]):
+        store.add([addition(name, "from another process")])
+"""
+
+
+def test_a_second_writer_waits_and_then_names_the_holder(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with open_store(path, timeout=0.2) as store:
+        store.add([addition("a", "x")])
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(
+                LibraryBusyError, match=f"process {holder.pid} has been writing for 0.2 s; nothing was"
+            ):
+                store.add([addition("b", "y")])
+            assert lexical(store, "x") == ["a"]  # reading goes on
+            holder.kill()
+        store.add([addition("b", "y")])  # a dead holder holds nothing
+        assert lexical(store, "y") == ["b"]
+
+
+def test_processes_write_in_turns_and_readers_notice(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with open_store(path) as store:
+        store.add([addition("a", "here")])
+        assert lexical(store, "process") == []
+        names = [[f"p{process}-{n}" for n in range(4)] for process in range(2)]
+        command = [sys.executable, "-c", WRITER, str(path), str(Path(__file__).parent)]
+        others = [subprocess.Popen([*command, json.dumps(mine)]) for mine in names]
+        for number in range(4):
+            store.add([addition(f"h{number}", "here")])
+            lexical(store, "process")
+        assert [other.wait(60) for other in others] == [0, 0]
+        assert sorted(lexical(store, "process", k=99)) == sorted(name for mine in names for name in mine)
+        assert len(lexical(store, "here", k=99)) == 5
+        assert len(store.search(Search(route="dense", query="", vector=np.eye(DIM)[0], k=99)).hits) == 13
+        assert store.verify() == ()
+
+
+def test_threads_share_one_store(store: LibraryStore) -> None:
+    store.add([addition(f"d{n}", f"word{n} common") for n in range(20)])
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            if number % 4 == 0:
+                store.add([addition(f"new{number}", "common")])
+            for n in range(10):
+                assert lexical(store, f"word{n}") == [f"d{n}"]
+                assert len(store.search(Search(route="dense", query="", vector=np.eye(DIM)[0], k=5)).hits) == 5
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(lexical(store, "common", k=99)) == 24
+    assert store.verify() == ()
+
+
+def test_the_lock_is_free_after_an_error_inside(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path, timeout=0.1)
+    with pytest.raises(ZeroDivisionError), lock.held():
+        raise ZeroDivisionError
+    with lock.held():
+        pass
