@@ -1,0 +1,188 @@
+"""The heading tree: which lines are headings, whose children they are, and that sections tile the text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catena.model import Document, Section
+from catena.structure.authority import LineBlock, parse_blocks
+from catena.structure.lines import split_lines
+from catena.structure.numbering import chinese_number
+from catena.structure.outline import outline
+from catena.structure.scanner import Scanner
+from catena.structure.titles import plain_title
+from conftest import needs_data
+
+LINES = [
+    *("# a", "## b #", "#c", "    code", "\tcode", "- item", "  - nest", "1. one", "2. two", "7) x", "* s", "***"),
+    *("- - -", "---", "===", "--", "```", "~~~", "``` py", "````", "> q", ">", "<!-- c", "-->", "<div>", "<b>x</b>"),
+    *("<script>", "</script>", "text", "  two", "   three", "a | b", "|---|---|", "--|--", "| a | b |", "[a]: /u"),
+    *("[a]:", '"title"', "[a]: b 'x", "[x", "", "", "", " ", "-", "- ", "+", "    - d", "1. x | y", "-\tx", " \tz"),
+    *(
+        "> - a",
+        "- > q",
+        "- ```",
+        "  ```",
+        "- # h",
+        "  # h2",
+        " # h3",
+        "- <!--",
+        "\x0b",
+        "\u2028",
+        "\xa0",
+        "- [a]: /u",
+    ),
+]
+markdown_lines = st.lists(st.sampled_from(LINES), max_size=10)
+texts = st.one_of(
+    st.tuples(markdown_lines, st.sampled_from(["\n", "\r\n", "\r"])).map(lambda pair: pair[1].join(pair[0])),
+    st.text(),
+)
+
+
+def document(text: str, media_type: str = "text/markdown") -> Document:
+    return Document(id="d", text=text, media_type=media_type)
+
+
+def titles(text: str, media_type: str = "text/markdown") -> list[tuple[int, str]]:
+    return [(section.level, section.title) for section in outline(document(text, media_type))]
+
+
+def shapes(blocks: list[LineBlock]) -> list[tuple[object, ...]]:
+    return [(b.kind, b.first, b.last, b.level, plain_title(b.title).replace("\x00", "\ufffd")) for b in blocks]
+
+
+def check_tiling(text: str, sections: tuple[Section, ...]) -> None:
+    assert "".join(text[section.start : section.end] for section in sections) == text
+    assert [section.position for section in sections] == list(range(len(sections)))
+    assert len({section.id for section in sections}) == len(sections)
+    for section in sections:
+        parent = None if section.parent is None else sections[section.parent]
+        assert section.path == ((*(parent.path if parent else ()), section.title) if section.level else ())
+        inside = [other for other in sections if section.start <= other.start < section.tree_end]
+        assert section.tree_end == inside[-1].end
+        assert all(other.level > section.level for other in inside[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("just text", [(0, "")]),
+        ("intro\n\n# A\nx\n## B\n", [(0, ""), (1, "A"), (2, "B")]),
+        ("\n\n# A ##\n", [(1, "A")]),
+        ("Title\n=====\n\nTwo\nlines\n---\n", [(1, "Title"), (2, "Two lines")]),
+        ("# A\n\n```\n# no\n```\n~~~\n# no\n```\n~~~\n## B\n", [(1, "A"), (2, "B")]),
+        ("# A\n```\n# no, the fence never ends\n\n# no\n", [(1, "A")]),
+        ("# A\n\n    # code\n\n<!--\n# comment\n-->\n## B\n", [(1, "A"), (2, "B")]),
+        ("---\ntitle: x\n# comment: y\n---\n# A\n", [(0, ""), (1, "A")]),
+        ("# A\n> # quoted\n\n- # listed\n\n  # inside\n\n# B\n", [(1, "A"), (1, "B")]),
+        ("#\ta\n#b\n####### c\n\\# d\n", [(1, "a")]),
+        (
+            "# Using *the* `__init__` of [this](u) <a name='x'></a> &amp; a/b\\*\n",
+            [(1, "Using the __init__ of this & a/b*")],
+        ),
+        ("# snake_case_name and 2 * 3\n", [(1, "snake_case_name and 2 * 3")]),
+        ("#\n", [(1, "")]),
+        ("\ufeff# A\n", [(1, "A")]),
+        ("# A\x0b# no\u2028# no\x85# no\r# B\r\n# C", [(1, "A # no # no # no"), (1, "B"), (1, "C")]),
+    ],
+)
+def test_headings_are_found_where_markdown_has_them(text: str, expected: list[tuple[int, str]]) -> None:
+    assert titles(text) == expected
+
+
+def test_a_level_jump_gives_a_path_of_the_titles_there_are() -> None:
+    sections = outline(document("# A\n#### B\n### C\n## D\n# E\n"))
+    assert [section.path for section in sections] == [("A",), ("A", "B"), ("A", "C"), ("A", "D"), ("E",)]
+    assert [section.parent for section in sections] == [None, 0, 0, 0, None]
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 Scope\n\nx\n\n1.1 Terms\n\ny\n\n2 Use\n\nz\n", [(1, "1 Scope"), (2, "1.1 Terms"), (1, "2 Use")]),
+        (
+            "第一章 总则\n甲\n第二章 方法\n乙\n第一节 丙\n丁\n",
+            [(1, "第一章 总则"), (1, "第二章 方法"), (2, "第一节 丙")],
+        ),
+        ("一、甲\n\nx\n\n（一）乙\n\ny\n\n二、丙\n\nz\n", [(1, "一、甲"), (2, "（一）乙"), (1, "二、丙")]),
+        ("1、甲\n\nx\n\n2、乙\n\ny\n", [(1, "1、甲"), (1, "2、乙")]),
+        ("1 Scope\n\nx\n\n4 Use\n\nz\n", [(0, "")]),  # 4 does not follow 1
+        ("1. apples\n\n2. pears\n\n3. plums\n", [(0, "")]),  # a list
+        ("1 This is a sentence.\n\nx\n\n2 And another one.\n\ny\n", [(0, "")]),
+        ("3.5 mm\n\nx\n\n3.6 mm\n\ny\n", [(0, "")]),
+        ("one\n1 Scope\ntwo\n\nx\n2 Use\ny\n", [(0, "")]),  # not alone
+    ],
+)
+def test_numbered_lines_divide_a_text_without_markdown_headings(
+    text: str, expected: list[tuple[int, str]], media_type: str
+) -> None:
+    assert titles(text, media_type) == expected
+
+
+def test_plain_text_has_no_markdown_headings() -> None:
+    assert titles("# A\n\nx\n", "text/plain") == [(0, "")]
+
+
+@pytest.mark.parametrize(("numeral", "value"), [("三", 3), ("十", 10), ("二十一", 21), ("一百零五", 105), ("12", 12)])
+def test_chinese_numerals(numeral: str, value: int) -> None:
+    assert chinese_number(numeral) == value
+
+
+@given(texts, st.sampled_from(["text/markdown", "text/plain"]))
+@example("\r", "text/markdown")
+def test_sections_tile_the_text(text: str, media_type: str) -> None:
+    check_tiling(text, outline(document(text, media_type)))
+
+
+@given(markdown_lines)
+@example(["- q", "", " \tz"])
+@example(["a | b", "--|--", "\u2028"])
+@example(["- a", "b", "```", "", "x"])
+def test_the_scanner_finds_the_blocks_that_markdown_it_finds(lines: list[str]) -> None:
+    assert shapes(Scanner(lines).scan()) == shapes(parse_blocks(lines))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# h\n" * 20_000,
+        ">" * 100_000,
+        "- " * 50_000,
+        "a" * 1_000_000,
+        "#" + " " * 100_000 + "x",
+        "[x\n===\n" * 3_000 + "]:",
+    ],
+    ids=["headings", "quotes", "lists", "long line", "spaces", "no definitions"],
+)
+def test_hostile_texts_are_read_in_linear_time(text: str) -> None:
+    check = outline(document(text))
+    assert sum(section.end - section.start for section in check) == len(text)
+
+
+def test_sections_of_similar_docs_are_those_of_the_data() -> None:
+    folder = needs_data("similar_docs")
+    expected: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for row in map(json.loads, (folder / "sections.jsonl").read_text("utf-8").splitlines()):
+        expected[row["doc_id"]].append((row["start"], row["end"], row["level"], tuple(row["path"])))
+    for entry in json.loads((folder / "documents.json").read_text("utf-8")):
+        text = (folder / entry["path"]).read_bytes().decode("utf-8")
+        found = [(s.start, s.end, s.level, s.path) for s in outline(document(text))]
+        assert found == expected[entry["doc_id"]], entry["doc_id"]
+
+
+@pytest.mark.slow
+def test_blocks_of_real_pages_are_those_of_markdown_it() -> None:
+    path = needs_data("structured", "aws_documentation", "pages.jsonl.gz")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as rows:
+        for page in map(json.loads, rows):
+            lines = split_lines(page["text"]).texts
+            assert shapes(Scanner(lines).scan()) == shapes(parse_blocks(lines)), page["id"]
