@@ -11,6 +11,7 @@ from catena.formatting.words import SOFT_HYPHEN, first_word_width, has_leader, i
 
 _SAME_LINE = 0.3  # usual line distances: closer lines are parts of one printed line
 _MAX_GAP = 1.35  # usual line distances between two lines of one paragraph
+_CLOSE_GAP = 1.12  # the same between two sentences
 _SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"\b\w+(?:[-‐]\w+)+\b")
 _BROKEN = re.compile(r"(?<![-‐\w])(?P<stem>[^\W\d_]+)[-‐]$")  # not "state-of-"
@@ -64,26 +65,25 @@ def continues(rows: Sequence[Row], block: Sequence[int], index: int, measures: M
         hang: where the text of an item begins, from the left edge of its column in points; None in a paragraph.
     """
     above, below = rows[block[-1]], rows[index]
-    if has_leader(above.text):
+    if has_leader(above.text) or abs(above.size - below.size) > 0.08 * max(above.size, below.size):
         return False
-    if not _alike(above, below):
-        return False
-    if above.block != below.block or measures.gap(above, below) <= -_SAME_LINE:
-        return _continues_elsewhere(above, below, measures, hang)
     gap = measures.gap(above, below)
+    if above.block != below.block or gap <= -_SAME_LINE:
+        return _continues_elsewhere(above, below, measures, hang)
     if gap < _SAME_LINE:
         return True  # parts of one printed line, such as an exponent
-    if gap > (_MAX_GAP if measures.emphatic(above) == measures.emphatic(below) else 1.1):
+    if gap > _widest_gap(above, below, measures) or (is_caption(below.text) and gap > _CLOSE_GAP):
         return False
     if _divided(above.text) and below.text[:1].islower():
         return True
-    if not _filled(above, below, _right(rows, block, index, measures)) or (is_caption(below.text) and gap > 1.1):
-        return False
-    return _same_left(above, below, measures, hang, first=len(block) == 1)
+    filled = _filled(above, below, _right(rows, block, index, measures))
+    return filled and _same_left(above, below, measures, hang, first=len(block) == 1)
 
 
-def _alike(above: Row, below: Row) -> bool:
-    return abs(above.size - below.size) <= 0.08 * max(above.size, below.size)
+def _widest_gap(above: Row, below: Row, measures: Measures) -> float:
+    """Return how far apart two lines of one paragraph may be, less where a sentence or a weight ends."""
+    ends = _SENTENCE_END.search(above.text) and not below.text[:1].islower()
+    return _CLOSE_GAP if ends or measures.emphatic(above) != measures.emphatic(below) else _MAX_GAP
 
 
 def _same_left(above: Row, below: Row, measures: Measures, hang: float | None, *, first: bool) -> bool:
@@ -117,7 +117,9 @@ def _divided(text: str) -> bool:
 def _filled(above: Row, below: Row, right: float) -> bool:
     """Whether the first word of a line would not have fitted on the line before it."""
     space = 0.2 * above.size
-    return above.line.x1 + space + first_word_width(below.line) >= right - 0.3 * above.size
+    return (
+        above.line.x1 + space + first_word_width(below.line) >= right - 0.6 * above.size
+    )  # words are wider or narrower than the mean
 
 
 def _right(rows: Sequence[Row], block: Sequence[int], index: int, measures: Measures) -> float:

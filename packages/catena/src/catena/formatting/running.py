@@ -19,11 +19,11 @@ _ROMAN = re.compile(r"(?:^|(?<=\s))[ivxl]+$|^[ivxl]+(?=\s)")
 _DIGITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Edge:
-    """A line near the top or the bottom of a page."""
+    """A printed line near the top or the bottom of a page; parts far apart at one height are one."""
 
-    index: int  # into the rows
+    rows: tuple[int, ...]  # indexes
     page: int
     zone: str
     centre: float  # of its height, in points
@@ -43,26 +43,27 @@ def running_rows(pages: Sequence[Page], rows: Sequence[Row]) -> frozenset[int]:
     strips = _strips(pages, rows)
     for depth in range(_ZONE):  # from the outermost line inwards; an inner one runs only under one that does
         layer = [
-            edge
+            strip[depth]
             for strip in strips
-            if depth < len(strip) and all(outer.index in dropped for group in strip[:depth] for outer in group)
-            for edge in strip[depth]
+            if depth < len(strip) and all(dropped.issuperset(outer.rows) for outer in strip[:depth])
         ]
-        found = {edge.index for cluster in _by_height(layer) for edge in _running(cluster, labels, len(pages))}
+        found = {
+            row for group in _by_height(layer) for edge in _running(group, labels, len(pages)) for row in edge.rows
+        }
         if not found:
             break
         dropped |= found
     return frozenset(dropped)
 
 
-def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[list[_Edge]]]:
-    """Return, per page and zone, the outermost printed lines; parts of one height are one group."""
+def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[_Edge]]:
+    """Return, per page and zone, the outermost printed lines."""
     by_page: dict[int, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         by_page[row.page].append(index)
-    strips = []
     sizes = sorted(row.size for row in rows)
     usual = 1.05 * sizes[len(sizes) // 2] if sizes else 0.0
+    strips = []
     for page in pages:
         boxes = [(table.top, table.bottom) for table in page.tables]
         free = [i for i in by_page[page.number] if not any(t <= _centre(rows[i]) <= b for t, b in boxes)]
@@ -72,28 +73,27 @@ def _strips(pages: Sequence[Page], rows: Sequence[Row]) -> list[list[list[_Edge]
                 heights[-1].append(index)
             else:
                 heights.append([index])
-        if len(heights) < 2:
-            continue
         for zone, order in (("top", heights), ("bottom", heights[::-1])):
-            strip = []
-            for group, inner in pairwise(order[: _ZONE + 1]):
-                clear = _clear(rows, group, inner)
-                strip.append(
-                    [
-                        _Edge(
-                            i,
-                            page.number,
-                            zone,
-                            _centre(rows[i]),
-                            rows[i].text,
-                            rows[i].size <= usual and not rows[i].bold,
-                            clear,
-                        )
-                        for i in group
-                    ]
-                )
-            strips.append(strip)
+            strips.append(
+                [
+                    _edge(rows, group, zone, _clear(rows, group, inner), usual)
+                    for group, inner in pairwise(order[: _ZONE + 1])
+                ]
+            )
     return strips
+
+
+def _edge(rows: Sequence[Row], group: Sequence[int], zone: str, clear: float, usual: float) -> _Edge:
+    ordered = sorted(group, key=lambda index: (rows[index].line.x0, index))
+    return _Edge(
+        rows=tuple(ordered),
+        page=rows[ordered[0]].page,
+        zone=zone,
+        centre=_centre(rows[group[0]]),
+        text=" ".join(rows[index].text.strip() for index in ordered),
+        plain=all(rows[index].size <= usual and not rows[index].bold for index in ordered),
+        clear=clear,
+    )
 
 
 def _centre(row: Row) -> float:
@@ -109,7 +109,7 @@ def _clear(rows: Sequence[Row], group: list[int], inner: list[int]) -> float:
 
 def _by_height(layer: list[_Edge]) -> list[list[_Edge]]:
     """Cluster lines of one zone whose heights differ by at most 3 points from the next."""
-    edges = sorted(layer, key=lambda edge: (edge.zone, edge.centre, edge.index))
+    edges = sorted(layer, key=lambda edge: (edge.zone, edge.centre, edge.page))
     clusters: list[list[_Edge]] = []
     for edge in edges:
         last = clusters[-1][-1] if clusters else None
@@ -126,15 +126,17 @@ def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> list
     needed = min(3, n_pages)
     if len(here) < max(2, needed):
         return []
-    by_index = {edge.index: edge for edge in cluster}
     pages_of: dict[str, set[int]] = defaultdict(set)
     for edge in cluster:
         pages_of[_pattern(edge.text)].add(edge.page)
-    often = {edge.index for edge in cluster if len(pages_of[_pattern(edge.text)]) >= max(2, needed)}
-    # "1 Overview" on page 1 and "2 Safety" on page 2 are chapters, "12 Safety" on page 12 in plain type is not
-    numbered = {index for index in _numbered(cluster, labels, needed) if index in often or by_index[index].plain}
-    repeated = {edge.index for edge in cluster if n_pages > 2 and len(pages_of[_pattern(edge.text)]) >= 3}
-    chosen = [edge for edge in cluster if edge.index in numbered or edge.index in repeated]
+    numbered = _numbered(cluster, labels, needed)
+    chosen = []
+    for edge in cluster:
+        often = len(pages_of[_pattern(edge.text)])
+        # "1 Overview" on page 1 and "2 Safety" on page 2 are chapters, "12 Safety" on page 12 in plain type is not
+        by_number = edge.page in numbered and (edge.plain or often >= max(2, needed))
+        if by_number or (n_pages > 2 and often >= 3):
+            chosen.append(edge)
     if len({edge.page for edge in chosen}) < _SHARE * len(here):
         return []
     clear = sorted(edge.clear for edge in chosen)
@@ -146,21 +148,21 @@ def _pattern(text: str) -> str:
 
 
 def _numbered(cluster: list[_Edge], labels: dict[int, str], needed: int) -> set[int]:
-    """Return lines whose first or last word is the page's label or runs with the page at one distance."""
-    shifts: dict[int, set[tuple[int, int]]] = {}
-    seen: Counter[tuple[int, int]] = Counter()
+    """Return pages whose line begins or ends with the page's label, or with a number that runs with the page."""
+    shifts: dict[int, set[tuple[int, bool]]] = {}
     for edge in cluster:
         tokens = _TOKEN.findall(edge.text)
-        shifts[edge.index] = set()
-        for token in {tokens[0], tokens[-1]} if tokens else ():
-            value = int(token) if token.isdecimal() else roman(token)
-            if value is not None:
-                shifts[edge.index].add((value - edge.page, int(token.isdecimal())))
-        seen.update(shifts[edge.index])
+        values = [(roman(token) if token.isalpha() else _decimal(token), token.isalpha()) for token in tokens]
+        ends = [values[0], values[-1]] if values else []
+        shifts[edge.page] = {(value - edge.page, letters) for value, letters in ends if value is not None}
+    seen = Counter(shift for found in shifts.values() for shift in found)
     steady = {shift for shift, count in seen.items() if count >= max(2, needed)}
     return {
-        edge.index
+        edge.page
         for edge in cluster
-        if shifts[edge.index] & steady
-        or (edge.text.strip() == labels.get(edge.page) and _TOKEN.fullmatch(edge.text.strip()) and bool(steady))
+        if shifts[edge.page] & steady or (steady and edge.text.strip() == labels.get(edge.page, ""))
     }
+
+
+def _decimal(token: str) -> int | None:
+    return int(token) if token.isdecimal() else None
