@@ -180,8 +180,9 @@ def test_together_shares_rounds_and_closes_what_a_stopped_run_leaves(drive: Driv
             closed.append(name)
 
     budget = Budget(max_tokens=5_000)
+    steps = [never_ends("a"), never_ends("b")]  # held here, so that it is not their disposal that closes them
     with pytest.raises(BudgetExceededError):
-        drive(together([never_ends("a"), never_ends("b")]), Services(llm=llm, budget=budget))
+        drive(together(steps), Services(llm=llm, budget=budget))
     assert sorted(closed) == ["a", "b"]
 
 
