@@ -1,0 +1,123 @@
+"""LangChain documents to core values at entry, and back at exit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from langchain_core.documents import Document
+
+from catena import model
+from catena.citation import SOURCE, TITLE, citation
+from catena.ids import digest
+
+PROVENANCE = "catena"
+"""Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`."""
+
+SCORE = "relevance_score"
+"""Metadata key of the score, as every LangChain reranker names it."""
+
+
+_ORIGINAL = "langchain_document"  # metadata key under which a retrieved document travels through the core
+
+
+def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
+    """Return a hit as a document with score and provenance; all its metadata is flat but for one key.
+
+    A chunk of Catena's gives its id and its exact slice; what came from a LangChain retriever is that very
+    document, copied.
+    """
+    found = {
+        SCORE: hit.score,
+        PROVENANCE: {
+            "scale": ranking.scale.value,
+            "routes": [
+                {"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance
+            ],
+            "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
+        },
+    }
+    original = hit.chunk.metadata.get(_ORIGINAL)
+    if isinstance(original, Document):
+        return original.model_copy(update={"metadata": {**original.metadata, **found}})
+    metadata = {**chunk_metadata(hit.chunk), **found}
+    return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
+
+
+def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Ranking) -> Document:
+    """Return the whole section of a hit as a document, with the hit's score and provenance."""
+    found = to_document(hit, ranking)
+    title = str(hit.chunk.metadata.get(TITLE, ""))
+    place = _place(segment, citation(segment, title=title))
+    return Document(
+        id=segment.id,
+        page_content=segment.text,
+        metadata={**found.metadata, **place, "chunk_id": hit.chunk.id},
+    )
+
+
+def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
+    """Return what is known of a chunk under flat keys; what LangChain has a name for bears that name.
+
+    `start_index` is LangChain's; pages and lines are counted from 1, first and last.
+    """
+    known = {**chunk.metadata, **_place(chunk, citation(chunk)), "kind": chunk.kind}
+    return {**known, SOURCE: chunk.metadata.get(SOURCE) or chunk.document_id}
+
+
+def _place(found: model.Chunk | model.Segment, cited: str) -> dict[str, Any]:
+    place: dict[str, Any] = {
+        "document_id": found.document_id,
+        "start_index": found.start,
+        "end_index": found.end,
+        "citation": cited,
+    }
+    if found.path:
+        place["heading_path"] = " › ".join(found.path)
+    for name, span in (("page", found.pages), ("line", found.lines)):
+        if span is not None:
+            place[f"first_{name}"], place[f"last_{name}"] = span
+    return place
+
+
+def to_core_document(document: Document) -> model.Document:
+    """Return a LangChain document as a core document.
+
+    Its id is its own, else derived from source, page and text, so that the same input gives the same ids.
+    Nested metadata is left out; a transformer puts it back on what it makes.
+    """
+    metadata = document.metadata
+    source = str(metadata.get(SOURCE) or "")
+    return model.Document(
+        id=document.id or digest("langchain", source, str(metadata.get("page", "")), document.page_content),
+        text=document.page_content,
+        title=str(metadata.get(TITLE) or ""),
+        source=source,
+        metadata=_scalars(metadata),
+    )
+
+
+def to_chunk(document: Document) -> model.Chunk:
+    """Return a retrieved document as a chunk that holds it whole, so that `to_document` gives it back.
+
+    Its id is the document's own, else one derived from source, offset and text: equal texts of two sources
+    stay two.
+    """
+    metadata = document.metadata
+    source = str(metadata.get("document_id") or metadata.get(SOURCE) or "")
+    start = metadata.get("start_index")
+    start = start if isinstance(start, int) and start >= 0 else 0
+    text = document.page_content
+    return model.Chunk(
+        id=document.id or digest("langchain", source, str(metadata.get("page", "")), str(start), text),
+        document_id=source,
+        position=0,
+        start=start,
+        end=start + len(text),
+        text=text,
+        metadata=cast("model.Metadata", {_ORIGINAL: document}),
+    )
+
+
+def _scalars(metadata: Mapping[str, Any]) -> dict[str, model.Scalar]:
+    return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}

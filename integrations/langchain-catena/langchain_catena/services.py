@@ -1,0 +1,164 @@
+"""LangChain models and retrievers as the core's services, and the core's embedder as LangChain embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
+from numpy.typing import NDArray
+
+from catena.effects import Complete, Search
+from catena.errors import FilterError, ParameterError
+from catena.model import Hit, Provenance, Ranking, Scale
+from catena.ports import Completion, Embedder
+from langchain_catena.convert import SCORE, to_chunk
+
+
+class LangChainEmbedder:
+    """Any LangChain embeddings as the core's embedder; vectors are brought to unit length."""
+
+    def __init__(self, embeddings: Embeddings, *, identity: str | None = None) -> None:
+        self.embeddings = embeddings
+        self.identity = identity or _identity(embeddings)
+        self._dim: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector; asked of the model once."""
+        if self._dim is None:
+            self._dim = len(self.embeddings.embed_query("dimension"))
+        return self._dim
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return _unit(self.embeddings.embed_documents(list(texts)))
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        return _unit_row(self.embeddings.embed_query(text))
+
+    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return _unit(await self.embeddings.aembed_documents(list(texts)))
+
+    async def aembed_query(self, text: str) -> NDArray[np.float32]:
+        return _unit_row(await self.embeddings.aembed_query(text))
+
+
+class CatenaEmbeddings(Embeddings):
+    """The core's embedder (the shipped static one by default) for LangChain's vector stores: no key, no network."""
+
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        if embedder is None:
+            from catena.enrichment.static_embedding import StaticEmbedder
+
+            embedder = StaticEmbedder()
+        self.embedder = embedder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(number) for number in row] for row in self.embedder.embed_documents(texts)]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(number) for number in self.embedder.embed_query(text)]
+
+
+class LangChainLLM:
+    """Any LangChain chat model or LLM as the core's language model."""
+
+    def __init__(self, model: BaseLanguageModel[Any], *, identity: str | None = None) -> None:
+        self.model = model
+        self.identity = identity or _identity(model)
+
+    def complete(self, request: Complete) -> Completion:
+        return _completion(self.model.invoke(_messages(request)))
+
+    async def acomplete(self, request: Complete) -> Completion:
+        return _completion(await self.model.ainvoke(_messages(request)))
+
+
+class RetrieverStore:
+    """LangChain retrievers as routes of the core, each under its name.
+
+    A hit's score is the document's `relevance_score`, or else `1 / rank`: fuse such routes by rank. They
+    cannot be filtered or asked for given documents, and say so instead of ignoring it.
+    """
+
+    def __init__(self, retrievers: Mapping[str, Runnable[str, list[Document]]]) -> None:
+        if not retrievers:
+            raise ParameterError("retrievers", retrievers, "at least one retriever")
+        self.retrievers = dict(retrievers)
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        return tuple(self.retrievers)
+
+    def search(self, request: Search) -> Ranking:
+        return self._ranking(request, self._retriever(request).invoke(request.query))
+
+    async def asearch(self, request: Search) -> Ranking:
+        return self._ranking(request, await self._retriever(request).ainvoke(request.query))
+
+    def _retriever(self, request: Search) -> Runnable[str, list[Document]]:
+        if request.where:
+            raise FilterError(
+                dict(request.where), f"route {request.route!r} is a LangChain retriever; filter inside the retriever"
+            )
+        if request.among is not None:
+            raise FilterError("among", f"route {request.route!r} cannot be asked for given chunks; fuse by rank")
+        if request.route not in self.retrievers:
+            raise ParameterError("route", request.route, f"one of {sorted(self.retrievers)}")
+        return self.retrievers[request.route]
+
+    def _ranking(self, request: Search, documents: Sequence[Document]) -> Ranking:
+        hits: dict[str, Hit] = {}
+        for rank, document in enumerate(documents, start=1):
+            chunk = to_chunk(document)
+            score = float(document.metadata.get(SCORE, 1.0 / rank))
+            found = Provenance(route=request.route, rank=rank, score=score)
+            hits.setdefault(chunk.id, Hit(chunk, score, (found,)))  # a duplicate inside a route counts once
+        return Ranking(tuple(hits.values()), Scale.SIMILARITY).top(request.k)
+
+
+def _unit(rows: Sequence[Sequence[float]]) -> NDArray[np.float32]:
+    """Return the rows at unit length, shape (len(rows), dim); a zero row stays zero."""
+    vectors = np.atleast_2d(np.asarray(rows, dtype=np.float32))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return units
+
+
+def _unit_row(row: Sequence[float]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = _unit([row])[0]
+    return unit
+
+
+def _identity(model: object) -> str:
+    """Return class and model name: what tells one model's replies and vectors from another's."""
+    names = ("model", "model_name", "model_id", "deployment_name")
+    name = next((value for key in names if isinstance(value := getattr(model, key, None), str)), "")
+    return f"langchain:{type(model).__name__}:{name}" if name else f"langchain:{type(model).__name__}"
+
+
+def _messages(request: Complete) -> list[BaseMessage]:
+    system = [SystemMessage(request.system)] if request.system else []
+    return [*system, HumanMessage(request.prompt)]
+
+
+_ENDS = {"length": "length", "max_tokens": "length", "content_filter": "content_filter", "refusal": "refusal"}
+
+
+def _completion(reply: BaseMessage | str) -> Completion:
+    if isinstance(reply, str):
+        return Completion(text=reply)
+    about = reply.response_metadata
+    reason = str(about.get("finish_reason") or about.get("stop_reason") or about.get("done_reason") or "stop").lower()
+    usage = getattr(reply, "usage_metadata", None) or {}
+    return Completion(
+        text=reply.text if isinstance(reply.text, str) else reply.text(),
+        finish_reason=_ENDS.get(reason, "stop"),
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+    )

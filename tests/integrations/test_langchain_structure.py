@@ -1,0 +1,100 @@
+"""CatenaDocumentTransformer and the services: exact slices, derived ids, unit vectors, replies with their reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from catena.effects import Complete
+from catena.errors import ParameterError
+from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM
+
+TEXT = "# Manual\n\n## Mounting\n\nTurn\tit.\n\n```\n# no heading\n\tcode\n```\n\n## Wiring\n\nRed\u00a0wire.\n"
+
+
+def test_chunks_are_exact_slices_with_paths_and_the_parents_metadata() -> None:
+    parent = Document(page_content=TEXT, metadata={"source": "m.md", "deep": {"kept": 1}})
+    chunks = CatenaDocumentTransformer().split_documents([parent])
+    assert [chunk.metadata["heading_path"] for chunk in chunks] == ["Manual › Mounting", "Manual › Wiring"]
+    for chunk in chunks:
+        assert TEXT[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
+        assert chunk.metadata["deep"] == {"kept": 1}
+        assert chunk.metadata["source"] == "m.md"
+    assert "\tcode" in chunks[0].page_content
+
+
+def test_headed_content_finds_look_alikes_in_a_plain_vector_store() -> None:
+    parents = [
+        Document(id=name, page_content=f"# {name} manual\n\n## Mounting\n\nTighten the screws.\n")
+        for name in ("Alpha", "Omega")
+    ]
+    chunks = CatenaDocumentTransformer(content="headed").transform_documents(parents)
+    store = InMemoryVectorStore.from_documents(chunks, CatenaEmbeddings())
+    (found,) = store.similarity_search("mounting of the Omega", k=1)
+    assert found.page_content == "Omega manual › Mounting\nTighten the screws."
+    assert found.metadata["raw_text"] == "## Mounting\n\nTighten the screws."
+
+
+@given(st.text(max_size=400))
+def test_ids_are_derived_and_slices_exact_for_any_text(text: str) -> None:
+    parent = Document(page_content=text)
+    chunks = CatenaDocumentTransformer().transform_documents([parent])
+    assert chunks == CatenaDocumentTransformer().transform_documents([parent])
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    for chunk in chunks:
+        assert text[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
+    assert bool(chunks) == bool(text.strip())
+
+
+def test_pages_with_equal_text_keep_different_ids() -> None:
+    pages = [Document(page_content="Same text.", metadata={"source": "a.pdf", "page": page}) for page in (0, 1)]
+    assert len({chunk.id for chunk in CatenaDocumentTransformer().split_documents(pages)}) == 2
+
+
+async def test_async_equals_sync() -> None:
+    parent = Document(page_content=TEXT)
+    transformer = CatenaDocumentTransformer()
+    assert list(await transformer.atransform_documents([parent])) == transformer.transform_documents([parent])
+
+
+def test_create_documents_pairs_texts_with_metadatas() -> None:
+    made = CatenaDocumentTransformer().create_documents(["One.", "Two."], [{"n": 1}, {"n": 2}])
+    assert [document.metadata["n"] for document in made] == [1, 2]
+    with pytest.raises(ParameterError, match=r"metadatas must be as many as texts \(2\), got 1"):
+        CatenaDocumentTransformer().create_documents(["One.", "Two."], [{}])
+
+
+def test_bad_options_are_named() -> None:
+    with pytest.raises(ParameterError, match="content must be 'raw' or 'headed'"):
+        CatenaDocumentTransformer(content="both")  # type: ignore[arg-type]
+
+
+async def test_langchain_embeddings_become_unit_vectors() -> None:
+    embedder = LangChainEmbedder(DeterministicFakeEmbedding(size=12))
+    rows = embedder.embed_documents(["a", "b"])
+    assert rows.shape == (2, 12) == (2, embedder.dim)
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1)
+    assert np.array_equal(await embedder.aembed_documents(["a", "b"]), rows)
+    assert np.array_equal(embedder.embed_query("a"), await embedder.aembed_query("a"))
+    assert embedder.identity == "langchain:DeterministicFakeEmbedding"
+
+
+async def test_a_chat_model_completes() -> None:
+    llm = LangChainLLM(FakeListChatModel(responses=["one", "two"]))
+    request = Complete(prompt="say", purpose="test", system="be brief")
+    assert llm.complete(request).text == "one"
+    assert (await llm.acomplete(request)).text == "two"
+    assert llm.complete(request).finish_reason == "stop"
+
+
+def test_the_shipped_embedding_serves_langchain() -> None:
+    embeddings = CatenaEmbeddings()
+    (row,) = embeddings.embed_documents(["a cat"])
+    assert isinstance(row[0], float)
+    assert row == embeddings.embed_query("a cat")
