@@ -34,7 +34,8 @@ def terms(text: str, title: str = "HX-200 Manual", **options) -> Counter[str]:
 
 
 def test_the_title_belongs_to_every_chunk_and_counts_twice() -> None:
-    assert terms("Nothing else.") == Counter({"hx 200 manual": 2})
+    assert terms("Nothing else.") == Counter({"hx 200 manual": 2, "hx 200": 2})
+    assert terms("Nothing else.", codes=False, title_weight=3) == Counter({"hx 200 manual": 3})
 
 
 def test_codes_are_words_of_letters_and_digits() -> None:

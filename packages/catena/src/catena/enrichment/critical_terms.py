@@ -27,8 +27,9 @@ class CriticalTermOptions:
     """What counts as a critical term.
 
     Attributes:
-        title_weight: how much the document's own title counts in |C|; every other term counts 1. Above 1,
-            a document that the query names comes before one that merely holds two rare words of it.
+        title_weight: how much the document's own title, and each code in it, counts in |C|; every other
+            term counts 1. Above 1, a document that the query names comes before one that merely holds two
+            rare words of it.
         codes: take words that mix letters and digits.
         cells: take the cells of tables, header rows left out, of at most `max_words` words.
         expert: further terms, matched in every chunk.
@@ -52,8 +53,8 @@ def critical_terms(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the critical terms of each chunk, normalised and sorted; a term of weight w occurs w times.
 
-    The document's title belongs to every chunk of it: that is what makes "torque of the HX210" find the
-    HX210's page though the page never says HX210.
+    The document's title, and every code in it, belongs to every chunk of it: that is what makes "torque of
+    the HX210" find the HX210's page though the page never says HX210.
 
     Args:
         document: gives the title.
@@ -64,18 +65,23 @@ def critical_terms(
         One tuple per chunk, as `Entry.terms` takes it.
     """
     options = options or CriticalTermOptions()
-    title = normalise_term(document.title)
+    names = _names(document.title, options)
     expert = {term for word in options.expert if (term := normalise_term(word))}
-    return tuple(_of_chunk(chunk, title, expert, options) for chunk in chunks)
+    return tuple(_of_chunk(chunk, names, expert, options) for chunk in chunks)
 
 
-def _of_chunk(chunk: Chunk, title: str, expert: set[str], options: CriticalTermOptions) -> tuple[str, ...]:
+def _of_chunk(chunk: Chunk, names: set[str], expert: set[str], options: CriticalTermOptions) -> tuple[str, ...]:
     found = {term for raw in _candidates(chunk.text, options) if _worth(term := normalise_term(raw))}
     if expert:
         text = normalise_query(chunk.text)
         found |= {term for term in expert if _stands_in(term, text)}
-    found.discard(title)
-    return tuple(sorted([*found, *([title] * options.title_weight if title else [])]))
+    return tuple(sorted([*(found - names), *(name for name in names for _ in range(options.title_weight))]))
+
+
+def _names(title: str, options: CriticalTermOptions) -> set[str]:
+    """Return what people may call a document: its title, and the codes in it."""
+    codes = _codes(title) if options.codes else ()
+    return {name for raw in (title, *codes) if _worth(name := normalise_term(raw))}
 
 
 def _stands_in(term: str, text: str) -> bool:
@@ -90,9 +96,13 @@ def _stands_in(term: str, text: str) -> bool:
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:
     if options.codes:
-        yield from (code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
+        yield from _codes(text)
     if options.cells:
         yield from (cell for cell in table_cells(text) if len(cell.split()) <= options.max_words)
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
 
 
 def _worth(term: str) -> bool:

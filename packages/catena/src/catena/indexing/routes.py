@@ -100,7 +100,7 @@ class Routes:
         return routes[request.route]
 
     def _rank(self, request: Search, route: Route, connection: sqlite3.Connection, generation: int) -> Ranking | None:
-        allowed = None if request.where is None else self._chunks_where(request.where, connection, generation)
+        allowed = self._chunks_allowed(request, connection, generation)
         scored = route(request, connection, generation, allowed)
         if scored is None:
             return None
@@ -147,6 +147,16 @@ class Routes:
         if finder is None or finder.generation != generation:
             finder = self._finder = TermFinder(generation, keywords.vocabulary(connection))
         return keywords.carriers(connection, finder.terms_in(request.query)).among(allowed)
+
+    def _chunks_allowed(
+        self, request: Search, connection: sqlite3.Connection, generation: int
+    ) -> NDArray[np.int64] | None:
+        """Return the keys of the chunks that the filter and `among` leave, ascending; None when all are left."""
+        where = None if request.where is None else self._chunks_where(request.where, connection, generation)
+        if request.among is None:
+            return where
+        among = np.array(sorted(_keys(connection, request.among)), np.int64)
+        return among if where is None else np.intersect1d(among, where)
 
     def _chunks_where(self, where: Where, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
         """Return the keys of the chunks that a filter allows, ascending."""
@@ -232,6 +242,13 @@ def _ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
         "SELECT chunk, id FROM chunks WHERE chunk IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
     return dict(rows.fetchall())
+
+
+def _keys(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
+    rows = connection.execute(
+        "SELECT chunk FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+    )
+    return [key for (key,) in rows]
 
 
 def _ranking(scored: Sequence[tuple[Chunk, float]], route: str, view: str) -> Ranking:
