@@ -1,1 +1,15 @@
-"""The `catena` command."""
+"""The `catena` command: stdout is data, stderr is progress and errors, exit codes say how it ended."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; see `catena --help`."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a character must not end the work
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    from catena.cli.app import app
+
+    app()

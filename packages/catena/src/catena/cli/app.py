@@ -1,0 +1,51 @@
+"""The commands by name; each module holds the commands of one kind, and imports what is slow when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catena import __version__
+from catena.cli import demo, library, parse, search
+from catena.cli.failures import Commands
+
+app = typer.Typer(
+    name="catena",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"catena {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def catena(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """From long, look-alike documents to the few passages that answer a question, each cited.
+
+    Data goes to stdout, progress and errors to stderr.
+
+    Exit codes: 0 all went well, 1 an input failed or nothing was found, 2 wrong usage or an error,
+    130 stopped by Ctrl-C.
+    """
+
+
+app.command()(demo.demo)
+app.command()(parse.parse)
+app.command()(library.index)
+app.command()(search.search)
+app.command()(library.status)
+app.command()(library.delete)
+app.command()(library.verify)

@@ -1,0 +1,136 @@
+"""`catena demo`: the real code on real PDFs, against plain vector search."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from catena.cli.comparison import Comparison
+    from catena.indexing.store import LibraryStats
+    from catena.model import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one demo computed, and how long it took in seconds."""
+
+    outcomes: tuple[Outcome, ...]
+    holds: LibraryStats
+    comparisons: tuple[Comparison, ...]
+    index_seconds: float
+    ask_seconds: float
+
+
+def demo(
+    library: Annotated[
+        Path | None,
+        typer.Option("--library", "-l", metavar="PATH", help="Keep the library there; the PDFs go beside it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Index three bundled PDFs, ask what plain vector search gets wrong, and show the difference."""
+    if not as_json:
+        from catena.cli.demo_report import opening
+
+        out().print(opening())
+    with _place(library) as path:
+        run = _run(path)
+    failed = [outcome for outcome in run.outcomes if outcome.state == "failed"]
+    if as_json:
+        write_json(_as_json(run))
+    else:
+        from catena.cli.demo_report import report
+
+        for part in report(run, library):
+            out().print(part)
+    if failed:
+        raise ProblemError("a document of the demo could not be read", "catena doctor", SOME_FAILED)
+
+
+@contextmanager
+def _place(library: Path | None) -> Iterator[Path]:
+    """Give a path for the library: the given one, or one that is gone afterwards."""
+    if library is not None:
+        yield library
+        return
+    with tempfile.TemporaryDirectory(prefix="catena-demo-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / "demo"
+
+
+def _run(path: Path) -> Run:
+    """Parse and index the PDFs and ask every question."""
+    from importlib.resources import files
+
+    from catena.cli.comparison import compare, questions_of
+    from catena.cli.library import indexed
+    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.library import Library
+
+    bundled = files("catena") / "data" / "demo"
+    embedder = StaticEmbedder()
+    began = time.monotonic()
+    with Library.open(path, embedder=embedder) as library:
+        outcomes = indexed(library, [_copied(bundled, path.with_name(f"{path.name}-documents"))])
+        ready = time.monotonic()
+        comparisons = compare(library, embedder, questions_of(bundled / "questions.json"))
+        return Run(
+            outcomes=outcomes,
+            holds=library.stats(),
+            comparisons=comparisons,
+            index_seconds=ready - began,
+            ask_seconds=time.monotonic() - ready,
+        )
+
+
+def _copied(bundled: Any, folder: Path) -> Path:
+    """Copy the PDFs out of the package: documents are named by their place relative to the library."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted(bundled.iterdir(), key=lambda file: str(file.name)):
+        if file.name.endswith(".pdf"):
+            with file.open("rb") as source, (folder / file.name).open("wb") as target:
+                shutil.copyfileobj(source, target)
+    return folder
+
+
+def showcase(comparisons: Sequence[Comparison]) -> Comparison | None:
+    """Return the first question that Catena answers first while plain vector search does not."""
+    return next((each for each in comparisons if each.is_won), None)
+
+
+def _as_json(run: Run) -> dict[str, Any]:
+    shown = showcase(run.comparisons)
+    return {
+        "documents": [
+            {"document": PurePath(o.document_id).name, "state": o.state, "pages": o.pages, "chunks": o.chunks}
+            for o in run.outcomes
+        ],
+        "holds": run.holds,
+        "seconds": {"index": round(run.index_seconds, 3), "ask": round(run.ask_seconds, 3)},
+        "showcase": None if shown is None else shown.question.text,
+        "questions": [_question_as_json(each) for each in run.comparisons],
+    }
+
+
+def _question_as_json(each: Comparison) -> dict[str, Any]:
+    from catena.citation import citation
+
+    best = {"plain": each.plain.hits[0].chunk, "catena": each.catena.hits[0].chunk}
+    return {
+        "question": each.question.text,
+        "answer": each.question.answer,
+        "rank": {"plain": each.plain_rank, "catena": each.catena_rank},
+        "first": {name: citation(chunk) for name, chunk in best.items()},
+    }

@@ -1,0 +1,157 @@
+"""How the demo's findings look in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from catena.citation import citation
+from catena.cli.demo import showcase
+from catena.cli.views import counted, excerpt, ledger, number, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from catena.cli.comparison import Comparison, Question
+    from catena.cli.demo import Run
+    from catena.model import Hit, Ranking
+
+TOP = 3  # passages shown of each ranking
+BAR = 12  # columns of a full bar
+
+
+def opening() -> RenderableType:
+    """Return what the demo is about to do."""
+    return Text.assemble(
+        ("Catena demo\n", "bold"),
+        "Two manuals that differ in a few numbers, and a report about both. Nothing below is recorded:\n"
+        "they are parsed, indexed and searched here and now, with no key and no network.\n",
+    )
+
+
+def report(run: Run, library: Path | None) -> Iterator[RenderableType]:
+    """Yield the parts of the report: ledger, showcase, all questions, what to try next."""
+    yield _heading("1  Three PDFs become a library")
+    yield ledger(run.outcomes, [PurePath(outcome.document_id).name for outcome in run.outcomes])
+    size = f"{number(run.holds.sections, 'section')}, {number(run.holds.chunks, 'chunk')}"
+    yield Text(f"{counted(run.outcomes)}, in {run.index_seconds:.1f} s; the library holds {size}.\n")
+    yield _heading("2  One question, asked both ways")
+    shown = showcase(run.comparisons)
+    if shown is None:
+        yield Text("In this run there is no question that plain vector search gets wrong and Catena right.\n")
+    else:
+        yield from _side_by_side(shown)
+    yield _heading(f"3  All {len(run.comparisons)} questions")
+    yield _all_questions(run.comparisons)
+    yield _summary(run)
+    yield _heading("4  Your own files")
+    yield _next(library)
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold cyan")
+
+
+def _side_by_side(shown: Comparison) -> Iterator[RenderableType]:
+    question = shown.question
+    yield Text.assemble(
+        ("\nQ  ", "bold"), (question.text, "bold"), ("\n   right answer: ", "dim"), question.answer,
+        ("\n   why it is hard: ", "dim"), (question.why_hard, "dim"), "\n",
+    )  # fmt: skip
+    both = Table(box=box.ROUNDED, expand=True, show_lines=True, padding=(0, 1))
+    both.add_column("", justify="right")
+    both.add_column(_title("Plain vector search", shown.plain_rank), ratio=1)
+    both.add_column(_title("Catena", shown.catena_rank), ratio=1)
+    for rank in range(TOP):
+        both.add_row(str(rank + 1), *(_cell(question, ranking, rank) for ranking in (shown.plain, shown.catena)))
+    yield both
+    best = shown.catena.hits[0].chunk
+    yield Text.assemble(("Catena cites  ", "bold"), (citation(best), "green"), "\n")
+
+
+def _title(name: str, rank: int | None) -> Text:
+    return Text.assemble((name, "bold"), (f"   right passage: {_place(rank)}", "not bold dim"))
+
+
+def _place(rank: int | None) -> str:
+    return "not found" if rank is None else f"rank {rank}"
+
+
+def _cell(question: Question, ranking: Ranking, rank: int) -> Text:
+    if rank >= len(ranking.hits):
+        return Text("")
+    hit: Hit = ranking.hits[rank]
+    right = any(evidence.is_in(hit.chunk) for evidence in question.evidence)
+    mark, style = (_symbol("✓", "+"), "bold green") if right else (_symbol("✗", "-"), "red")
+    return Text.assemble(
+        (f"{mark} {PurePath(hit.chunk.document_id).name}", style),
+        f"\n{hit.chunk.path[-1] if hit.chunk.path else ''}",
+        (f", page {hit.chunk.pages[0]}" if hit.chunk.pages else "", "dim"),
+        (f"\n{excerpt(hit.chunk, question.text, 130)}", "dim"),
+    )
+
+
+def _all_questions(comparisons: Sequence[Comparison]) -> RenderableType:
+    made = table("Rank of the right passage", "Plain#", "", "Catena#", "")
+    for each in comparisons:
+        made.add_row(
+            Text(each.question.text),
+            *_rank(each.plain_rank, len(each.question.evidence), "red"),
+            *_rank(each.catena_rank, len(each.question.evidence), "green"),
+        )
+    return made
+
+
+def _rank(rank: int | None, best: int, colour: str) -> tuple[Text, Text]:
+    """Return a rank and a bar of length best/rank: full when the right passages come first."""
+    if rank is None:
+        return Text(_symbol("—", "-")), Text("")
+    full = _symbol("█", "#")
+    return Text(str(rank)), Text(full * max(1, round(BAR * best / rank)), style=colour)
+
+
+def _summary(run: Run) -> Text:
+    asked = run.comparisons
+    total = len(asked)
+
+    def within(ranks: Sequence[tuple[int | None, int]], more: int) -> int:
+        return sum(rank is not None and rank <= best + more for rank, best in ranks)
+
+    plain = [(each.plain_rank, len(each.question.evidence)) for each in asked]
+    catena = [(each.catena_rank, len(each.question.evidence)) for each in asked]
+    return Text.assemble(
+        "Right passage first: plain ", (f"{within(plain, 0)} of {total}", "red"), ", Catena ",
+        (f"{within(catena, 0)} of {total}", "bold green"), ". Among the first three: plain ",
+        (f"{within(plain, 2)}", "red"), ", Catena ", (f"{within(catena, 2)}", "bold green"),
+        f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
+        f"({run.holds.embedder.partition(':')[0]});\n"
+        "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
+        f"{2 * total} searches in {run.ask_seconds:.1f} s. Eight questions show how it works; "
+        "they prove nothing about your files.\n",
+    )  # fmt: skip
+
+
+def _next(library: Path | None) -> Text:
+    kept = "" if library is None else f'  catena search "your question" --library {library}\n'
+    return Text(
+        f"{kept}"
+        '  catena ask report.pdf "What does it say about …?"       passages with citations, one command\n'
+        "  catena index FOLDER --library my-library               every PDF, HTML and Markdown file in it\n"
+        '  catena search "…" --library my-library --json          ranked passages for programs\n'
+        "  catena parse report.pdf --out report.md                the Markdown that is indexed\n"
+    )
+
+
+def _symbol(nice: str, simple: str) -> str:
+    """Return a symbol that the terminal can show."""
+    try:
+        nice.encode(sys.stdout.encoding or "ascii")
+    except UnicodeError:
+        return simple
+    return nice

@@ -1,0 +1,126 @@
+"""How commands end when they do not end well: one message, one line of advice, an exit code, no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from typer import Exit
+from typer.core import TyperGroup
+
+from catena.cli.console import err
+from catena.errors import CancelledError, CatenaError, ParseError, UnknownDocumentError
+
+OK, SOME_FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: all went well; an input failed or nothing was found; usage or an error; stopped by Ctrl-C."""
+
+_HINT = " Try: "
+
+# Advice that errors give to Python programs, in the words of the command line.
+_IN_COMMANDS = {
+    "parse(path, password=...)": "the same command with --password",
+    "create=True": "catena index FILES --library PATH makes one",
+}
+
+
+class ProblemError(Exception):
+    """A command cannot do what was asked; `hint` is what to do next."""
+
+    def __init__(self, what: str, hint: str, code: int = WRONG) -> None:
+        super().__init__(what, hint, code)
+        self.what, self.hint, self.code = what, hint, code
+
+
+class Commands(TyperGroup):
+    """The group of all commands; it turns every way to fail into a message and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run one command line and exit with its code."""
+        try:
+            code = super().main(args, prog_name or "catena", complete_var, False, windows_expand_args, **extra)
+        except Exception as error:
+            code = _usage(error)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else OK)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, and say what went wrong."""
+        try:
+            return super().invoke(ctx)
+        except Exit:
+            raise
+        except (KeyboardInterrupt, CancelledError):
+            say("stopped; what was done is kept", "the same command again: it goes on where it stopped")
+            raise Exit(INTERRUPTED) from None
+        except Exception as error:
+            if hasattr(error, "format_message"):  # wrong usage, for `main` to report
+                raise
+            raise Exit(_failed(error, bool(ctx.params.get("verbose")))) from None
+
+
+def say(what: str, hint: str) -> None:
+    """Write what went wrong to stderr, and below it the one line of advice."""
+    from rich.text import Text
+
+    console = err()
+    console.print(Text.assemble(("Error: ", "bold red"), what), soft_wrap=True)
+    console.print(Text.assemble(("Try: ", "bold"), hint), soft_wrap=True)
+
+
+def split_hint(message: str) -> tuple[str, str]:
+    """Return a message of an error without its advice, and the advice ("" if there is none)."""
+    what, _, hint = message.rpartition(_HINT) if _HINT in message else (message, "", "")
+    if "Limits(" in hint:
+        hint = f"reading it from Python with {hint}"
+    return what.rstrip("."), _IN_COMMANDS.get(hint, hint)
+
+
+def _failed(error: Exception, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    if isinstance(error, ProblemError):
+        say(error.what, error.hint)
+        return error.code
+    if isinstance(error, CatenaError):
+        what, hint = split_hint(str(error))
+        say(what, hint or _advice(error))
+        return SOME_FAILED if isinstance(error, ParseError) else WRONG
+    if isinstance(error, OSError):
+        say(f"{error.strerror or type(error).__name__}: {error.filename or 'a file'}", "another path")
+        return WRONG
+    say(f"{type(error).__name__}: {error}", "catena -v COMMAND … for the traceback, then report it")
+    return WRONG
+
+
+def _advice(error: CatenaError) -> str:
+    if isinstance(error, UnknownDocumentError):
+        return "catena status --library PATH lists the documents"
+    if isinstance(error, ParseError):
+        return "opening the file in a viewer; the name and the type may be wrong"
+    return "catena doctor, or the same command with --help"
+
+
+def _usage(error: Exception) -> int:
+    """Report wrong usage; the CLI library's error knows the command it belongs to."""
+    message = getattr(error, "format_message", None)
+    if message is None:  # not wrong usage: it went wrong before any command ran
+        return _failed(error, verbose=False)
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context is not None else "catena"
+    say(message().rstrip("."), f"{name} --help")
+    return WRONG

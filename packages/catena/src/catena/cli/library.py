@@ -1,0 +1,185 @@
+"""`catena index`, `status`, `delete`, `verify`: what is in a library, and whether it is sound."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.options import AsJson, Engine, LibraryPath, Password, PdfEngine, RuledTables, preparation_of
+
+if TYPE_CHECKING:
+    from catena.indexing.store import LibraryStore
+    from catena.library import Library, Progress
+    from catena.model import Outcome
+
+
+def index(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
+    *,
+    library: LibraryPath,
+    engine: PdfEngine = Engine.PYPDF,
+    ruled_tables: RuledTables = False,
+    password: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put files into a library; what is in it unchanged is skipped, so a stopped run goes on where it ended."""
+    from catena.library import Library
+
+    began = time.monotonic()
+    with Library.open(library, preparation=preparation_of(engine, ruled_tables)) as opened:
+        outcomes = indexed(opened, paths, password)
+        stats = opened.stats()
+    if not outcomes:
+        raise ProblemError("there are no files in these folders", "a path that holds PDF, HTML or Markdown", 1)
+    seconds = time.monotonic() - began
+    if as_json:
+        states = Counter(outcome.state for outcome in outcomes)
+        write_json(
+            {"library": library, "files": outcomes, "states": states, "seconds": round(seconds, 3), "holds": stats}
+        )
+    else:
+        _show(outcomes, f"in {seconds:.1f} s; {library} now holds", stats.documents, stats.chunks)
+    if any(outcome.state == "failed" for outcome in outcomes):
+        _advise(outcomes)
+        raise typer.Exit(SOME_FAILED)
+
+
+def indexed(library: Library, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
+    """Index files with a progress bar on stderr."""
+    with progress_bar("indexing") as tell:
+        return library.index(paths, password=password, progress=tell)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[Progress], None]]:
+    """Show how far a run is, and how many pages and chunks it does in a second."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    rates = TextColumn("{task.fields[rates]}")
+    console = err()
+    began = time.monotonic()
+    pages = chunks = 0
+    with Bar(
+        TextColumn(what), BarColumn(28), MofNCompleteColumn(), TextColumn("files"), rates, TimeElapsedColumn(),
+        console=console, disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        task = bar.add_task(what, total=None, rates="")
+
+        def tell(step: Progress) -> None:
+            nonlocal pages, chunks
+            pages, chunks = pages + step.outcome.pages, chunks + step.outcome.chunks
+            seconds = max(time.monotonic() - began, 0.001)
+            rates = f"{pages / seconds:.0f} pages/s, {chunks / seconds:.0f} chunks/s"
+            bar.update(task, completed=step.done, total=step.total, rates=rates)
+
+        yield tell
+
+
+def _show(outcomes: tuple[Outcome, ...], when: str, documents: int, chunks: int) -> None:
+    from catena.cli.views import counted, ledger, number
+
+    console = out()
+    console.print(ledger(outcomes))
+    console.print(
+        f"{counted(outcomes)} {when} {number(documents, 'document')}, {number(chunks, 'chunk')}", soft_wrap=True
+    )
+
+
+def _advise(outcomes: tuple[Outcome, ...]) -> None:
+    """Say once each what to do about the files that failed."""
+    from catena.cli.failures import split_hint
+
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    hints = dict.fromkeys(hint for outcome in failed if (hint := split_hint(outcome.reason)[1]))
+    for hint in hints or ("the reasons in the table; all other files are in the library",):
+        err().print(f"Try: {hint}", soft_wrap=True)
+
+
+@contextmanager
+def stored(library: Path) -> Iterator[LibraryStore]:
+    """Open a library for what needs no embedding model, whichever model made its vectors."""
+    from catena.indexing.store import LibraryStore
+
+    with LibraryStore.open(library, create=False) as store:
+        yield store
+
+
+def status(library: LibraryPath, as_json: AsJson = False) -> None:
+    """Show what a library holds, and the files that failed."""
+    with stored(library) as store:
+        stats, documents, outcomes = store.stats(), store.documents(), store.ledger()
+    failed = [outcome for outcome in outcomes if outcome.state in {"failed", "partial"}]
+    if as_json:
+        write_json({"library": library, "holds": stats, "documents": documents, "ledger": outcomes})
+        return
+    from rich.text import Text
+
+    from catena.cli.views import COLOURS, ledger, number, table
+
+    console = out()
+    listed = table("Document", "Title", "State", "Pages#", "Chunks#")
+    for each in documents:
+        state = Text(each.state, style=COLOURS[each.state])
+        listed.add_row(Text(each.id), Text(each.title), state, str(each.pages or ""), str(each.chunks))
+    if documents:
+        console.print(listed)
+    if failed:
+        console.print(Text("Files that need a look", style="bold"))
+        console.print(ledger(failed))
+    views = ", ".join(f"{count:,} {kind}" for kind, count in stats.views.items())
+    console.print(
+        f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
+        f"{number(stats.chunks, 'chunk')} (views: {views or 'none'}), {number(stats.terms, 'critical term')}\n"
+        f"embedding {stats.embedder or 'none yet'}; generation {stats.generation}; {stats.bytes / 1e6:.1f} MB on disk"
+    )
+
+
+def delete(
+    documents: Annotated[list[str], typer.Argument(metavar="DOC…", help="Ids, as `catena status` lists them.")],
+    library: LibraryPath,
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents with every chunk, view and vector of them."""
+    wanted = list(dict.fromkeys(documents))
+    with stored(library) as store:
+        known = {info.id for info in store.documents()}
+        unknown = [document for document in wanted if document not in known]
+        if unknown:
+            what = f"not in the library: {', '.join(unknown)}; nothing was deleted"
+            raise ProblemError(what, f"catena status --library {library} lists the documents")
+        for document in wanted:
+            store.delete(document)
+        left = store.stats().documents
+    if as_json:
+        write_json({"library": library, "deleted": wanted, "documents": left})
+    else:
+        from catena.cli.views import number
+
+        out().print(f"deleted {', '.join(wanted)}; {number(left, 'document')} left", soft_wrap=True)
+
+
+def verify(library: LibraryPath, as_json: AsJson = False) -> None:
+    """Check every invariant of what is stored; exit code 1 when something is wrong."""
+    with stored(library) as store:
+        problems, stats = store.verify(), store.stats()
+    if as_json:
+        write_json({"library": library, "sound": not problems, "problems": problems})
+    elif not problems:
+        from catena.cli.views import number
+
+        out().print(f"sound: {number(stats.documents, 'document')}, {number(stats.chunks, 'chunk')} checked")
+    else:
+        for problem in problems:
+            out().print(problem, soft_wrap=True)
+    if problems:
+        hint = f"catena index FILES --library {library} after deleting the documents named above"
+        raise ProblemError(f"{len(problems)} of the library's invariants do not hold", hint, SOME_FAILED)

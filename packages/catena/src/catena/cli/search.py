@@ -1,0 +1,121 @@
+"""`catena search`: a question to ranked, cited passages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.options import AsJson, LibraryPath, Number
+
+if TYPE_CHECKING:
+    from catena.model import Hit, Ranking, Segment
+    from catena.retrieval.multi_route import Fusion
+
+
+class RouteName(StrEnum):
+    """The routes of a library."""
+
+    DENSE = "dense"
+    LEXICAL = "lexical"
+    KEYWORD = "keyword"
+
+
+class FusionName(StrEnum):
+    """How the rankings of several routes become one."""
+
+    SCORE = "score"
+    RANK = "rank"
+
+
+def search(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")],
+    *,
+    library: LibraryPath,
+    k: Number = 10,
+    route: Annotated[
+        list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
+    ] = None,
+    fusion: Annotated[
+        FusionName, typer.Option("--fusion", help="By score (HiQA's formula) or by reciprocal rank.")
+    ] = FusionName.SCORE,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
+    ] = None,
+    beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
+    section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the passages of a library for a question, each with its citation and the routes that found it."""
+    from catena.library import Library, SearchOptions
+
+    options: SearchOptions = {"k": k, "where": _filter(where), "fusion": _fusion(fusion, alpha, beta)}
+    if route:
+        options["routes"] = tuple(dict.fromkeys(name.value for name in route))
+    with Library.open(library, create=False) as opened:
+        ranking = opened.search(question, **options)
+        sections = [opened.section(hit) for hit in ranking.hits] if section else None
+    for degraded in ranking.degraded:
+        err().print(f"without {degraded.what}: {degraded.why}", style="yellow", soft_wrap=True)
+    if as_json:
+        write_json(ranking_as_json(question, ranking, sections))
+    elif ranking.hits:
+        _show(question, ranking.hits, sections)
+    if not ranking.hits:
+        raise ProblemError("nothing was found", "other words, or `catena status` to see what is there", SOME_FAILED)
+
+
+def _filter(where: str | None) -> Any:
+    if where is None:
+        return None
+    try:
+        found = json.loads(where)
+    except ValueError as error:
+        raise ProblemError(f"--where is not JSON ({error})", 'e.g. --where \'{"kind": "table"}\'') from None
+    if not isinstance(found, dict):
+        raise ProblemError("--where must be a JSON object", 'e.g. --where \'{"kind": "table"}\'')
+    return found
+
+
+def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion:
+    from catena.retrieval.fusion import RankFusion, ScoreFusion
+
+    if name is FusionName.SCORE:
+        usual = ScoreFusion()
+        return ScoreFusion(alpha=usual.alpha if alpha is None else alpha, beta=usual.beta if beta is None else beta)
+    if alpha is not None or beta is not None:
+        raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
+    return RankFusion()
+
+
+def ranking_as_json(question: str, ranking: Ranking, sections: Sequence[Segment] | None = None) -> dict[str, Any]:
+    """Return a ranking with all that is known of each hit."""
+    whole: Sequence[Segment | None] = sections or [None] * len(ranking.hits)
+    return {
+        "question": question,
+        "scale": ranking.scale,
+        "degraded": ranking.degraded,
+        "hits": [_hit(rank, *pair) for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)],
+    }
+
+
+def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
+    from catena.citation import citation
+
+    found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), "provenance": hit.provenance}
+    return {**found, "chunk": hit.chunk, **({} if section is None else {"section": section})}
+
+
+def _show(question: str, found: Sequence[Hit], sections: Sequence[Segment] | None) -> None:
+    from catena.cli.views import hits
+
+    bodies = None if sections is None else [section.text.strip() for section in sections]
+    out().print(hits(found, question, bodies=bodies))

@@ -1,0 +1,112 @@
+"""How values look in a terminal: ledgers, hits, passages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from catena.citation import citation
+from catena.cli.failures import split_hint
+from catena.model import Chunk, Hit, IngestState, Outcome
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+COLOURS: dict[IngestState, str] = {"indexed": "green", "partial": "yellow", "failed": "bold red", "skipped": "dim"}
+SHOWN = 25  # files of a ledger that are listed whole; of a longer one, those that need a look
+
+FILE_WIDTH = 48  # columns kept for a file's name; longer ones may be folded
+
+_WORD = re.compile(r"\w+")
+_CLAUSE = re.compile(r"\n+|(?<=[.!?;])\s+")
+_MARKS = re.compile(r"^[#>*\-|\s]+|[|*`]+")
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table in the house style; a column whose name ends in "#" holds numbers."""
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in columns:
+        right = name.endswith("#")
+        made.add_column(name.rstrip("#"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    return made
+
+
+def ledger(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> RenderableType:
+    """Return how each file ended, as a table.
+
+    Args:
+        outcomes: of one run, or of a library.
+        names: what to call each file; its source by default.
+    """
+    made = table("State", "File", "Pages#", "Chunks#", "What happened")
+    rows = list(zip(outcomes, names or [outcome.source for outcome in outcomes], strict=True))
+    if len(rows) > SHOWN:
+        rows = [row for row in rows if row[0].state in {"failed", "partial"}]
+    for outcome, name in rows:
+        state = Text(outcome.state, style=COLOURS[outcome.state])
+        pages, chunks = (str(number or "") for number in (outcome.pages, outcome.chunks))
+        made.add_row(state, Text(name), pages, chunks, Text(split_hint(outcome.reason)[0]))
+    made.columns[1].min_width = min(FILE_WIDTH, max((len(name) for _, name in rows), default=0))
+    return made if made.row_count else Text("")
+
+
+def counted(outcomes: Sequence[Outcome]) -> str:
+    """Return e.g. "3 files: 2 indexed, 1 failed; 31 pages, 129 chunks"."""
+    states = Counter(outcome.state for outcome in outcomes)
+    by_state = ", ".join(f"{states[state]} {state}" for state in COLOURS if states[state])
+    pages, chunks = (sum(numbers) for numbers in zip(*((o.pages, o.chunks) for o in outcomes), strict=True))
+    return f"{number(len(outcomes), 'file')}: {by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
+
+
+def number(count: int, noun: str) -> str:
+    """Return e.g. "1 page", "2,300 pages"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def hits(found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = None) -> RenderableType:
+    """Return hits, best first: score, citation, the routes that found each, and what it says.
+
+    Args:
+        found: hits of one query.
+        query: decides which part of each passage is shown.
+        bodies: what to show of each hit instead of its best part.
+    """
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
+    shown = bodies or [excerpt(hit.chunk, query) for hit in found]
+    for rank, (hit, body) in enumerate(zip(found, shown, strict=True), start=1):
+        lines = Text(citation(hit.chunk), style="bold")
+        lines.append(f"\n{hit.chunk.metadata.get('source', hit.chunk.document_id)}", style="not bold cyan")
+        lines.append(f"  found by {routes(hit)}", style="not bold dim")
+        lines.append(f"\n{body}\n", style="not bold")
+        grid.add_row(Text(str(rank), style="bold"), f"{hit.score:.3f}", lines)
+    return grid
+
+
+def routes(hit: Hit) -> str:
+    """Return e.g. "lexical 1st, dense 4th", best rank first; a route that only scored it has no rank."""
+    ranked = sorted(hit.provenance, key=lambda way: (way.rank is None, way.rank or 0, way.route))
+    return ", ".join(f"{way.route} #{way.rank}" if way.rank else way.route for way in ranked)
+
+
+def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
+    """Return the part of a chunk that shares most words with the query, in one line of at most `width` characters."""
+    from catena.structure.cascade import body_of
+
+    wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 2}
+    clauses = [
+        clause for part in _CLAUSE.split(body_of(chunk)) if (clause := " ".join(_MARKS.sub(" ", part).split()))
+    ]
+    shared = [len(wanted & {word.casefold() for word in _WORD.findall(clause)}) for clause in clauses]
+    best = max(range(len(clauses)), key=lambda at: (shared[at], -at), default=0)
+    text = shorten(" ".join(clauses[best:]), width, placeholder=" …")
+    return f"… {text}" if best else text
