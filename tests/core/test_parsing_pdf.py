@@ -319,7 +319,9 @@ def test_an_unknown_engine_is_named() -> None:
         parse_bytes(b"%PDF-", "x.pdf", engine="mupdf")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("settings", "extra"), [({"engine": "pypdfium2"}, "fast-pdf"), ({"ruled_tables": True}, "tables")])
+@pytest.mark.parametrize(
+    ("settings", "extra"), [({"engine": "pypdfium2"}, "fast-pdf"), ({"ruled_tables": True}, "tables")]
+)
 def test_a_missing_extra_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], extra: str
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.ids import digest
@@ -16,7 +15,7 @@ from catena.model import Document
 from catena.parsing.assemble import parsed_html, parsed_pdf
 from catena.parsing.failures import Unreadable
 from catena.parsing.limits import Limits
-from catena.parsing.process import POOL, Pool
+from catena.parsing.process import POOL, ask
 from catena.parsing.sniff import Kind, kind_of
 from catena.parsing.text import decode, markdown_title
 
@@ -93,27 +92,10 @@ def parse_bytes(
         if kind in {"markdown", "text"}:
             return _parsed_text(data, blank, name, kind)
         request = {"kind": kind, "engine": engine, "password": password, "ruled_tables": ruled_tables}
-        reply = _ask(POOL, request, data, limits)
+        reply = ask(POOL, request, data, limits)
         return parsed_pdf(reply, blank, name) if kind == "pdf" else parsed_html(reply, blank, name)
     except Unreadable as error:
         raise ParseError(source, error.state, error.what, error.do_next) from None
-
-
-def _ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> list[dict[str, Any]]:
-    """Return all events of one file."""
-    caps = {"seconds": limits.seconds, "memory_bytes": limits.memory_bytes, "pages": limits.pages}
-    try:
-        process = pool.take()
-    except OSError as error:
-        what = f"no process could be started to read it ({type(error).__name__})"
-        raise Unreadable("limit", what, "closing other programs") from None
-    try:
-        events = list(process.events({**request, **caps}, data, limits))
-    except BaseException:
-        process.close()  # interrupted in the middle of a file: its next words would be about this one
-        raise
-    pool.give_back(process)
-    return events
 
 
 def _bytes_of(path: Path, limits: Limits) -> bytes:

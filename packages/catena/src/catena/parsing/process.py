@@ -15,6 +15,7 @@ from catena.parsing.failures import Unreadable
 from catena.parsing.limits import Limits
 from catena.parsing.wire import read_frame, write_bytes, write_frame
 
+SPENDING = frozenset({"memory", "too-deep"})  # states after which a process ends itself: see `worker`
 MAX_REPLY_BYTES = 400_000_000  # of all frames of one file
 
 # What the child needs from the environment; keys and tokens of the caller stay out of a process that reads
@@ -23,6 +24,10 @@ _ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "SYSTEMROOT",
     "TEMP", "TMP", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHOME", "PYTHONUTF8",
 )  # fmt: skip
+
+
+class ProcessGoneError(Exception):
+    """An idle process had ended by itself before it took the request: a new one will take it."""
 
 
 class ReadingProcess:
@@ -42,6 +47,11 @@ class ReadingProcess:
             stderr=subprocess.DEVNULL,
             env=environment,
         )
+
+    @property
+    def id(self) -> int:
+        """The number that the system gave it."""
+        return self._child.pid
 
     @property
     def usable(self) -> bool:
@@ -64,6 +74,10 @@ class ReadingProcess:
         """Yield what the child says about one file, "end" or "failed" last.
 
         When the child is killed, by the clock or by the system, a "failed" event says so.
+
+        Raises:
+            ProcessGoneError: it had ended by itself before it took the request.
+            Unreadable: it sends more than any document holds.
         """
         child = self._child
         assert child.stdin is not None
@@ -94,11 +108,9 @@ class ReadingProcess:
         finally:
             clock.cancel()
         child.wait()
+        if child.returncode == 0 and not taken and not expired.is_set():
+            raise ProcessGoneError
         yield {"event": "failed", **_ended(child.returncode, expired.is_set(), limits)}
-
-
-class ProcessGoneError(Exception):
-    """An idle process had ended by itself before it took the request: ask a new one."""
 
 
 def _ended(code: int, expired: bool, limits: Limits) -> dict[str, str]:
@@ -149,6 +161,34 @@ class Pool:
             idle, self._idle = self._idle, []
         for process in idle:
             process.close()
+
+
+def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> list[dict[str, Any]]:
+    """Return all events of one file.
+
+    Raises:
+        Unreadable: no process could be started, or it sent more than any document holds.
+    """
+    caps = {"seconds": limits.seconds, "memory_bytes": limits.memory_bytes, "pages": limits.pages}
+    while True:
+        try:
+            process = pool.take()
+        except OSError as error:
+            what = f"no process could be started to read it ({type(error).__name__})"
+            raise Unreadable("limit", what, "closing other programs") from None
+        try:
+            events = list(process.events({**request, **caps}, data, limits))
+        except ProcessGoneError:
+            process.close()
+            continue
+        except BaseException:
+            process.close()  # interrupted in the middle of a file: its next words would be about this one
+            raise
+        if events[-1].get("state") in SPENDING:
+            process.close()
+        else:
+            pool.give_back(process)
+        return events
 
 
 POOL = Pool()

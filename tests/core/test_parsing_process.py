@@ -1,0 +1,158 @@
+"""The reading process: its caps act, what it read before they did is kept, and it is used again."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from catena.errors import ParseError
+from catena.model import Document
+from catena.parsing import Limits, parse_bytes
+from catena.parsing.assemble import parsed_pdf
+from catena.parsing.failures import Unreadable, failure_of
+from catena.parsing.process import Pool, ReadingProcess
+from catena.parsing.process import ask as ask_pool
+from catena.parsing.wire import read_bytes, read_frame, write_bytes, write_frame
+
+HTML = {"kind": "html", "engine": "pypdf", "password": None, "ruled_tables": False}
+CAPS = {"seconds": 60.0, "memory_bytes": 1_000_000_000, "pages": 100}
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps the address space")
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
+def ask(process: ReadingProcess, data: bytes, limits: Limits | None = None) -> list[dict[str, object]]:
+    return list(process.events({**HTML, **CAPS}, data, limits or Limits()))
+
+
+def test_frames_come_back_as_sent() -> None:
+    pipe = io.BytesIO()
+    write_frame(pipe, {"text": "ü\ud800"})
+    write_bytes(pipe, b"raw")
+    pipe.seek(0)
+    assert read_frame(pipe)[0] == {"text": "ü\ud800"}
+    assert read_bytes(pipe, 10) == b"raw"
+    assert read_bytes(pipe, 10) is None
+
+
+def test_a_frame_that_claims_too_much_is_not_taken() -> None:
+    with pytest.raises(ValueError, match="frame of"):
+        read_bytes(io.BytesIO(b"\xff" * 20), 1_000)
+    assert read_bytes(io.BytesIO((5).to_bytes(8, "big") + b"cut"), 1_000) is None
+
+
+def test_a_process_is_used_again(pool: Pool) -> None:
+    first = pool.take()
+    assert ask(first, b"<p>one")[0]["text"] == "one\n"
+    pool.give_back(first)
+    second = pool.take()
+    assert second is first
+    assert ask(second, b"<p>two")[0]["text"] == "two\n"
+    pool.give_back(second)
+
+
+def test_threads_do_not_share_a_process(pool: Pool) -> None:
+    first, second = pool.take(), pool.take()
+    assert first is not second
+    pool.give_back(first)
+    pool.give_back(second)
+    assert (first.usable, second.usable) == (True, False)  # one idle process is kept
+
+
+def test_documents_of_many_threads_are_not_mixed_up() -> None:
+    def read(number: int) -> str:
+        return parse_bytes(f"<p>page {number}".encode(), "x.html").document.text
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(read, range(12))) == [f"page {number}\n" for number in range(12)]
+
+
+def test_a_process_that_died_while_idle_is_replaced(pool: Pool) -> None:
+    first = pool.take()
+    pool.give_back(first)
+    os.kill(first.id, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while first.usable and time.monotonic() < deadline:
+        time.sleep(0.01)
+    second = pool.take()
+    assert second is not first
+    pool.give_back(second)
+
+
+def test_a_process_that_ended_by_itself_hands_the_file_on(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, fresh = ReadingProcess(), ReadingProcess()
+    gone._child.communicate()  # ends its requests: it ends by itself, as when none comes for a minute
+    processes = [gone, fresh]
+    monkeypatch.setattr(pool, "take", lambda: processes.pop(0))
+    assert ask_pool(pool, HTML, b"<p>one", Limits())[0]["text"] == "one\n"
+
+
+def test_the_clock_ends_a_process_that_does_not_answer() -> None:
+    process = ReadingProcess()
+    os.kill(process.id, signal.SIGSTOP)
+    try:
+        events = ask(process, b"<p>one", Limits(seconds=0.2))
+    finally:
+        process.close()
+    assert [event["state"] for event in events] == ["timeout"]
+    assert "0.2 s" in str(events[0]["what"])
+
+
+def test_a_killed_process_is_a_named_end() -> None:
+    process = ReadingProcess()
+    os.kill(process.id, signal.SIGKILL)
+    events = ask(process, b"<p>one")
+    process.close()
+    assert [event["state"] for event in events] == ["memory"]
+
+
+@ON_LINUX
+def test_memory_is_capped() -> None:
+    page = b"<p>" + b"word " * 4_000_000
+    with pytest.raises(ParseError) as caught:
+        parse_bytes(page, "x.html", limits=Limits(memory_bytes=60_000_000))
+    assert caught.value.state == "memory"
+    assert parse_bytes(b"<p>after", "x.html").document.text == "after\n"
+
+
+def test_the_process_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "sk-secret")
+    process = ReadingProcess()
+    ask(process, b"<p>one")
+    with open(f"/proc/{process.id}/environ", "rb") as file:
+        assert b"sk-secret" not in file.read()
+    process.close()
+
+
+def test_pages_read_before_the_end_are_kept() -> None:
+    page = {"event": "page", "number": 1, "size": [10, 10], "state": "text", "note": "", "tables": []}
+    line = ["words", 0.0, 5.0, 0.0, 5.0, 0, [["words", 0.0, 5.0, 5.0, 0]]]
+    end = {"event": "failed", "state": "timeout", "what": "it was not read within 1 s", "do_next": ""}
+    blank = Document(id="1", text="")
+    parsed = parsed_pdf([{"event": "start", "pages": 3}, {**page, "lines": [line]}, end], blank, "x.pdf")
+    assert (parsed.document.text.strip(), parsed.state) == ("words", "partial")
+    assert [(note.page, note.state) for note in parsed.notes] == [(2, "failed"), (3, "failed")]
+    assert "not read: it was not read within 1 s" in parsed.notes[0].why
+    with pytest.raises(Unreadable) as caught:
+        parsed_pdf([{"event": "start", "pages": 3}, end], blank, "x.pdf")
+    assert caught.value.state == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(RecursionError(), "too-deep"), (MemoryError(), "memory"), (KeyError("/Root"), "malformed")],
+)
+def test_exceptions_have_states(error: Exception, state: str) -> None:
+    assert failure_of(error)[0] == state

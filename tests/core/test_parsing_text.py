@@ -1,0 +1,151 @@
+"""Markdown and plain text are kept as they are; what a file is, its bytes say before its name."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import ParameterError, ParseError
+from catena.ids import digest
+from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
+
+printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
+
+
+def state_of(data: bytes, name: str) -> str:
+    with pytest.raises(ParseError) as caught:
+        parse_bytes(data, name)
+    assert caught.value.source == name
+    return caught.value.state
+
+
+@given(printable)
+def test_utf_8_is_kept_to_the_last_line_end(text: str) -> None:
+    data = ("a" + text).encode()
+    assert parse_bytes(data, "x.md").document.text == "a" + text
+
+
+@given(printable, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
+def test_a_byte_order_mark_decides_and_is_not_text(text: str, encoding: str) -> None:
+    text = "a" + text
+    document = parse_bytes("\ufeff".encode(encoding) + text.encode(encoding), "x.md").document
+    assert (document.text, document.metadata["encoding"]) == (text, encoding)
+
+
+def test_utf_16_without_a_mark_is_known_by_its_zero_bytes() -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        assert parse_bytes("Grüße aus Köln".encode(encoding), "x.txt").document.text == "Grüße aus Köln"
+
+
+def test_what_is_not_utf_8_is_windows_1252_or_latin_1() -> None:
+    document = parse_bytes("Größe: 5 €".encode("cp1252"), "x.md").document
+    assert (document.text, document.metadata["encoding"]) == ("Größe: 5 €", "windows-1252")
+    document = parse_bytes(b"Gr\xf6\xdfe \x81", "x.md").document
+    assert (document.text, document.metadata["encoding"]) == ("Größe \x81", "latin-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# One\n\n# Two", "One"),
+        ("text\n\n## Deep ##\n", "Deep"),
+        ("One\n===\n", "One"),
+        ("---\ntitle: 'Front'\ndate: 1\n---\n# One", "Front"),
+        ("---\nno: title\n---\n# One", "One"),
+        ("```\n# code\n```\n# One", "One"),
+        ("~~~\n```\n# code\n~~~\n# One", "One"),
+        ("```\n# never closed", "notes"),
+        ("#hashtag\n\nno heading", "notes"),
+        ("plain", "notes"),
+    ],
+)
+def test_the_title_is_stated_or_the_first_heading_or_the_name(text: str, title: str) -> None:
+    document = parse_bytes(text.encode(), "folder/notes.md").document
+    assert (document.title, document.text, document.media_type) == (title, text, "text/markdown")
+
+
+def test_plain_text_has_no_headings() -> None:
+    document = parse_bytes(b"# One\r\ntwo", "notes.txt").document
+    assert (document.title, document.text, document.media_type) == ("notes", "# One\r\ntwo", "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "state"),
+    [
+        (b"", "x.md", "empty"),
+        (b" \n\t\n", "x.md", "empty"),
+        (codecs.BOM_UTF8, "x.md", "empty"),
+        (b"one\0two", "x.md", "malformed"),
+        (codecs.BOM_UTF16_LE + b"a\0b", "x.md", "malformed"),
+        (b"half \xed\xa0\x80 pair", "x.md", "malformed"),
+        (b"PK\x03\x04 rest", "x.docx", "unsupported"),
+        (b"PK\x03\x04 rest", "x.pdf", "unsupported"),
+        (b"\x89PNG\r\n\x1a\n", "x.md", "unsupported"),
+        (b"\x00\x01\x02", "x.bin", "unsupported"),
+        (b"just words", "x.pdf", "malformed"),
+    ],
+)
+def test_what_cannot_be_read_has_a_state(data: bytes, name: str, state: str) -> None:
+    assert state_of(data, name) == state
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "media_type"),
+    [
+        (b"<!doctype html><p>page", "x.pdf", "text/markdown"),
+        (b"<!-- saved -->\n<html><p>page", "x", "text/markdown"),
+        (b"<p>page", "x.htm", "text/markdown"),
+        (b"<!doctype html><p>source", "x.txt", "text/plain"),
+        (b"BM is no bitmap here", "x.txt", "text/plain"),
+        (b"key,value\n1,2\n", "x.csv", "text/plain"),
+    ],
+)
+def test_content_decides_where_it_says_what_it_is(data: bytes, name: str, media_type: str) -> None:
+    assert parse_bytes(data, name).document.media_type == media_type
+
+
+def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.md").write_text("# A", encoding="utf-8")
+    document = parse("a.md").document
+    assert (document.source, document.id) == ("a.md", digest("document", "a.md"))
+    named = parse("a.md", source="shelf/a", document_id="7").document
+    assert (named.source, named.id) == ("shelf/a", "7")
+    Path("b.md").write_bytes(b"")
+    with pytest.raises(ParseError) as caught:
+        parse("b.md")
+    assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["absent.md", ".", "zero\0byte.md"])
+def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParseError) as caught:
+        parse(name)
+    assert caught.value.state in {"malformed", "unsupported"}
+
+
+def test_large_files_are_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_bytes(b"x" * 101)
+    for read in (
+        lambda: parse(path, limits=Limits(bytes=100)),
+        lambda: parse_bytes(b"x" * 101, "a.md", limits=Limits(bytes=100)),
+    ):
+        with pytest.raises(ParseError, match="101 bytes, more than 100") as caught:
+            read()
+        assert caught.value.state == "limit"
+
+
+@pytest.mark.parametrize("name", ["seconds", "memory_bytes", "pages", "bytes"])
+def test_limits_are_positive(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be greater than 0, got 0"):
+        Limits(**{name: 0})
+
+
+def test_supported_suffixes() -> None:
+    assert {".pdf", ".html", ".md", ".txt"} <= SUPPORTED_SUFFIXES

@@ -1,0 +1,40 @@
+"""Every hostile file ends in a named state: no hang, no raw exception, no empty success."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+from hostile import HOSTILE, HostileFile
+
+from catena.errors import ParseError
+from catena.parsing import Engine, Limits, parse_bytes
+
+LIMITS = Limits(seconds=5)
+# file by file, so that what takes long to build is built once for both engines
+CASES = [
+    pytest.param(file, engine, id=f"{file.name}-{engine}")
+    for file in HOSTILE
+    for engine in (("pypdf", "pypdfium2") if file.suffix == ".pdf" else ("pypdf",))
+]
+
+
+@lru_cache(maxsize=1)
+def built(file: HostileFile) -> bytes:
+    return file.build()
+
+
+@pytest.mark.parametrize(("file", "engine"), CASES)
+def test_a_hostile_file_ends_in_a_named_state(file: HostileFile, engine: Engine) -> None:
+    name = f"bad{file.suffix}"
+    try:
+        parsed = parse_bytes(built(file), name, password=file.password, limits=LIMITS, engine=engine)
+    except ParseError as error:
+        assert error.state in file.expected
+        assert str(error).startswith(f"{name}: {error.state}: ")
+        assert not any(word in str(error) for word in ("Traceback", "site-packages", "\n", "IndirectObject"))
+        return
+    assert parsed.state in file.expected
+    assert parsed.document.text.strip()
+    parsed.document.text.encode("utf-8")  # a lone surrogate would fail here, and in every store
+    assert (parsed.state == "partial") is any(note.state != "blank" for note in parsed.notes)
