@@ -880,16 +880,22 @@ def test_importing_effects_starts_no_thread_and_loads_no_numpy() -> None:
 
 def test_a_forked_child_starts_its_own_threads() -> None:
     code = """
-import os
-from catena.effects import Complete, Services, ask, run
+import asyncio, os
+from catena.effects import Complete, Handler, Services, arun, ask, run
+from catena.ports import Completion
 from catena.testing.fakes import FakeLLM
+async def acall(request):
+    return Completion(text=request.prompt)
+sync, only_async = Services(llm=FakeLLM()), Services(handlers={Complete: Handler(identity="a", acall=acall)})
+def step():
+    return ask([Complete(prompt=p, purpose="t") for p in "abc"])
 def go():
-    step = ask([Complete(prompt=p, purpose="t") for p in "abc"])
-    return [reply.text for reply in run(step, Services(llm=FakeLLM()))]
+    rounds = [run(step(), sync), run(step(), only_async), asyncio.run(arun(step(), sync))]
+    return [[reply.text for reply in replies] for replies in rounds]
 go()
 child = os.fork()
 if child == 0:
-    os._exit(0 if go() == ["a", "b", "c"] else 1)
+    os._exit(0 if go() == [["a", "b", "c"]] * 3 else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
