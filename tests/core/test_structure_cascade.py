@@ -78,7 +78,7 @@ def test_a_chunk_leads_back_to_its_section() -> None:
 
 def test_sections_of_another_document_are_refused() -> None:
     other = outline(Document(id="other", text=TEXT))
-    with pytest.raises(ParameterError, match="the sections that chunk .* was cut from"):
+    with pytest.raises(ParameterError, match=r"the sections that chunk .* was cut from"):
         section_of(other, CHUNKS[1])
     with pytest.raises(ParameterError, match="got '0 sections'"):
         section_of((), CHUNKS[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 
 import pytest
@@ -149,7 +150,7 @@ def test_heading_only_sections_say_so() -> None:
 def test_sentences_end_in_any_language() -> None:
     text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third"
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
-    parts = [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    parts = [text[start:end] for start, end in itertools.pairwise(ends)]
     assert parts == ["See Fig. 3 of J. Smith. ", "It works! ", "你好。", "再见？", "ok. then\n3. Third"]
 
 
