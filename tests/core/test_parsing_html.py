@@ -85,9 +85,8 @@ def test_a_page_that_shows_nothing_is_empty() -> None:
 
 
 WORDS = st.text("abcdefgh", min_size=1, max_size=6)
-TAGS = st.sampled_from(
-    "p div h1 h6 ul ol li table tr td th pre code blockquote b a span br caption dl dd nav".split()
-)
+NAMES = ("p", "h1", "ul", "ol", "li", "table", "tr", "td", "caption", "pre", "code", "blockquote", "b", "br", "dd")
+TAGS = st.sampled_from(NAMES)
 PIECES = st.lists(st.one_of(WORDS, TAGS.map("<{}>".format), TAGS.map("</{}>".format)), max_size=40)
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import needs_data
 from pypdf import PdfReader, PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
 from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.layout import Parsed
 from catena.parsing import Engine, Limits, parse, parse_bytes
+from conftest import needs_data
 
 WIDTH, HEIGHT = 595.0, 842.0  # A4, points
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class Unreadable(Exception):
     """A file that an engine refuses with a known state."""
@@ -48,9 +50,12 @@ def failure_of(error: BaseException) -> tuple[str, str, str]:
     return "malformed", f"it cannot be read ({reason(error)})", _ADVICE["malformed"]
 
 
+_OBJECT = re.compile(r"IndirectObject\((\d+), \d+, \d+\)")  # its last number is an address in memory
+
+
 def reason(error: BaseException) -> str:
     """Return an exception in one short line, without control codes."""
-    text = " ".join(str(error).split())
+    text = _OBJECT.sub(r"object \1", " ".join(str(error).split()))
     text = "".join(character for character in text if character.isprintable())
     return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
 
