@@ -18,7 +18,8 @@ def chunk(**given) -> Chunk:
         ({}, "m.pdf"),
         ({"path": ("3 Mounting", "3.2 Cover"), "pages": (7, 7), "lines": (120, 131)},
          "m.pdf › 3 Mounting › 3.2 Cover, page 7, lines 120-131"),
-        ({"metadata": {"title": "HX210 manual"}, "path": ("HX210 manual", "1 Safety"), "pages": (1, 2), "lines": (4, 4)},
+        ({"metadata": {"title": "HX210 manual"}, "path": ("HX210 manual", "1 Safety"), "pages": (1, 2),
+          "lines": (4, 4)},
          "HX210 manual › 1 Safety, pages 1-2, line 4"),
     ],
 )  # fmt: skip
