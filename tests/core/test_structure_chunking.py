@@ -142,6 +142,16 @@ def test_the_cap_holds_for_one_word_of_ten_thousand_letters() -> None:
     assert len(chunks) < 40
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["." * 100_000, "a." * 50_000, "中。" * 20_000, "! " * 20_000],
+    ids=["dots", "no spaces", "chinese", "marks"],
+)
+def test_hostile_sentences_are_cut_in_linear_time(text: str) -> None:
+    check_law(document(text), chunks_of(text), 320)
+    check_law(document(text), cut_fixed(document(text), tokens=100), 100)
+
+
 def test_heading_only_sections_say_so() -> None:
     chunks = chunks_of("# A\n\n## B\n\ntext\n")
     assert [bool(chunk.metadata.get(HEADING_ONLY)) for chunk in chunks] == [True, False]
