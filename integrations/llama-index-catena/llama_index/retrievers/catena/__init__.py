@@ -1,0 +1,5 @@
+"""Catena's retriever under LlamaIndex's conventional name."""
+
+from llama_index.retrievers.catena.base import CatenaRetriever
+
+__all__ = ["CatenaRetriever"]

@@ -1,0 +1,22 @@
+"""Catena in LlamaIndex: a node parser and a retriever, and LlamaIndex's models as Catena's services."""
+
+from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent
+from llama_index_catena.services import (
+    CatenaEmbedding,
+    LlamaIndexEmbedder,
+    LlamaIndexLLM,
+    RetrieverStore,
+    retriever_store,
+)
+from llama_index_catena.structure import CatenaNodeParser
+
+__all__ = [
+    "CatenaNodeParser",
+    "CatenaRetriever",
+    "RouteDegradedEvent",
+    "CatenaEmbedding",
+    "LlamaIndexEmbedder",
+    "LlamaIndexLLM",
+    "RetrieverStore",
+    "retriever_store",
+]

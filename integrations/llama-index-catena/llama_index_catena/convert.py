@@ -1,0 +1,329 @@
+"""LlamaIndex documents and nodes to core values at entry, and back at exit.
+
+All metadata that Catena writes is flat (stores need flat values): provenance is one JSON string. What is
+for machines is excluded from the texts that models read; what is for readers is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import PurePath
+from typing import Any, cast
+
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    MediaResource,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    ObjectType,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+from catena import model
+from catena.citation import SOURCE, TITLE, citation
+from catena.ids import digest
+from catena.structure.cascade import SEPARATOR
+
+PROVENANCE = "catena"
+"""Metadata key of what `provenance` reads: by which routes a node was found, the scale, what was degraded."""
+
+HEADER_PATH = "header_path"
+"""Metadata key of the headings above a chunk, its own section's last, as `header_path` writes them."""
+
+HEADINGS = "headings"
+"""Metadata key of the document's title and the headings, as the first line of the core's headed view."""
+
+CITATION = "citation"
+"""Metadata key of where a retrieved node stands, in words."""
+
+PAGE_STARTS, PAGE_LABELS = "catena_page_starts", "catena_page_labels"
+"""Metadata keys of a document with pages: JSON lists, as the core's `Document` has them."""
+
+PAGE_LABEL = "page_label"  # as LlamaIndex's readers name what a file prints on a page
+_DOCUMENT_KEYS = (TITLE, SOURCE, PAGE_STARTS, PAGE_LABELS)
+_CHUNK_KEYS = ("kind", "position", "section", "first_line", "last_line", "first_page", "last_page", HEADER_PATH)
+_FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE)
+_ORIGINAL = "llama_index_node"  # metadata key under which a foreign node travels through the core
+_MEDIA_TYPES = ("text/markdown", "text/plain")
+_PAGE_BREAK = "\n\n"  # between the texts of two pages, as the core's own PDF reader sets it
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
+
+
+def header_path(path: Sequence[str]) -> str:
+    r"""Return headings as one string, e.g. ("A", "B/C") -> "/A/B\/C/"; no headings are "/".
+
+    As LlamaIndex's Markdown parser writes it, but for two things: the chunk's own heading is in it, and "/"
+    and "\" inside a heading are preceded by "\", so that `headings_of` gives the headings back.
+    """
+    return "/" + "".join(re.sub(r"([\\/])", r"\\\1", title) + "/" for title in path)
+
+
+def headings_of(written: str) -> tuple[str, ...]:
+    """Return the headings that `header_path` wrote."""
+    return tuple(_ESCAPED.sub(r"\1", step[1]) for step in _STEP.finditer(written, 1))
+
+
+def to_core_document(node: BaseNode, *, media_type: str | None = None) -> model.Document:
+    """Return a document or node as a core document of the same id.
+
+    The title is the metadata's `title`, or else the file's name; nested metadata is left out, as the core's is
+    flat: who makes nodes puts it back.
+
+    Args:
+        node: anything with text.
+        media_type: "text/markdown" or "text/plain"; None takes what a `Document` says, else Markdown.
+    """
+    metadata = node.metadata
+    stated = getattr(getattr(node, "text_resource", None), "mimetype", None)
+    source = str(metadata.get(SOURCE) or metadata.get("file_path") or metadata.get("file_name") or "")
+    title = metadata.get(TITLE)
+    return model.Document(
+        id=node.node_id,
+        text=text_of(node),
+        title=str(title) if title is not None else PurePath(str(metadata.get("file_name") or "")).stem,
+        source=source,
+        media_type=media_type or (stated if stated in _MEDIA_TYPES else "text/markdown"),
+        page_starts=tuple(json.loads(metadata.get(PAGE_STARTS, "[]"))),
+        page_labels=tuple(json.loads(metadata.get(PAGE_LABELS, "[]"))),
+        metadata=_scalars(metadata, without=_DOCUMENT_KEYS),
+    )
+
+
+def from_core_document(document: model.Document) -> Document:
+    """Return a core document as one of LlamaIndex, from which `to_core_document` makes the same again."""
+    pages: dict[str, Any] = {}
+    if document.page_starts:
+        pages[PAGE_STARTS] = json.dumps(document.page_starts)
+    if document.page_labels:
+        pages[PAGE_LABELS] = json.dumps(document.page_labels)
+    return Document(
+        id_=document.id,
+        text_resource=MediaResource(text=document.text, mimetype=document.media_type),
+        metadata={**document.metadata, TITLE: document.title, SOURCE: document.source, **pages},
+        excluded_embed_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
+        excluded_llm_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
+    )
+
+
+def join_pages(documents: Sequence[Document]) -> list[Document]:
+    """Return one document per file where a reader gave one per page (as LlamaIndex's PDF readers do).
+
+    Headings then reach over pages, and chunks say on which pages they stand. Neighbours with a `page_label`
+    and the same `file_path` (or `file_name`) are joined, in their order; the id is derived from that name,
+    the metadata is what all pages share. Other documents are returned as they are.
+    """
+    joined: list[Document] = []
+    for name, run in groupby(documents, key=_file_of_page):
+        pages = list(run)
+        joined.extend(pages if name is None else [_joined(name, pages)])
+    return joined
+
+
+def _file_of_page(document: Document) -> str | None:
+    metadata = document.metadata
+    name = metadata.get("file_path") or metadata.get("file_name")
+    return str(name) if name and PAGE_LABEL in metadata else None
+
+
+def _joined(name: str, pages: Sequence[Document]) -> Document:
+    texts = [text_of(page) for page in pages]
+    starts = [0]
+    for text in texts[:-1]:
+        starts.append(starts[-1] + len(text) + len(_PAGE_BREAK))
+    first = pages[0]
+    shared = {k: v for k, v in first.metadata.items() if all(k in p.metadata and p.metadata[k] == v for p in pages)}
+    shared.pop(PAGE_LABEL, None)
+    labels = [str(page.metadata[PAGE_LABEL]) for page in pages]
+    ours = [PAGE_STARTS, PAGE_LABELS]
+    return Document(
+        id_=digest("pages", name),
+        text_resource=MediaResource(text=_PAGE_BREAK.join(texts)),
+        metadata={**shared, PAGE_STARTS: json.dumps(starts), PAGE_LABELS: json.dumps(labels)},
+        excluded_embed_metadata_keys=[*first.excluded_embed_metadata_keys, *ours],
+        excluded_llm_metadata_keys=[*first.excluded_llm_metadata_keys, *ours],
+    )
+
+
+def text_of(node: BaseNode) -> str:
+    """Return the node's text alone, without metadata."""
+    return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
+    """Return what is known of a chunk under flat keys; pages and lines are counted from 1, first and last."""
+    known: dict[str, Any] = {
+        **chunk.metadata,
+        "kind": chunk.kind,
+        "position": chunk.position,
+        "section": chunk.section,
+        HEADER_PATH: header_path(chunk.path),
+    }
+    return {**known, **_spans(chunk)}
+
+
+def _spans(found: model.Chunk | model.Segment) -> dict[str, int]:
+    spans: dict[str, int] = {}
+    for name, span in (("page", found.pages), ("line", found.lines)):
+        if span is not None:
+            spans[f"first_{name}"], spans[f"last_{name}"] = span
+    return spans
+
+
+def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
+    """Return the keys of Catena's in some metadata that no model shall read, i.e. all that are not shown."""
+    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *_DOCUMENT_KEYS} - set(shown)
+    return [key for key in metadata if key in ours]
+
+
+def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
+    """Return a hit as a node with its score; the id is the chunk's.
+
+    A node that a LlamaIndex retriever gave to the core comes back as it was, copied, with the provenance added.
+    """
+    found = {PROVENANCE: _provenance(hit, ranking)}
+    original = hit.chunk.metadata.get(_ORIGINAL)
+    if isinstance(original, BaseNode):
+        return NodeWithScore(node=_with_provenance(original, found), score=hit.score)
+    chunk = hit.chunk
+    cited = {"document_id": chunk.document_id, CITATION: citation(chunk)}
+    headings = _headings(str(chunk.metadata.get(TITLE, "")), chunk.path)
+    metadata = {**chunk_metadata(chunk), **headings, **cited, **found}
+    return NodeWithScore(node=_slice_node(chunk, metadata), score=hit.score)
+
+
+def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
+    """Return the whole section of a hit as a node with the hit's score, provenance and best chunk (`chunk_id`)."""
+    title = str(hit.chunk.metadata.get(TITLE, ""))
+    metadata = {
+        **{key: value for key, value in hit.chunk.metadata.items() if key in (TITLE, SOURCE)},
+        "section": hit.chunk.section,
+        HEADER_PATH: header_path(segment.path),
+        **_spans(segment),
+        **_headings(title, segment.path),
+        "document_id": segment.document_id,
+        CITATION: citation(segment, title=title),
+        PROVENANCE: _provenance(hit, ranking),
+    }
+    return NodeWithScore(node=_slice_node(segment, metadata), score=hit.score)
+
+
+def _slice_node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) -> TextNode:
+    source = RelatedNodeInfo(node_id=found.document_id, node_type=ObjectType.DOCUMENT)
+    return TextNode(
+        id_=found.id,
+        text=found.text,
+        start_char_idx=found.start,
+        end_char_idx=found.end,
+        metadata=metadata,
+        excluded_embed_metadata_keys=machine_keys(metadata, shown=[HEADINGS]),
+        excluded_llm_metadata_keys=machine_keys(metadata, shown=[CITATION]),
+        relationships={NodeRelationship.SOURCE: source},
+    )
+
+
+def _headings(title: str, path: Sequence[str]) -> dict[str, str]:
+    """Return the readable line of titles, without the document's title where the first heading repeats it."""
+    names = [*([title] if title and path[:1] != (title,) else []), *path]
+    return {HEADINGS: SEPARATOR.join(names)} if names else {}
+
+
+def _with_provenance(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
+    return node.model_copy(
+        update={
+            "metadata": {**node.metadata, **found},
+            "excluded_embed_metadata_keys": _joined_keys(node.excluded_embed_metadata_keys, found),
+            "excluded_llm_metadata_keys": _joined_keys(node.excluded_llm_metadata_keys, found),
+        }
+    )
+
+
+def _joined_keys(keys: Sequence[str], more: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys((*keys, *more)))
+
+
+def _provenance(hit: model.Hit, ranking: model.Ranking) -> str:
+    ways = [{"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance]
+    degraded = [{"what": part.what, "why": part.why} for part in ranking.degraded]
+    return json.dumps(
+        {"scale": ranking.scale.value, "chunk_id": hit.chunk.id, "routes": ways, "degraded": degraded},
+        ensure_ascii=False,
+    )
+
+
+def provenance(node: BaseNode) -> dict[str, Any]:
+    """Return how a retrieved node was found: `scale`, `chunk_id`, `routes` and `degraded`; {} for other nodes."""
+    written = node.metadata.get(PROVENANCE)
+    return cast("dict[str, Any]", json.loads(written)) if written else {}
+
+
+def to_chunk(node: BaseNode) -> model.Chunk:
+    """Return a node as a chunk; a node of ours gives the chunk that it was made of.
+
+    A node without offsets is a slice that begins at 0 of a document of its own or of its source.
+    """
+    text, metadata = text_of(node), node.metadata
+    start = node.start_char_idx if isinstance(node, TextNode) else None
+    kind = metadata.get("kind")
+    written = str(metadata.get(HEADER_PATH, "/"))
+    return model.Chunk(
+        id=node.node_id,
+        document_id=node.ref_doc_id or node.node_id,
+        position=_integer(metadata, "position"),
+        start=start or 0,
+        end=(start or 0) + len(text),
+        text=text,
+        kind=kind if kind in ("text", "table", "figure") else "text",
+        path=headings_of(written),
+        section=_integer(metadata, "section"),
+        pages=_span(metadata, "page"),
+        lines=_span(metadata, "line"),
+        metadata=_scalars(metadata, without=(*_CHUNK_KEYS, *_FOUND_KEYS)),
+    )
+
+
+def to_ranking(nodes: Sequence[NodeWithScore]) -> model.Ranking:
+    """Return what a LlamaIndex retriever found, best first; `to_node` gives each node back as it was.
+
+    Where a score is missing, only the order of the nodes counts, and the scale says so.
+    """
+    scored = all(node.score is not None for node in nodes)
+    hits = (
+        model.Hit(_carrying(found.node), float(found.score) if scored and found.score is not None else -float(rank))
+        for rank, found in enumerate(nodes, start=1)
+    )
+    return model.Ranking.of(hits, model.Scale.SIMILARITY if scored else model.Scale.RANK)
+
+
+def _carrying(node: BaseNode) -> model.Chunk:
+    text = text_of(node)
+    return model.Chunk(
+        id=node.node_id,
+        document_id=node.ref_doc_id or node.node_id,
+        position=0,
+        start=0,
+        end=len(text),
+        text=text,
+        metadata=cast("model.Metadata", {_ORIGINAL: node}),
+    )
+
+
+def _integer(metadata: Mapping[str, Any], key: str) -> int:
+    value = metadata.get(key)
+    return value if isinstance(value, int) else 0
+
+
+def _span(metadata: Mapping[str, Any], unit: str) -> tuple[int, int] | None:
+    first, last = metadata.get(f"first_{unit}"), metadata.get(f"last_{unit}")
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
+
+
+def _scalars(metadata: Mapping[str, Any], *, without: Iterable[str]) -> dict[str, model.Scalar]:
+    left_out = set(without)
+    return {k: v for k, v in metadata.items() if k not in left_out and isinstance(v, str | int | float | bool)}

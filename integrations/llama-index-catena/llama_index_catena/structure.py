@@ -1,0 +1,161 @@
+"""Content-aware chunks as LlamaIndex nodes: cut by the core, exact by construction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+from llama_index.core.bridge.pydantic import Field, field_validator
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.node_parser import NodeParser
+from llama_index.core.node_parser.node_utils import default_id_func
+from llama_index.core.schema import (
+    DEFAULT_TEXT_NODE_TMPL,
+    BaseNode,
+    Document,
+    NodeRelationship,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.utils import get_tqdm_iterable
+
+from catena import model
+from catena.errors import ParameterError
+from catena.structure.cascade import SEPARATOR, searchable, titles_above
+from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
+from catena.structure.outline import outline
+from llama_index_catena.convert import (
+    HEADINGS,
+    PAGE_LABEL,
+    PAGE_LABELS,
+    PAGE_STARTS,
+    chunk_metadata,
+    machine_keys,
+    to_core_document,
+)
+
+dispatcher = get_dispatcher(__name__)
+
+SCHEMA_VERSION = 1  # grows when equal inputs and parameters give other nodes
+
+
+class CatenaNodeParser(NodeParser):
+    """Cuts documents into chunks that follow their headings, tables and figures.
+
+    A node's text is the exact slice `[start_char_idx, end_char_idx)` of its source. The titles above it stand in
+    the metadata `headings`, which models read with the text; see `llama_index_catena.convert` for the other keys.
+    Node ids are derived from the id of the parsed document and the slice, so equal documents of equal ids give
+    equal nodes; an `id_func` of your own is called instead, but LlamaIndex's default (random ids) never is.
+
+    Documents of one page each are parsed page by page; `convert.join_pages` makes one document per file of them.
+    """
+
+    max_tokens: int = Field(default=DEFAULT_OPTIONS.max_tokens, description="Hard cap of a chunk, in tokens.")
+    min_tokens: int = Field(
+        default=DEFAULT_OPTIONS.min_tokens, description="Shorter text joins a neighbour in its section."
+    )
+    media_type: Literal["text/markdown", "text/plain"] | None = Field(
+        default=None, description="How to read the texts; by default as each document says, else as Markdown."
+    )
+    schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which the parser is serialised."""
+        return "CatenaNodeParser"
+
+    @field_validator("id_func", mode="before")
+    @classmethod
+    def _revive(cls, value: Any) -> Any:
+        """Take the default back from its written form; any other function has to be given again."""
+        if isinstance(value, dict):
+            if value.get("id_func_name") != default_id_func.__name__:
+                raise ParameterError("id_func", value.get("id_func_name"), "given again as a function")
+            return default_id_func
+        return value
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse lengths that contradict each other when they are given, not at the first document."""
+        super().model_post_init(context)
+        self._options()
+
+    def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
+        shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
+        return self._linked([chunk for node in shown for chunk in self._chunks(node)])
+
+    @dispatcher.span
+    async def _aparse_nodes(
+        self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
+        return self._linked([chunk for node in shown for chunk in await asyncio.to_thread(self._chunks, node)])
+
+    def _postprocess_parsed_nodes(self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]) -> list[BaseNode]:
+        """Leave the nodes as they are: the inherited method would search for each text to guess its offsets."""
+        return nodes
+
+    def _options(self) -> ChunkOptions:
+        return ChunkOptions(max_tokens=self.max_tokens, min_tokens=self.min_tokens)
+
+    def _chunks(self, node: BaseNode) -> list[TextNode]:
+        document = to_core_document(node, media_type=self.media_type)
+        chunks = searchable(cut(document, outline(document), options=self._options()))
+        source, shift = _source(node)
+        ids = [
+            chunk.id if self.id_func is default_id_func else self.id_func(index, node)
+            for index, chunk in enumerate(chunks)
+        ]
+        return [
+            TextNode(
+                id_=id_,
+                text=chunk.text,
+                mimetype=document.media_type,
+                start_char_idx=None if shift is None else shift + chunk.start,
+                end_char_idx=None if shift is None else shift + chunk.end,
+                relationships={NodeRelationship.SOURCE: source},
+                **self._presentation(_metadata(chunk, document), node),
+            )
+            for id_, chunk in zip(ids, chunks, strict=True)
+        ]
+
+    def _presentation(self, own: dict[str, Any], parent: BaseNode) -> dict[str, Any]:
+        """Return a chunk's metadata below its parent's, and how models see both."""
+        above = {k: v for k, v in parent.metadata.items() if k not in (PAGE_STARTS, PAGE_LABELS)}
+        hidden = machine_keys(own, shown=[HEADINGS])
+        return {
+            "metadata": {**above, **own} if self.include_metadata else own,
+            "excluded_embed_metadata_keys": [*parent.excluded_embed_metadata_keys, *hidden],
+            "excluded_llm_metadata_keys": [*parent.excluded_llm_metadata_keys, *hidden],
+            "metadata_template": parent.metadata_template,
+            "metadata_separator": parent.metadata_separator,
+            "text_template": getattr(parent, "text_template", DEFAULT_TEXT_NODE_TMPL),
+        }
+
+    def _linked(self, nodes: list[TextNode]) -> list[BaseNode]:
+        """Return the nodes, neighbours of one source joined by PREVIOUS and NEXT."""
+        if self.include_prev_next_rel:
+            infos = [node.as_related_node_info() for node in nodes]
+            for before, (left, right) in enumerate(pairwise(nodes)):
+                if left.ref_doc_id == right.ref_doc_id:
+                    left.relationships[NodeRelationship.NEXT] = infos[before + 1]
+                    right.relationships[NodeRelationship.PREVIOUS] = infos[before]
+        return list(nodes)
+
+
+def _source(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
+    """Return what the chunks of a node come from, and where in it the node begins; None where it is unknown."""
+    origin = node.source_node
+    if origin is None:
+        return node.as_related_node_info(), 0
+    return origin, getattr(node, "start_char_idx", None)
+
+
+def _metadata(chunk: model.Chunk, document: model.Document) -> dict[str, Any]:
+    metadata = chunk_metadata(chunk)
+    if headings := SEPARATOR.join(titles_above(document, chunk)):
+        metadata[HEADINGS] = headings
+    if chunk.pages is not None and document.page_labels:
+        metadata[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
+    return metadata
