@@ -126,10 +126,11 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
     from catena.cli.views import COLOURS, ledger, number, table
 
     console = out()
-    listed = table("Document", "Title", "State", "Pages#", "Chunks#")
+    listed = table("State", "Document", "Pages#", "Chunks#")
     for each in documents:
         state = Text(each.state, style=COLOURS[each.state])
-        listed.add_row(Text(each.id), Text(each.title), state, str(each.pages or ""), str(each.chunks))
+        name = Text.assemble(each.id, (f"\n{each.title}", "dim"))
+        listed.add_row(state, name, str(each.pages or ""), str(each.chunks))
     if documents:
         console.print(listed)
     if failed:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 COLOURS: dict[IngestState, str] = {"indexed": "green", "partial": "yellow", "failed": "bold red", "skipped": "dim"}
 SHOWN = 25  # files of a ledger that are listed whole; of a longer one, those that need a look
 
-FILE_WIDTH = 48  # columns kept for a file's name; longer ones may be folded
-
 _WORD = re.compile(r"\w+")
 _CLAUSE = re.compile(r"\n+|(?<=[.!?;])\s+")
 _MARKS = re.compile(r"^[#>*\-|\s]+|[|*`]+")
@@ -45,16 +43,22 @@ def ledger(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> R
         outcomes: of one run, or of a library.
         names: what to call each file; its source by default.
     """
-    made = table("State", "File", "Pages#", "Chunks#", "What happened")
+    made = table("State", "File", "Pages#", "Chunks#")
     rows = list(zip(outcomes, names or [outcome.source for outcome in outcomes], strict=True))
     if len(rows) > SHOWN:
         rows = [row for row in rows if row[0].state in {"failed", "partial"}]
     for outcome, name in rows:
         state = Text(outcome.state, style=COLOURS[outcome.state])
         pages, chunks = (str(number or "") for number in (outcome.pages, outcome.chunks))
-        made.add_row(state, Text(name), pages, chunks, Text(split_hint(outcome.reason)[0]))
-    made.columns[1].min_width = min(FILE_WIDTH, max((len(name) for _, name in rows), default=0))
+        made.add_row(state, _explained(name, split_hint(outcome.reason)[0], outcome.state), pages, chunks)
     return made if made.row_count else Text("")
+
+
+def _explained(name: str, reason: str, state: IngestState) -> Text:
+    """Return a name with what there is to say of it: below it when something went wrong, else behind it."""
+    if not reason:
+        return Text(name)
+    return Text.assemble(name, "  " if state == "skipped" else "\n", (reason, "dim"))
 
 
 def counted(outcomes: Sequence[Outcome]) -> str:
@@ -102,7 +106,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
     """Return the part of a chunk that shares most words with the query, in one line of at most `width` characters."""
     from catena.structure.cascade import body_of
 
-    wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 2}
+    wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}
     clauses = [
         clause for part in _CLAUSE.split(body_of(chunk)) if (clause := " ".join(_MARKS.sub(" ", part).split()))
     ]
@@ -110,3 +114,23 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
     best = max(range(len(clauses)), key=lambda at: (shared[at], -at), default=0)
     text = shorten(" ".join(clauses[best:]), width, placeholder=" …")
     return f"… {text}" if best else text
+
+
+def passages(found: Sequence[Hit], query: str, cited: Sequence[int] | None = None) -> RenderableType:
+    """Return numbered passages with their citations, as footnotes of an answer.
+
+    Args:
+        found: passages, best first; the first is [1].
+        query: decides which part of each passage is shown.
+        cited: numbers of those that the answer rests on; the others are dimmed.
+    """
+    grid = Table.grid(padding=(0, 1), expand=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
+    for place, hit in enumerate(found, start=1):
+        style = "dim" if cited is not None and place not in cited else ""
+        lines = Text(citation(hit.chunk), style="bold")
+        lines.append(f"\n{hit.chunk.metadata.get('source', hit.chunk.document_id)}", style="not bold cyan")
+        lines.append(f"\n{excerpt(hit.chunk, query, 500)}\n", style="not bold")
+        grid.add_row(Text(f"[{place}]", style="bold"), lines, style=style)
+    return grid

@@ -1,1 +1,58 @@
-"""Prompts, one versioned file each."""
+"""Prompts, one versioned file each.
+
+A file begins with front matter (`version: 1`), then holds what the model is told about its task under
+`# System` and what it is asked under `# Prompt`, with places like {question} to fill.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from catena.errors import ParameterError
+
+_FILE = re.compile(
+    r"---\nversion: (?P<version>\d+)\n---\n+# System\n+(?P<system>.+?)\n+# Prompt\n+(?P<template>.+?)\n*\Z", re.DOTALL
+)
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What is said to a model; `version` names file and version, as the journal keeps it."""
+
+    version: str
+    system: str
+    template: str
+
+    def filled(self, **values: str) -> str:
+        """Return the prompt with every place filled; what is filled in is never searched for places.
+
+        Raises:
+            ParameterError: a place has no value, or a value no place.
+        """
+        places = set(_PLACE.findall(self.template))
+        if places != set(values):
+            raise ParameterError(f"values of prompt {self.version}", sorted(values), f"exactly {sorted(places)}")
+        return _PLACE.sub(lambda place: values[place[1]], self.template)
+
+
+@cache
+def load(name: str) -> Prompt:
+    """Return the prompt of this name.
+
+    Raises:
+        ParameterError: there is no such prompt, or its file is malformed.
+    """
+    file = files("catena.prompts") / f"{name}.md"
+    known = sorted(
+        each.name.removesuffix(".md") for each in files("catena.prompts").iterdir() if each.name.endswith(".md")
+    )
+    if name not in known:
+        raise ParameterError("prompt", name, f"one of {', '.join(known)}")
+    match = _FILE.match(file.read_text(encoding="utf-8"))
+    if match is None:
+        raise ParameterError(f"prompt file {name}.md", "another form", "front matter, # System and # Prompt")
+    return Prompt(version=f"{name}/{match['version']}", system=match["system"], template=match["template"])

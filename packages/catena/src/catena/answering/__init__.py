@@ -1,0 +1,1 @@
+"""From passages to a written answer whose citations are checked."""

@@ -1,0 +1,75 @@
+"""A written answer from numbered passages, as a step; its citations are checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catena import prompts
+from catena.answering.citations import check_citations
+from catena.citation import citation
+from catena.effects import Complete, Step, ask
+from catena.errors import ParameterError
+from catena.model import Hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model wrote, with only citations that hold.
+
+    Attributes:
+        cited: numbers of the passages it cites, from 1, in the order of their first mention.
+        unknown: numbers it cited though there is no such passage; they are not in `text` any more.
+    """
+
+    text: str
+    cited: tuple[int, ...]
+    unknown: tuple[int, ...]
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def answer(question: str, passages: Sequence[Hit], *, max_tokens: int = 1024) -> Step[Answer]:
+    """Write an answer from passages; passage n of the answer's [n] is `passages[n - 1]`.
+
+    Args:
+        question: what the user asks, as typed.
+        passages: best first, at least one.
+        max_tokens: of the answer.
+
+    Raises:
+        ParameterError: there are no passages.
+        ServiceError: the model failed, or its reply was truncated, refused or empty.
+    """
+    if not passages:
+        raise ParameterError("passages", (), "at least one hit")
+    prompt = prompts.load("answer")
+    request = Complete(
+        prompt=prompt.filled(question=question, passages=numbered(passages)),
+        purpose="answer",
+        system=prompt.system,
+        max_tokens=max_tokens,
+        prompt_version=prompt.version,
+    )
+    (reply,) = yield from ask([request])
+    checked = check_citations(reply.text.strip(), len(passages))
+    return Answer(
+        text=checked.text,
+        cited=checked.cited,
+        unknown=checked.unknown,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+    )
+
+
+def numbered(passages: Sequence[Hit]) -> str:
+    """Return the passages as the model reads them: number, citation, text; no text can end its own passage."""
+    return "\n".join(
+        f'<passage number="{number}" from="{_quoted(citation(hit.chunk))}">\n'
+        f"{hit.chunk.text.strip().replace('</passage', '< /passage')}\n</passage>"
+        for number, hit in enumerate(passages, start=1)
+    )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("<", "‹").replace(">", "›").replace('"', "'")

@@ -1,0 +1,66 @@
+"""Numbers in square brackets: which passages an answer cites, and which of them do not exist."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from catena.errors import ParameterError
+
+_GROUP = re.compile(r"(?P<space>[ \t]*)\[(?P<inside>\s*\d+(?:\s*[,;–-]\s*\d+)*\s*)\]")
+_RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)|(\d+)")
+_LONGEST_RANGE = 100  # passages; [1-99999] is not a citation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedText:
+    """A text in which every number in square brackets is that of a passage.
+
+    Attributes:
+        cited: the passages that it cites, from 1, in the order of their first mention.
+        unknown: the numbers that were taken out because there is no such passage.
+    """
+
+    text: str
+    cited: tuple[int, ...]
+    unknown: tuple[int, ...]
+
+
+def check_citations(text: str, passages: int) -> CheckedText:
+    """Return the text without citations of passages that do not exist.
+
+    `[2]`, `[1, 3]`, `[1][3]` and `[1-3]` are read; a bracket with nothing left in it is taken out.
+
+    Args:
+        text: an answer as the model wrote it.
+        passages: how many passages it was given; they are numbered from 1.
+
+    Raises:
+        ParameterError: `passages` is negative.
+    """
+    if passages < 0:
+        raise ParameterError("passages", passages, "an integer >= 0")
+    cited: dict[int, None] = {}
+    unknown: dict[int, None] = {}
+
+    def kept(group: re.Match[str]) -> str:
+        numbers = dict.fromkeys(_numbers(group["inside"]))
+        known = [number for number in numbers if 1 <= number <= passages]
+        cited.update(dict.fromkeys(known))
+        unknown.update(dict.fromkeys(number for number in numbers if number not in known))
+        return f"{group['space']}[{', '.join(map(str, known))}]" if known else ""
+
+    checked = _GROUP.sub(kept, text)
+    return CheckedText(text=checked, cited=tuple(cited), unknown=tuple(unknown))
+
+
+def _numbers(inside: str) -> list[int]:
+    found: list[int] = []
+    for first, last, single in _RANGE.findall(inside):
+        if single:
+            found.append(int(single))
+        elif 0 <= int(last) - int(first) <= _LONGEST_RANGE:
+            found.extend(range(int(first), int(last) + 1))
+        else:
+            found.extend((int(first), int(last)))
+    return found

@@ -1,0 +1,151 @@
+"""`catena ask`: files and a question to cited passages, and to a written answer where a model is named."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
+from catena.cli.library import indexed
+from catena.cli.options import AsJson, Engine, Number, Password, PdfEngine, RuledTables, preparation_of
+from catena.errors import ServiceError
+
+if TYPE_CHECKING:
+    from catena.answering.answer import Answer
+    from catena.library import Library
+    from catena.model import Hit, Outcome, Ranking
+    from catena.pipeline import Preparation
+    from catena.ports import LLM
+
+
+def ask(
+    words: Annotated[
+        list[str], typer.Argument(metavar="FILES… QUESTION", help="Files or folders, then the question in quotes.")
+    ],
+    *,
+    k: Number = 5,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Let this OpenAI-compatible model write an answer.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is, if not at OpenAI.")
+    ] = None,
+    library: Annotated[
+        Path | None,
+        typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
+    ] = None,
+    engine: PdfEngine = Engine.PYPDF,
+    ruled_tables: RuledTables = False,
+    password: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from files: numbered passages with citations, and with --model a written answer.
+
+    The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY. Without --model nothing leaves this machine.
+    """
+    *files, question = words
+    if not files and library is None:
+        raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
+    if base_url is not None and model is None:
+        raise ProblemError("--base-url needs the name of a model", "--model NAME")
+    llm = _llm(model, base_url)
+    preparation = preparation_of(engine, ruled_tables)
+    with _opened(library, preparation, create=bool(files)) as opened:
+        outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
+        ranking = opened.search(question, k=k)
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    for outcome in failed:
+        err().print(f"not read: {outcome.source}: {split_hint(outcome.reason)[0]}", style="red", soft_wrap=True)
+    if not ranking.hits:
+        raise _nothing_found(failed)
+    answer, problem = (None, None) if llm is None else _answer(llm, question, ranking.hits)
+    if as_json:
+        write_json(_as_json(question, ranking, answer, problem, outcomes))
+    else:
+        _show(question, ranking.hits, answer)
+    if problem is not None:
+        where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
+        raise ProblemError(f"no answer was written: {problem}", where)
+    if failed:
+        raise ProblemError(f"{len(failed)} of {len(outcomes)} files were not read", _hint(failed), SOME_FAILED)
+
+
+def _llm(model: str | None, base_url: str | None) -> LLM | None:
+    """Return the model before any work is done: a missing key or extra is said at once."""
+    if model is None:
+        return None
+    from catena.backends.openai_llm import OpenAILLM
+
+    key = os.environ.get("CATENA_API_KEY") or os.environ.get("OPENAI_API_KEY")
+    if key is None and base_url is None and not os.environ.get("OPENAI_BASE_URL"):
+        raise ProblemError(
+            "there is no key for OpenAI", "setting OPENAI_API_KEY, or --base-url for a server of your own"
+        )
+    return OpenAILLM(model, api_key=key, base_url=base_url)
+
+
+@contextmanager
+def _opened(path: Path | None, preparation: Preparation, *, create: bool) -> Iterator[Library]:
+    """Open the given library, or one that is gone afterwards."""
+    from catena.library import Library
+
+    with ExitStack() as stack:
+        if path is None:
+            folder = tempfile.TemporaryDirectory(prefix="catena-ask-", ignore_cleanup_errors=True)
+            path = Path(stack.enter_context(folder)) / "library"
+        yield stack.enter_context(Library.open(path, preparation=preparation, create=create))
+
+
+def _nothing_found(failed: Sequence[Outcome]) -> ProblemError:
+    if failed:
+        return ProblemError("no passage was found, and not every file was read", _hint(failed), SOME_FAILED)
+    return ProblemError("no passage was found", "other words, or other files", SOME_FAILED)
+
+
+def _hint(failed: Sequence[Outcome]) -> str:
+    hints = (split_hint(outcome.reason)[1] for outcome in failed)
+    return next(filter(None, hints), "the path and the type of the files named above")
+
+
+def _answer(llm: LLM, question: str, passages: Sequence[Hit]) -> tuple[Answer | None, str | None]:
+    """Return the answer, or why there is none."""
+    from catena.answering.answer import answer
+    from catena.effects import Services, run
+
+    try:
+        return run(answer(question, passages), Services(llm=llm)), None
+    except ServiceError as error:
+        return None, str(error)
+
+
+def _as_json(
+    question: str, ranking: Ranking, answer: Answer | None, problem: str | None, outcomes: Sequence[Outcome]
+) -> dict[str, Any]:
+    from catena.cli.search import ranking_as_json
+
+    found = ranking_as_json(question, ranking)
+    return {"answer": answer, "problem": problem, **found, "files": outcomes}
+
+
+def _show(question: str, passages: Sequence[Hit], answer: Answer | None) -> None:
+    from rich.text import Text
+
+    from catena.cli.views import passages as listed
+
+    if answer is not None:
+        out().print(Text(answer.text + "\n"))
+        if answer.unknown:
+            numbers = ", ".join(map(str, answer.unknown))
+            err().print(
+                f"taken out of the answer: citations of passages that do not exist ({numbers})", style="yellow"
+            )
+        if not answer.cited:
+            err().print("the answer cites no passage: do not rely on it", style="yellow")
+    out().print(listed(passages, question, answer.cited if answer else None))
