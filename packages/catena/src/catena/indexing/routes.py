@@ -33,6 +33,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
 _FILTERS = 64  # results of filters kept per generation
+_CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
 
 class Routes:
@@ -48,6 +49,7 @@ class Routes:
         self._finder: TermFinder | None = None
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
+        self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
 
     def close(self) -> None:
         """Let go of all memory-mapped files."""
@@ -97,6 +99,8 @@ class Routes:
             raise ParameterError("route", request.route, f"one of {', '.join(ROUTES)}")
         if not isinstance(request.k, int) or isinstance(request.k, bool) or request.k < 0:
             raise ParameterError("k", request.k, "a whole number >= 0")
+        if not isinstance(request.query, str):
+            raise ParameterError("query", request.query, "a string")
         return routes[request.route]
 
     def _rank(self, request: Search, route: Route, connection: sqlite3.Connection, generation: int) -> Ranking | None:
@@ -106,7 +110,7 @@ class Routes:
             return None
         best = scored.best(request.k, lambda keys: _ids(connection, keys))
         keys = best.keys.tolist()
-        chunks = records.chunks_of(connection, keys)
+        chunks = self._chunks_of(connection, generation, keys)
         if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
             self._discard()
             return None
@@ -114,6 +118,16 @@ class Routes:
         return _ranking(
             [(chunks[key], score) for key, score in zip(keys, best.scores.tolist(), strict=True)], request.route, view
         )
+
+    def _chunks_of(self, connection: sqlite3.Connection, generation: int, keys: Sequence[int]) -> dict[int, Chunk]:
+        """Return the chunks of these keys, those of earlier searches from memory."""
+        known, held = self._chunks
+        if known != generation or len(held) > _CHUNKS:
+            held = {}
+        if missing := [key for key in keys if key not in held]:
+            held.update(records.chunks_of(connection, missing))
+        self._chunks = (generation, held)
+        return {key: held[key] for key in keys if key in held}
 
     def _words(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from catena.effects import Failed, Search, Step, ask, together
 from catena.errors import FilterError, ParameterError, RouteError
-from catena.model import Degraded, Hit, Ranking, Scale, Where
+from catena.model import Degraded, Hit, Provenance, Ranking, Scale, Where
 from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Bounds
 from catena.retrieval.routes import ROUTES, Route, stored
@@ -153,7 +153,8 @@ def _one(request: Search) -> Step[Ranking]:
 
 def _unranked(hit: Hit) -> Hit:
     """Return the hit without ranks: it was asked for by id, so its place in the whole ranking is unknown."""
-    return replace(hit, provenance=tuple(replace(found, rank=None) for found in hit.provenance))
+    ways = (Provenance(route=way.route, rank=None, score=way.score, view=way.view) for way in hit.provenance)
+    return Hit(hit.chunk, hit.score, tuple(ways))
 
 
 def _why(error: Exception) -> str:
