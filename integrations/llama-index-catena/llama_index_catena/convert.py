@@ -28,7 +28,7 @@ from llama_index.core.schema import (
 from catena import model
 from catena.citation import SOURCE, TITLE, citation
 from catena.ids import digest
-from catena.structure.cascade import SEPARATOR
+from catena.structure.cascade import SEPARATOR, titles_above
 
 PROVENANCE = "catena"
 """Metadata key of what `provenance` reads: by which routes a node was found, the scale, what was degraded."""
@@ -193,7 +193,7 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
         return NodeWithScore(node=_with_provenance(original, found), score=hit.score)
     chunk = hit.chunk
     cited = {"document_id": chunk.document_id, CITATION: citation(chunk)}
-    headings = _headings(str(chunk.metadata.get(TITLE, "")), chunk.path)
+    headings = headings_metadata(chunk, str(chunk.metadata.get(TITLE, "")))
     metadata = {**chunk_metadata(chunk), **headings, **cited, **found}
     return NodeWithScore(node=_slice_node(chunk, metadata), score=hit.score)
 
@@ -206,7 +206,7 @@ def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking)
         "section": hit.chunk.section,
         HEADER_PATH: header_path(segment.path),
         **_spans(segment),
-        **_headings(title, segment.path),
+        **headings_metadata(hit.chunk, title),
         "document_id": segment.document_id,
         CITATION: citation(segment, title=title),
         PROVENANCE: _provenance(hit, ranking),
@@ -228,9 +228,9 @@ def _slice_node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) ->
     )
 
 
-def _headings(title: str, path: Sequence[str]) -> dict[str, str]:
-    """Return the readable line of titles, without the document's title where the first heading repeats it."""
-    names = [*([title] if title and path[:1] != (title,) else []), *path]
+def headings_metadata(chunk: model.Chunk, title: str) -> dict[str, str]:
+    """Return the readable line of the document's title and the headings above a chunk; {} where there are none."""
+    names = titles_above(model.Document(id=chunk.document_id, text="", title=title), chunk)
     return {HEADINGS: SEPARATOR.join(names)} if names else {}
 
 

@@ -13,12 +13,12 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from catena.effects import Services, Step, arun, run
+from catena.effects import Embed, Search, Services, Step, arun, ask, run
 from catena.errors import ParameterError
 from catena.library import Library
 from catena.model import Ranking, Where
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, retrieve
-from catena.retrieval.routes import Route
+from catena.retrieval.routes import ROUTES, Route, dense, stored
 from llama_index_catena.convert import section_node, to_node
 
 dispatcher = get_dispatcher(__name__)
@@ -39,6 +39,9 @@ class RouteDegradedEvent(BaseEvent):
 
 class CatenaRetriever(BaseRetriever):
     """Finds the best chunks of a library, or of any services, over several routes.
+
+    Of a query bundle, the dense route takes `custom_embedding_strs` (HyDE), as LlamaIndex's own retrievers do:
+    the mean of their vectors. A vector in the bundle is not used: nothing says which model made it.
 
     Args:
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
@@ -90,12 +93,19 @@ class CatenaRetriever(BaseRetriever):
         return retrieve(
             query_bundle.query_str,
             k=self.similarity_top_k,
-            routes=self.routes,
+            routes=self._routes(query_bundle),
             where=self.where,
             fusion=self.fusion,
             depth=self.depth,
             on_route_error=self.on_route_error,
         )
+
+    def _routes(self, query_bundle: QueryBundle) -> Sequence[str] | Mapping[str, Route]:
+        if not query_bundle.custom_embedding_strs or isinstance(self.routes, str):
+            return self.routes
+        named = self.routes if isinstance(self.routes, Mapping) else {name: _route(name) for name in self.routes}
+        instead = _dense_of(query_bundle.custom_embedding_strs)
+        return {name: instead if route is dense else route for name, route in named.items()}
 
     def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
         for part in ranking.degraded:
@@ -108,3 +118,21 @@ class CatenaRetriever(BaseRetriever):
             segment = self._library.section(hit)
             found.setdefault(segment.id, section_node(segment, hit, ranking))
         return list(found.values())
+
+
+def _route(name: str) -> Route:
+    return ROUTES.get(name) or stored(name)
+
+
+def _dense_of(texts: Sequence[str]) -> Route:
+    """Return the dense route with the mean of these texts' vectors in place of the query's."""
+
+    def route(query: str) -> Step[Search]:
+        import numpy as np
+
+        (rows,) = yield from ask([Embed(texts=tuple(texts), kind="query", purpose="query embedding")])
+        mean = np.asarray(rows, dtype=np.float32).mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        return Search(route="dense", query=query, vector=mean / length if length else mean, k=0)
+
+    return route

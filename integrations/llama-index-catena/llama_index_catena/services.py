@@ -199,7 +199,7 @@ class RetrieverStore:
             return self._other(request).search(request)
         _check(request)
         try:
-            return _ranking(retriever.retrieve(_bundle(request)), request)
+            return _ranking(retriever.retrieve(QueryBundle(request.query)), request)
         except Exception as error:
             raise service_error(error, request.route) from error
 
@@ -215,7 +215,7 @@ class RetrieverStore:
         if _inherits(retriever, BaseRetriever, "_aretrieve"):
             return await asyncio.to_thread(self.search, request)
         try:
-            return _ranking(await retriever.aretrieve(_bundle(request)), request)
+            return _ranking(await retriever.aretrieve(QueryBundle(request.query)), request)
         except Exception as error:
             raise service_error(error, request.route) from error
 
@@ -228,8 +228,9 @@ class RetrieverStore:
 def retriever_store(retrievers: Mapping[str, BaseRetriever], *, beside: Store | None = None) -> RetrieverStore:
     """Return a store whose routes are LlamaIndex retrievers, under the names given.
 
-    How many nodes a retriever finds is set on the retriever. It knows nothing of Catena's filters: a search
-    with one is refused. Nodes come back as they were; two with equal texts and different ids stay two.
+    How many nodes a retriever finds is set on the retriever. It embeds queries itself, and knows nothing of
+    Catena's filters: a search with one is refused. Nodes come back as they were; two with equal texts and
+    different ids stay two.
 
     Args:
         retrievers: route name -> retriever.
@@ -246,11 +247,6 @@ def retriever_store(retrievers: Mapping[str, BaseRetriever], *, beside: Store | 
 def _check(request: Search) -> None:
     if request.where:
         raise FilterError(request.where, f"the LlamaIndex retriever of route {request.route!r} takes no filter")
-
-
-def _bundle(request: Search) -> QueryBundle:
-    vector = None if request.vector is None else [float(value) for value in request.vector]
-    return QueryBundle(request.query, embedding=vector)
 
 
 def _ranking(nodes: Sequence[NodeWithScore], request: Search) -> Ranking:
@@ -274,24 +270,30 @@ class CatenaEmbedding(BaseEmbedding):
     """A Catena embedder as a LlamaIndex embedding model; by default the shipped one: no key, no network.
 
     `model_name` is the embedder's identity, so that caches and stores tell models apart.
+
+    Args:
+        embedder: any Catena embedder; it is not serialised, and has to be given again with `from_dict`.
+        fields: those of every LlamaIndex embedding model.
+
+    Raises:
+        ParameterError: the fields are those of another model than the embedder given.
     """
 
     embedder: Any = Field(  # an `Embedder`; a Protocol with properties, which pydantic would run to check it
         default=None, exclude=True, description="Any Catena embedder; the shipped static embedding by default."
     )
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the model is serialised."""
-        return "CatenaEmbedding"
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Take the model's name from the embedder; a name of another model means that its embedder got lost."""
-        super().model_post_init(context)
+    def __init__(self, embedder: Embedder | None = None, **fields: Any) -> None:
+        super().__init__(**{**fields, "embedder": embedder})
         identity = self._model.identity
         if self.model_name not in ("unknown", identity):
             raise ParameterError("embedder", identity, f"the embedder {self.model_name!r}, given again")
         self.model_name = identity
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which the model is serialised."""
+        return "CatenaEmbedding"
 
     @property
     def _model(self) -> Embedder:

@@ -23,7 +23,7 @@ from llama_index.core.utils import get_tqdm_iterable
 
 from catena import model
 from catena.errors import ParameterError
-from catena.structure.cascade import SEPARATOR, searchable, titles_above
+from catena.structure.cascade import searchable
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
 from llama_index_catena.convert import (
@@ -32,6 +32,7 @@ from llama_index_catena.convert import (
     PAGE_LABELS,
     PAGE_STARTS,
     chunk_metadata,
+    headings_metadata,
     machine_keys,
     to_core_document,
 )
@@ -50,16 +51,34 @@ class CatenaNodeParser(NodeParser):
     equal nodes; an `id_func` of your own is called instead, but LlamaIndex's default (random ids) never is.
 
     Documents of one page each are parsed page by page; `convert.join_pages` makes one document per file of them.
+
+    Args:
+        max_tokens: hard cap of a chunk, in the core's tokens, >= 1.
+        min_tokens: shorter text joins a neighbour in its section; 0 joins nothing.
+        media_type: how to read the texts; None reads each as the document says, else as Markdown.
+        fields: those of every LlamaIndex node parser, e.g. `include_metadata`, `include_prev_next_rel`, `id_func`.
+
+    Raises:
+        ParameterError: the lengths are out of range.
     """
 
-    max_tokens: int = Field(default=DEFAULT_OPTIONS.max_tokens, description="Hard cap of a chunk, in tokens.")
-    min_tokens: int = Field(
-        default=DEFAULT_OPTIONS.min_tokens, description="Shorter text joins a neighbour in its section."
-    )
+    max_tokens: int = Field(description="Hard cap of a chunk, in tokens.")
+    min_tokens: int = Field(description="Shorter text joins a neighbour in its section.")
     media_type: Literal["text/markdown", "text/plain"] | None = Field(
-        default=None, description="How to read the texts; by default as each document says, else as Markdown."
+        description="How to read the texts; by default as each document says, else as Markdown."
     )
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
+
+    def __init__(
+        self,
+        *,
+        max_tokens: int = DEFAULT_OPTIONS.max_tokens,
+        min_tokens: int = DEFAULT_OPTIONS.min_tokens,
+        media_type: Literal["text/markdown", "text/plain"] | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(**{**fields, "max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type})
+        self._options()  # refuses lengths that contradict each other now, not at the first document
 
     @classmethod
     def class_name(cls) -> str:
@@ -75,11 +94,6 @@ class CatenaNodeParser(NodeParser):
                 raise ParameterError("id_func", value.get("id_func_name"), "given again as a function")
             return default_id_func
         return value
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Refuse lengths that contradict each other when they are given, not at the first document."""
-        super().model_post_init(context)
-        self._options()
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
@@ -153,9 +167,7 @@ def _source(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
 
 
 def _metadata(chunk: model.Chunk, document: model.Document) -> dict[str, Any]:
-    metadata = chunk_metadata(chunk)
-    if headings := SEPARATOR.join(titles_above(document, chunk)):
-        metadata[HEADINGS] = headings
+    metadata = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
     if chunk.pages is not None and document.page_labels:
         metadata[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
     return metadata
