@@ -20,7 +20,10 @@ _WHERE: dict[str, str] = {
             "BudgetExceededError CancelledError CatenaError FilterError LibraryError MissingExtraError "
             "ModelMismatchError ParameterError ParseError RouteError ScaleError ServiceError"
         ),
+        "catena.effects": "Services arun run",
+        "catena.journal": "Journal",
         "catena.library": "Library",
+        "catena.retrieval.fusion": "RankFusion ScoreFusion",
     }.items()
     for name in names.split()
 }

@@ -18,6 +18,7 @@ from catena.formatting import LayoutOptions, format_layout
 from catena.ids import digest
 from catena.model import Document, Entry, Section
 from catena.parsing import Limits, parse
+from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.outline import outline
@@ -88,9 +89,10 @@ def prepare(document: Document, preparation: Preparation | None = None, *, finge
     it would crowd out what a question is about.
     """
     how = preparation or Preparation()
-    sections = outline(document)
+    blocks = blocks_of(document)
+    sections = outline(document, blocks=blocks)
     document = document if document.title else replace(document, title=_title(document, sections))
-    found = searchable(cut(document, sections, options=how.chunks))
+    found = searchable(cut(document, sections, options=how.chunks, blocks=blocks))
     shown = {TITLE: document.title, SOURCE: document.source or document.id}
     chunks = tuple(
         replace(chunk, position=position, metadata={**chunk.metadata, **shown})
