@@ -86,6 +86,7 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, floa
     Raises:
         ParameterError: `data` is not a folder.
     """
+    folder = None if data is None else _folder(data)
     generated: dict[str, Counts] = {name: Counts() for name in _COLUMNS.values()}
     n_generated = 0
     for pdf in generated_pdfs():
@@ -94,7 +95,7 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, floa
     results = {"n_generated": float(n_generated)}
     for name, counts in generated.items():
         results |= counts.metrics(name)
-    return results if data is None else results | _real(data, engine)
+    return results if folder is None else results | _real(folder, engine)
 
 
 def score_generated(pdf: GeneratedPdf, *, engine: Engine = "pypdf") -> Counts:
@@ -113,10 +114,14 @@ def score_outline(parsed: Parsed) -> Counts | None:
     return compare(truth, titles_of(format_layout(blind, _HIDDEN)))
 
 
-def _real(data: Path, engine: Engine) -> dict[str, float]:
+def _folder(data: Path) -> Path:
     folder = data / "pdfs" if (data / "pdfs").is_dir() else data
     if not folder.is_dir():
         raise ParameterError("data", str(data), "a folder of PDF files")
+    return folder
+
+
+def _real(folder: Path, engine: Engine) -> dict[str, float]:
     results: dict[str, float] = {}
     states: Counter[str] = Counter()
     for path in sorted(folder.glob("*.pdf")):

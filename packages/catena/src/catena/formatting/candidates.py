@@ -129,7 +129,7 @@ def _continues(rows: Sequence[Row], start: int, index: int, measures: Measures) 
 
 def heading_like(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
     """Whether a run may be a heading by its words and by the white around it."""
-    if not _worded(run) or (run.end - run.start == 1 and _beside(rows, run.start)):
+    if not worded(run) or (run.end - run.start == 1 and _beside(rows, run.start)):
         return False
     if rows[run.start].size >= LARGER * measures.body:
         return run.number is not None or run.end - run.start <= 2 or not _ends_sentence(run)
@@ -138,8 +138,8 @@ def heading_like(run: Run, rows: Sequence[Row], measures: Measures) -> bool:
     return _set_off(run, rows, measures) and _stands_over_text(run, rows, measures)
 
 
-def _worded(run: Run) -> bool:
-    """Whether the words can be a heading's: some letters, not too many, and no other role."""
+def worded(run: Run) -> bool:
+    """Whether the words can be those of a heading: some letters, not too many, and no other role."""
     text = run.text
     longest = max((len(key(word)) for word in text.split()), default=0)
     if longest < 2 or len(text) > _MAX_CHARS or run.end - run.start > _MAX_LINES or text[-1] in ",;":

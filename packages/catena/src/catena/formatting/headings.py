@@ -14,11 +14,12 @@ from catena.formatting.candidates import (
     join_run,
     runs_of,
     steady_styles,
+    worded,
 )
 from catena.formatting.levels import levels_of, number_levels
 from catena.formatting.outlines import Match, match_outline
 from catena.formatting.rows import Measures, Row
-from catena.formatting.words import bullet, ends_with_page, first_word_width, key
+from catena.formatting.words import bullet, ends_with_page, first_word_width, has_leader, key
 from catena.layout import OutlineItem
 
 _TITLE = 1.15  # times the body size
@@ -126,7 +127,7 @@ def _title(
 ) -> Run | None:
     """Return the lines of the first page that print the document's title: larger than any heading of the file."""
     first = [run for run in runs if run.page == rows[0].page] if rows else []
-    first = [run for run in first if run.number is None]
+    first = [run for run in first if run.number is None and worded(run)]
     if not first:
         return None
     largest = max(first, key=lambda run: (run.style.size, -run.start))
@@ -168,14 +169,14 @@ def _front_matter(
         return False
     ends = {other.start: other.end for other in runs}
     index = run.end
-    while index in ends and rows[index].page == run.page:
+    while index in ends and rows[index].page == run.page and not has_leader(rows[index].text):
         index = ends[index]
     if index >= len(rows) or rows[index].page != run.page:
         return True
     row = rows[index]
     if run.text.rstrip().endswith(":"):
         return True
-    if index in taken or bullet(row.text) or measures.code(row) or _prose(row, measures):
+    if index in taken or bullet(row.text) or has_leader(row.text) or measures.code(row) or _prose(row, measures):
         return False
     following = rows[index + 1] if index + 1 < len(rows) else None
     return following is None or following.page != run.page or not _prose(following, measures)

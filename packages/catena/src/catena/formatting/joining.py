@@ -15,7 +15,7 @@ _CLOSE_GAP = 1.12  # the same between two sentences
 _SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"\b\w+(?:[-‐]\w+)+\b")
 _BROKEN = re.compile(r"(?<![-‐\w])(?P<stem>[^\W\d_]+)[-‐]$")  # not "state-of-"
-_LOWER_WORD = re.compile(r"(?=[^\W\d_A-Z])[^\W\d_]+(?![-‐][^\W\d_])")  # not "the-art"
+_LOWER_WORD = re.compile(r"(?=[^\W\d_A-Z])[^\W\d_]++(?![-‐][^\W\d_])")  # not "the-art"
 _WORD = re.compile(r"[^\W\d_]+")
 _CLOSE = re.compile(r"\w[-‐]$")  # a hyphen that stays: what follows belongs to the same word
 _URL_END = re.compile(r"(?:https?://|www\.)\S*[/_?&=.-]$")

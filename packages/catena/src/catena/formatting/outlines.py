@@ -38,6 +38,7 @@ def match_outline(rows: Sequence[Row], outline: Sequence[OutlineItem], measures:
         for page in (item.page, item.page + 1, item.page - 1):
             run = _find(rows, by_page[page], item, measures, used, near=page == item.page)
             if run is not None:
+                run = _with_label(rows, run, measures)
                 used.update(range(run.start, run.end))
                 matches.append(Match(item, run))
                 break
@@ -75,6 +76,15 @@ def _find(
                 alike.append((place, join_run(rows, index, end)))
     best = min(found or alike, key=lambda pair: pair[0], default=None)
     return best[1] if best else None
+
+
+def _with_label(rows: Sequence[Row], run: Run, measures: Measures) -> Run:
+    """Take in "Chapter 3" where it is printed on a line of its own over the title."""
+    above = run.start - 1
+    if above < 0 or rows[above].block != rows[run.start].block or not is_label(rows[above].text.strip()):
+        return run
+    near = prominent(rows[above], measures) and 0 < measures.gap(rows[above], rows[run.start]) < 4
+    return join_run(rows, above, run.end) if near else run
 
 
 def _alike(text: str, title: str) -> bool:

@@ -175,7 +175,8 @@ def _leftmost(values: Iterable[float]) -> float:
     """Return the smallest position that a tenth of the lines begin at: most may be indented, as in a list."""
     seen = Counter(round(value) for value in values)
     enough = max(min(2, seen.total()), seen.total() / 10)
-    return float(min(value for value in seen if seen[value - 1] + seen[value] + seen[value + 1] >= enough))
+    usual = [value for value in seen if seen[value - 1] + seen[value] + seen[value + 1] >= enough]
+    return float(min(usual or seen))
 
 
 def _high(values: Iterable[float]) -> float:

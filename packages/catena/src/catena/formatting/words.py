@@ -23,9 +23,9 @@ _CJK_NUMBER = re.compile(
 )
 _CJK_DEPTH = {"部": 0, "编": 0, "篇": 0, "章": 1, "节": 2, "条": 3}
 _CAPTION = re.compile(
-    r"^(?:figure|fig\.|table|tab\.|listing|algorithm|chart|exhibit|plate|scheme|diagram|abbildung|abb\.|tabelle"
-    r"|tableau|图|表)\s*(?:[A-Z][.-]?)?\d+(?:[.-]\d+)*[a-z]?(?=\s*[.:–—|)-]|\s*$|\s+[A-Z(])",
-    re.IGNORECASE,
+    r"(?i:figure|fig\.|table|tab\.|listing|algorithm|chart|exhibit|plate|scheme|diagram|abbildung|abb\.|tabelle"
+    r"|tableau)\s*(?:[A-Z][.-]?)?\d+(?:[.-]\d+)*[a-z]?(?=\s*[.:–—|)-]|\s*$|\s+[A-Z(])"  # not "Table 3 shows"
+    r"|[图表]\s*\d+"
 )
 _TABLE_CAPTION = re.compile(r"^(?:table|tab\.|tabelle|tableau|表)\s*[A-Z]?[.-]?\d", re.IGNORECASE)
 _NOT_ALNUM = re.compile(r"[\W_]+")
@@ -118,7 +118,9 @@ def short_leader(text: str) -> str:
 def ends_with_page(text: str) -> bool:
     """Whether a line of words ends in what may be a page number."""
     words = text.replace(".", " ").split()
-    return len(words) > 1 and bool(_PAGE.fullmatch(words[-1])) and any(c.isalpha() for c in words[0] + words[1])
+    return (
+        len(words) > 1 and bool(_PAGE.fullmatch(words[-1])) and any(c.isalpha() for word in words[:-1] for c in word)
+    )
 
 
 def is_admonition(text: str) -> bool:

@@ -1,0 +1,104 @@
+"""The headings benchmark: how titles are matched, and that it accepts any folder."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from catena.errors import ParameterError
+from catena.formatting import format_layout
+from catena.model import Document
+from catena.parsing import parse, parse_bytes
+from catena_bench import headings
+from catena_bench.generated_pdfs import generated_pdfs
+from catena_bench.headings import Counts, Title, compare, run, score_generated, score_outline, titles_of
+
+
+@pytest.fixture(scope="module")
+def manuals():
+    return list(itertools.islice(generated_pdfs(), 3))
+
+
+def test_titles_are_read_outside_fences_with_their_pages() -> None:
+    text = "# One\n\n```\n# code\n```\n\n~~~~\n```\n# code\n~~~~\n\n## Two\n"
+    document = Document(id="d", text=text, page_starts=(0, text.index("## Two")))
+    assert titles_of(document) == [Title(1, "One", 1), Title(2, "Two", 2)]
+
+
+def test_titles_match_without_case_number_and_marks_on_neighbouring_pages() -> None:
+    truth = [Title(1, "1 Safety", 1), Title(1, "A References", 9), Title(2, "Terms", 3), Title(2, "Lost", 4)]
+    found = [
+        Title(2, "SAFETY", 2),
+        Title(2, "Appendix A References", 9),
+        Title(4, "1.1 Terms!", 3),
+        Title(3, "Terms", 7),
+    ]
+    counts = compare(truth, found)
+    assert counts == Counts(truth=4, found=4, outlined=4, shared=3, level=2)
+    assert counts.metrics("x") == {
+        "recall.x": 3 / 4,
+        "precision.x": 3 / 4,
+        "precision_outlined.x": 3 / 4,
+        "level_accuracy.x": 2 / 3,
+    }
+
+
+def test_a_title_is_matched_once() -> None:
+    twice = [Title(1, "Notes", 1), Title(1, "Notes", 1)]
+    assert compare(twice, twice[:1]).shared == 1
+    assert compare(twice[:1], twice).shared == 1
+
+
+def test_deeper_headings_than_the_outline_do_not_count_against_the_outlined_precision() -> None:
+    counts = compare([Title(1, "Use", 1)], [Title(2, "Use", 1), Title(3, "Deep", 1), Title(1, "Document", 1)])
+    assert (counts.found, counts.outlined) == (3, 1)
+
+
+def test_nothing_found_of_nothing_is_all_right() -> None:
+    assert set(Counts().metrics("x").values()) == {1.0}
+
+
+def test_headings_of_generated_pdfs_are_found_with_their_levels(manuals) -> None:
+    for manual in manuals:
+        counts = score_generated(manual)
+        assert counts.shared >= 0.98 * max(counts.truth, counts.found)
+        assert counts.level == counts.shared
+
+
+def test_real_files_are_found_in_a_folder_or_its_pdfs_and_the_rest_is_counted(tmp_path, monkeypatch, manuals) -> None:
+    outlined = list(generated_pdfs())[-1]
+    assert outlined.style.outline
+    folder = tmp_path / "pdfs"
+    folder.mkdir()
+    (folder / "a.b.pdf").write_bytes(outlined.pdf)
+    (folder / "plain.pdf").write_bytes(manuals[0].pdf)
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4\n")
+    monkeypatch.setattr(headings, "generated_pdfs", lambda: iter(manuals[:1]))
+    results = run(tmp_path)
+    assert results == run(folder)
+    assert results["recall.generated_one_column"] == results["recall.a_b"] == results["recall.real_mean"] == 1.0
+    counted = ("n_generated", "n_with_outline", "n_without_outline", "n_failed")
+    assert [results[name] for name in counted] == [1, 1, 1, 1]
+    assert all(0 <= value <= 1 for name, value in results.items() if not name.startswith("n_"))
+
+
+def test_the_outline_is_hidden_from_the_formatter() -> None:
+    outlined = list(generated_pdfs())[-1]
+    parsed = parse_bytes(outlined.pdf, "a.pdf")
+    assert parsed.layout is not None
+    assert parsed.layout.outline
+    counts = score_outline(parsed)
+    assert counts is not None
+    assert counts.truth == len(outlined.headings)
+
+
+def test_a_folder_is_asked_for(tmp_path) -> None:
+    with pytest.raises(ParameterError, match="a folder of PDF files"):
+        run(tmp_path / "absent")
+
+
+def test_parsed_twice_is_formatted_alike(tmp_path, manuals) -> None:
+    path = tmp_path / "manual.pdf"
+    path.write_bytes(manuals[0].pdf)
+    assert format_layout(parse(path)) == format_layout(parse(path))
