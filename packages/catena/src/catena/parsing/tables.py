@@ -47,7 +47,7 @@ class HtmlTable:
         cell, text = self._cell, self._text
         self._cell = self._text = ""
         if cell == "caption":
-            self._caption = text
+            self._caption = f"{self._caption} {text}".strip()
             return
         if self._row is None:
             self._row = []
