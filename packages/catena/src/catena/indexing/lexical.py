@@ -180,6 +180,7 @@ def in_memory(connection: sqlite3.Connection, kind: str, generation: int) -> Tan
     """Return an index that exists only here, for a library on a folder that cannot be written."""
     index = _new(None)
     _write(index, view_rows(connection, kind), heap=_HEAP)
+    index.reload()
     return TantivySearcher(index, generation)
 
 
@@ -232,15 +233,20 @@ def _new(folder: Path | None) -> Any:
     builder.add_unsigned_field("chunk", indexed=True, fast=True)
     builder.add_unsigned_field("doc", indexed=True)
     schema = builder.build()
-    return tantivy.Index(schema) if folder is None else tantivy.Index(schema, path=str(folder), reuse=False)
+    if folder is None:
+        return tantivy.Index(schema)
+    return _quiet(tantivy.Index(schema, path=str(folder), reuse=False))
 
 
 def _opened(folder: Path) -> Any:
     import tantivy
 
-    index = tantivy.Index.open(str(folder))
-    index.config_reader("manual")  # the default reader polls the folder from a thread of its own
-    index.reload()
+    return _quiet(tantivy.Index.open(str(folder)))
+
+
+def _quiet(index: Any) -> Any:
+    """Stop the default reader, which polls the folder and reads its files from a thread of its own."""
+    index.config_reader("manual")
     return index
 
 
@@ -258,7 +264,6 @@ def _write(index: Any, rows: Iterable[tuple[int, int, str]], *, removed: Sequenc
         writer.add_document(document)
     writer.commit()
     writer.wait_merging_threads()
-    index.reload()
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from catena.model import Chunk, Document, Entry, FrozenMetadata, Section, View
@@ -12,6 +13,15 @@ from catena.model import Chunk, Document, Entry, FrozenMetadata, Section, View
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@contextmanager
+def whole(what: str) -> Iterator[None]:
+    """Report rows that cannot be decoded as SQLite reports a damaged page."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise sqlite3.DatabaseError(f"{what} cannot be read: {error}") from None
 
 
 def to_bytes(text: str) -> bytes:
@@ -71,6 +81,11 @@ def delete(connection: sqlite3.Connection, doc: int, *, generation: int) -> None
 
 def read(connection: sqlite3.Connection, doc: int) -> Entry:
     """Return the entry as it was written."""
+    with whole(f"document {doc}"):
+        return _read(connection, doc)
+
+
+def _read(connection: sqlite3.Connection, doc: int) -> Entry:
     row = connection.execute("SELECT id, fingerprint, header, text FROM documents WHERE doc = ?", (doc,)).fetchone()
     document_id, fingerprint, header = row[0], row[1], json.loads(row[2])
     sections = connection.execute("SELECT body FROM sections WHERE doc = ? ORDER BY position", (doc,)).fetchall()
@@ -107,7 +122,8 @@ def chunks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, 
         " WHERE c.chunk IN (SELECT value FROM json_each(?))",
         (json.dumps(list(keys)),),
     )
-    return {key: to_chunk(document_id, chunk_id, body, text) for key, document_id, chunk_id, body, text in rows}
+    with whole("a chunk"):
+        return {key: to_chunk(document_id, chunk_id, body, text) for key, document_id, chunk_id, body, text in rows}
 
 
 def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
@@ -146,12 +162,11 @@ def has_view(connection: sqlite3.Connection, kind: str) -> bool:
 
 def fields(connection: sqlite3.Connection) -> list[tuple[int, dict[str, Any]]]:
     """Return (chunk key, what filters see of the chunk), by key; see `catena.filters` for the names."""
-    headers = {
-        doc: (document_id, json.loads(header))
-        for doc, document_id, header in connection.execute("SELECT doc, id, header FROM documents")
-    }
-    rows = connection.execute("SELECT chunk, id, doc, body FROM chunks ORDER BY chunk")
-    return [(key, _fields(chunk_id, *headers[doc], json.loads(body))) for key, chunk_id, doc, body in rows]
+    documents = connection.execute("SELECT doc, id, header FROM documents")
+    chunks = connection.execute("SELECT chunk, id, doc, body FROM chunks ORDER BY chunk")
+    with whole("metadata"):
+        headers = {doc: (document_id, json.loads(header)) for doc, document_id, header in documents}
+        return [(key, _fields(chunk_id, *headers[doc], json.loads(body))) for key, chunk_id, doc, body in chunks]
 
 
 def _fields(chunk_id: str, document_id: str, header: dict[str, Any], body: list[Any]) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = FULL")  # an acknowledged document survives a power cut
     except sqlite3.Error as error:
-        raise LibraryError(str(folder), f"{FILE} cannot be opened ({error})", "a copy from a backup") from None
+        wrong = "cannot be opened" if isinstance(error, sqlite3.OperationalError) else "is damaged or not a database"
+        what = f"{FILE} {wrong} ({error}); nothing was touched"
+        raise LibraryError(str(folder), what, "a backup, or index the sources anew") from None
     return connection
 
 

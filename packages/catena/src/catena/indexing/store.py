@@ -35,6 +35,9 @@ Addition: TypeAlias = "tuple[Entry, NDArray[np.float32]]"
 """An entry and its vectors, shape (chunks, dim), rows of unit length; a zero row for a chunk without words."""
 
 
+_PAGE = 512  # bytes, the smallest that SQLite writes: it takes a shorter file for an empty one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo:
     """What a library says of one document."""
@@ -299,7 +302,12 @@ class LibraryStore:
                 connection = stack.enter_context(self._connections.locked())
                 generation = stack.enter_context(schema.snapshot(connection))
             stack.enter_context(named(self.path))
-            return (*problems_of_truth(connection), *self._routes.problems(connection, generation))
+            problems = list(problems_of_truth(connection))
+            try:
+                problems.extend(self._routes.problems(connection, generation))
+            except sqlite3.DatabaseError as error:
+                problems.append(f"the derived indexes cannot be compared: {error}")
+            return tuple(problems)
 
     def _checked(self, entry: Entry, vectors: Any) -> NDArray[np.float32]:
         if self.dim is None:
@@ -393,7 +401,10 @@ def _prepare(connections: Connections) -> None:
     with named(path):
         with connections.connection() as connection:
             empty = schema.is_empty(connection)
-        if empty:  # a kill came between the file and its tables, or another process is about to make them
+        if empty:  # a new library, a kill before its tables were made, or another process about to make them
+            if (path / "vectors").exists() or (0 < (path / schema.FILE).stat().st_size < _PAGE):
+                what = f"{schema.FILE} is empty, though documents were there; nothing was touched"
+                raise LibraryError(str(path), what, "a backup, or index the sources anew")
             with connections.locked() as connection:
                 if schema.is_empty(connection):
                     schema.create(connection)

@@ -15,7 +15,7 @@ import numpy as np
 
 from catena.errors import LibraryError
 from catena.indexing.derived import Manifest, cleared, discard, seal
-from catena.indexing.records import removed_since
+from catena.indexing.records import removed_since, whole
 from catena.indexing.selection import Scored
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MADE = "float32 1"
 _TAIL = 4_096  # rows beside the base, added or removed, that are always tolerated
 _TAIL_PART = 0.2  # and this part of the base
+_MANY = 0.2  # above this part of the rows, copying those that are asked for costs more than all products
 
 
 class VectorSearcher:
@@ -35,27 +36,33 @@ class VectorSearcher:
         base: NDArray[np.float32],
         tail: NDArray[np.float32],
         keys: NDArray[np.int64],
-        alive: NDArray[np.bool_] | None,
+        alive: NDArray[np.bool_],
     ) -> None:
         self.generation = generation
-        self._base, self._tail, self._keys, self._alive = base, tail, keys, alive
+        self._base, self._tail = base, tail
+        self._rows = np.flatnonzero(alive)  # of base and tail together, ascending
+        self._keys = keys[self._rows]  # ascending as well, as keys are never reused
 
     def search(self, vector: NDArray[np.float32], allowed: NDArray[np.int64] | None) -> Scored:
-        """Return the dot product of every allowed row with `vector`, shape (dim,)."""
-        # Row by row, not `rows @ vector`: a BLAS with several threads takes 4 to 16 ms for 6,000 rows when other
-        # processes keep the cores busy, this 0.2. Equal rows get equal scores wherever they lie.
-        scores = np.vecdot(self._base, vector)
-        if len(self._tail):
-            scores = np.concatenate([scores, np.vecdot(self._tail, vector)])
-        scored = Scored(self._keys, scores.astype(np.float64))
-        if self._alive is not None:
-            scored = Scored(scored.keys[self._alive], scored.scores[self._alive])
-        return scored.among(allowed)
+        """Return the dot product of every allowed row with `vector`, shape (dim,).
+
+        Row by row, not `rows @ vector`: a BLAS with several threads takes 4 to 16 ms for 6,000 rows when other
+        processes keep the cores busy, this 0.2. Equal rows get equal scores wherever they lie.
+        """
+        keys, rows = self._keys, self._rows
+        if allowed is not None:
+            at = np.searchsorted(keys, allowed)
+            at = at[keys[np.minimum(at, len(keys) - 1)] == allowed] if len(keys) else at[:0]
+            keys, rows = keys[at], rows[at]
+        in_base = rows < len(self._base)
+        scores = np.concatenate(
+            [_dots(self._base, rows[in_base], vector), _dots(self._tail, rows[~in_base] - len(self._base), vector)]
+        )
+        return Scored(keys, scores.astype(np.float64))
 
     def rows(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the keys and the vectors of all living rows."""
-        matrix = np.concatenate([self._base, self._tail])
-        return (self._keys, matrix) if self._alive is None else (self._keys[self._alive], matrix[self._alive])
+        return self._keys, np.concatenate([self._base, self._tail])[self._rows]
 
 
 class VectorMatrix:
@@ -122,14 +129,21 @@ class VectorMatrix:
             return None
         gone = removed_since(connection, manifest.generation)
         new_keys, _, tail = _read(connection, dim, since=manifest.generation)
-        alive = np.concatenate([~np.isin(docs, gone), np.ones(len(new_keys), bool)]) if gone else None
+        alive = np.concatenate([~np.isin(docs, gone), np.ones(len(new_keys), bool)])
         return VectorSearcher(generation, base, tail, np.concatenate([keys, new_keys]), alive)
 
 
 def in_memory(connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearcher:
     """Return all vectors read from the truth, for a library on a folder that cannot be written."""
     keys, _, matrix = _read(connection, dim, since=0)
-    return VectorSearcher(generation, matrix, matrix[:0], keys, None)
+    return VectorSearcher(generation, matrix, matrix[:0], keys, np.ones(len(keys), bool))
+
+
+def _dots(matrix: NDArray[np.float32], rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the products of some rows, ascending; where they are many, those of all rows are computed."""
+    few = len(rows) <= _MANY * len(matrix)
+    products: NDArray[np.float32] = np.vecdot(matrix[rows] if few else matrix, vector)
+    return products if few or len(rows) == len(matrix) else products[rows]
 
 
 def _count_since(connection: sqlite3.Connection, generation: int) -> int:
@@ -147,5 +161,6 @@ def _read(
         " WHERE d.generation > ? ORDER BY c.chunk",
         (since,),
     ).fetchall()
-    matrix = np.frombuffer(b"".join(row[2] for row in rows), np.float32).reshape(len(rows), dim)
+    with whole("a vector"):
+        matrix = np.frombuffer(b"".join(row[2] for row in rows), np.float32).reshape(len(rows), dim)
     return np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.int64), matrix

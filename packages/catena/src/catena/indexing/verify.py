@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from catena.errors import ParameterError
 from catena.indexing import records, schema
 from catena.indexing.checks import problems_of, problems_of_vectors
 
@@ -40,8 +39,8 @@ def problems_of_truth(connection: sqlite3.Connection) -> Iterator[str]:
 def _document(connection: sqlite3.Connection, doc: int, dim: int) -> Iterator[str]:
     try:
         entry = records.read(connection, doc)
-    except (ParameterError, ValueError, LookupError, TypeError) as error:
-        yield f"its rows cannot be read ({error})"
+    except sqlite3.DatabaseError as error:
+        yield str(error)
         return
     yield from problems_of(entry)
     rows = connection.execute(

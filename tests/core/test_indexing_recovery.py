@@ -1,0 +1,302 @@
+"""Damage: what is derived mends itself, what is true is refused by name, and nothing is half done."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_indexing_entries import DIM, addition
+
+from catena.effects import Search
+from catena.errors import LibraryError
+from catena.indexing import lexical, schema
+from catena.indexing import store as store_module
+from catena.indexing.derived import Manifest
+from catena.indexing.store import LibraryStore
+from catena.model import Ranking
+
+
+def open_store(path: Path, **options: object) -> LibraryStore:
+    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
+
+
+def filled(path: Path) -> Path:
+    with open_store(path) as store:
+        store.add([addition(f"d{n}", "ram clock", f"flash f{n}", terms=[["ram"], []], seed=n) for n in range(6)])
+        store.search(Search(route="lexical", query="ram", k=1, view="raw"))
+    return path
+
+
+def rankings(store: LibraryStore) -> list[Ranking]:
+    return [
+        store.search(Search(route=route, query="ram f3", vector=np.eye(DIM)[1], k=99, view=view))
+        for route, view in (("lexical", None), ("lexical", "raw"), ("dense", None), ("keyword", None))
+    ]
+
+
+def files_of(path: Path, folder: str) -> list[Path]:
+    return sorted(file for file in (path / folder).rglob("*") if file.is_file() and not file.name.endswith(".lock"))
+
+
+def put(file: Path, content: bytes) -> None:
+    """Put a new file in place of the old: cutting one that is mapped into memory would kill any process."""
+    draft = file.with_name("draft.lock")
+    draft.write_bytes(content)
+    os.replace(draft, file)
+
+
+def garble(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8] = b"garbage!"
+    put(file, bytes(content))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "garbled": garble,
+    "emptied": lambda file: put(file, b""),
+    "cut": lambda file: put(file, file.read_bytes()[:-3]),
+    "longer": lambda file: put(file, file.read_bytes() + b"xyz"),
+    "missing": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("folder", ["lexical/headed", "lexical/raw", "vectors"])
+def test_any_damaged_file_of_an_index_is_reported_and_mended(tmp_path: Path, folder: str, damage: str) -> None:
+    path = filled(tmp_path / "library")
+    with open_store(path) as store:
+        before = rankings(store)
+    for number in range(len(files_of(path, folder))):
+        file = files_of(path, folder)[number]
+        DAMAGES[damage](file)
+        with open_store(path) as store:
+            assert rankings(store) == before, file.name
+            assert store.verify() == (), file.name
+
+
+@pytest.mark.parametrize("folder", ["lexical", "lexical/headed", "vectors"])
+def test_a_deleted_index_is_rebuilt_also_while_the_library_is_open(tmp_path: Path, folder: str) -> None:
+    path = filled(tmp_path / "library")
+    with open_store(path) as store:
+        before = rankings(store)
+    shutil.rmtree(path / folder)
+    with open_store(path) as store:
+        assert store.verify() == ()
+        assert rankings(store) == before
+        shutil.rmtree(path / folder)
+        assert store.verify() != ()
+        store.add([addition("new", "ram")])
+        assert store.verify() == ()
+
+
+def test_damage_is_named_by_verify(tmp_path: Path) -> None:
+    path = filled(tmp_path / "library")
+    with open_store(path) as store:
+        garble(next(file for file in files_of(path, "lexical/headed") if file.suffix == ".idx"))
+        garble(path / "vectors" / "matrix.npy")
+        assert store.verify() == (
+            "the files of the vector matrix are missing or damaged",
+            "the files of the lexical index of the headed views are damaged",
+        )
+
+
+def test_an_index_that_was_being_written_is_not_trusted(tmp_path: Path) -> None:
+    path = filled(tmp_path / "library")
+    for folder in (path / "lexical" / "headed", path / "vectors"):
+        sealed = Manifest.read(folder)
+        Manifest(generation=sealed.generation, made=sealed.made, files={}, writing=True).write(folder)
+    with open_store(path) as store:
+        assert store.verify() == ()
+        assert len(rankings(store)[0].hits) == 7  # six hold the one word, one the other
+
+
+def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Path) -> None:
+    path, other = filled(tmp_path / "library"), tmp_path / "other"
+    with open_store(path) as store:
+        before = rankings(store)
+    with open_store(other) as store:
+        store.add([addition(f"x{n}", "ram", "ram", "ram", seed=n) for n in range(20)])
+    for folder in ("lexical", "vectors"):
+        shutil.rmtree(path / folder)
+        shutil.copytree(other / folder, path / folder)
+    with open_store(path) as store:
+        assert store.verify() != ()
+        assert rankings(store) == before
+        assert store.verify() == ()
+    shutil.rmtree(path / "lexical" / "raw")
+    shutil.copytree(path / "lexical" / "headed", path / "lexical" / "raw")
+    with open_store(path) as store:
+        assert rankings(store) == before
+
+
+def test_an_older_truth_put_in_place_is_followed(tmp_path: Path) -> None:
+    path, backup = filled(tmp_path / "library"), tmp_path / "backup"
+    shutil.copy(path / schema.FILE, backup)
+    with open_store(path) as store:
+        before = rankings(store)
+        store.add([addition("later", "ram ram")])
+    shutil.copy(backup, path / schema.FILE)
+    with open_store(path) as store:
+        assert rankings(store) == before
+        assert store.verify() == ()
+
+
+def test_what_a_killed_writer_left_behind_is_caught_up_on_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path / "library")
+    with open_store(path) as store, monkeypatch.context() as patch:
+        patch.setattr(store._routes, "sync", lambda connection: None)  # dies between the commit and the indexes
+        store.add([addition("late", "flash late")])
+        store.delete("d0")
+    with open_store(path) as store:
+        assert store.verify() == ()
+        found = store.search(Search(route="lexical", query="late", k=9))
+        assert [hit.chunk.document_id for hit in found.hits] == ["late"]
+        assert "d0" not in {hit.chunk.document_id for ranking in rankings(store) for hit in ranking.hits}
+
+
+# the truth itself
+
+
+@pytest.mark.parametrize("content", [b"", b"S", b"no database at all" * 100])
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = filled(tmp_path / "library")
+    (path / schema.FILE).write_bytes(content)
+    with pytest.raises(
+        LibraryError, match=r"library\.sqlite is (damaged or not a database|empty).*nothing was touched"
+    ):
+        open_store(path)
+    assert (path / schema.FILE).read_bytes() == content
+
+
+def test_a_library_that_was_killed_at_its_very_creation_opens(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    path.mkdir()
+    (path / schema.FILE).touch()
+    with open_store(path) as store:
+        assert store.documents() == ()
+        assert store.verify() == ()
+
+
+def test_a_database_torn_at_any_place_is_refused_or_reported_or_whole(tmp_path: Path) -> None:
+    path = filled(tmp_path / "library")
+    content = (path / schema.FILE).read_bytes()
+    with open_store(path) as store:
+        entries = {info.id: store.get(info.id) for info in store.documents()}
+    refused = 0
+    for end in range(64, len(content), 4096 + 64):
+        (path / schema.FILE).write_bytes(content[:end])
+        try:
+            with open_store(path) as store:
+                reported = store.verify() != ()
+                assert reported or {name: store.get(name) for name in entries} == entries, end
+        except LibraryError:
+            refused += 1
+    assert refused > 15
+
+
+def test_rows_that_break_an_invariant_are_reported(tmp_path: Path) -> None:
+    path = filled(tmp_path / "library")
+    wrongs = {
+        "UPDATE chunks SET text = 'wrong!!!!' WHERE chunk = 1": "document 'd0'",
+        "DELETE FROM views WHERE chunk = 3": "has no view",
+        "DELETE FROM vectors WHERE chunk = 5": "1 chunks without a vector",
+        "INSERT INTO vectors VALUES (999, x'00')": "1 vectors without their chunk",
+        "INSERT INTO terms VALUES (998, 0, 'x')": "1 terms without their chunk",
+        "UPDATE vectors SET vector = x'0000807F000000000000000000000000' WHERE chunk = 7": "NaN or infinity",
+        "UPDATE sections SET body = '{' WHERE doc = 5": "document 5 cannot be read",
+        "UPDATE vectors SET vector = x'00' WHERE chunk = 11": "a vector has not 4 numbers",
+    }
+    connection = sqlite3.connect(path / schema.FILE)
+    for wrong in wrongs:
+        connection.execute(wrong)
+    connection.commit()
+    connection.close()
+    with LibraryStore.open(path) as store:
+        found = "\n".join(store.verify())
+        with pytest.raises(LibraryError, match=r"damaged or not a database \(document 5 cannot be read"):
+            store.get("d4")
+        assert store.get("d3").document.id == "d3"
+    assert [what for what in wrongs.values() if what not in found] == []
+
+
+# a disk that is full, a folder that cannot be written
+
+
+def test_a_full_disk_leaves_the_library_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    connect = schema.connect
+
+    def full(*args: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "connect", full)
+        with open_store(path) as store, pytest.raises(LibraryError, match="the disk is full; nothing of this call"):
+            store.add([addition("big", *["word " * 2_000] * 20)])
+    with open_store(path) as store:
+        assert len(store.documents()) == 6
+        assert store.verify() == ()
+        store.add([addition("big", "word")])
+
+
+@pytest.mark.parametrize("writes", ["np.save", "lexical._write", "Manifest.write"])
+def test_a_disk_that_fills_while_indexes_are_written_keeps_the_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "library"
+    with open_store(path) as store:
+        with monkeypatch.context() as patch:
+            owner, name = (
+                {"np": np, "lexical": lexical, "Manifest": Manifest}[writes.split(".", maxsplit=1)[0]],
+                writes.split(".")[1],
+            )
+            patch.setattr(owner, name, full)
+            with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored"):
+                store.add([addition("a", "ram", terms=[["ram"]])])
+        assert [info.id for info in store.documents()] == ["a"]
+        assert all(len(ranking.hits) == 1 for ranking in rankings(store))
+        assert store.verify() == ()
+
+
+@pytest.mark.parametrize("indexes", ["as written", "gone"])
+def test_a_folder_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: str
+) -> None:
+    path = filled(tmp_path / "library")
+    with open_store(path) as store:
+        before = rankings(store)
+    if indexes == "gone":
+        shutil.rmtree(path / "lexical")
+        shutil.rmtree(path / "vectors")
+    content = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    monkeypatch.setattr(store_module.os, "access", lambda *_: False)  # the tests may run as root
+    path.chmod(0o555)
+    with open_store(path) as store:
+        assert rankings(store) == before
+        assert (store.verify() == ()) is (indexes == "as written")
+        with pytest.raises(LibraryError, match="the folder cannot be written; nothing was changed"):
+            store.add([addition("x", "y")])
+    path.chmod(0o755)
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == content
+
+
+def test_no_file_of_a_library_can_run_code(tmp_path: Path) -> None:
+    path = filled(tmp_path / "library")
+    np.save(path / "vectors" / "matrix.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with open_store(path) as store:
+        assert len(rankings(store)[2].hits) == 12
+    assert not any(b"pickle" in file.read_bytes()[:200] for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,389 @@
+"""The three routes: exact scores, exact filters, settled ties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_indexing_entries import DIM, addition, entry_of
+
+from catena.effects import Search
+from catena.errors import FilterError, MissingExtraError, ParameterError
+from catena.filters import matches
+from catena.indexing.selection import Scored
+from catena.indexing.store import LibraryStore
+from catena.model import Ranking, Scale
+from catena.ports import Store
+from catena.text import tokenise
+
+WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
+AXES = np.eye(DIM, dtype=np.float32)
+
+
+def open_store(path: Path, **options: object) -> LibraryStore:
+    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
+
+
+def library_of(path: Path, *, documents: int = 40, **options: object) -> LibraryStore:
+    """Documents of random words, many of them equal, with metadata to filter on."""
+    random = np.random.default_rng(7)
+    additions = []
+    for number in range(documents):
+        texts = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(3)]
+        terms = [[str(random.choice(WORDS))], [], ["board", "volt"]]
+        additions.append(
+            addition(
+                f"d{number:02}", *texts, title=f"T{number % 5}", metadata={"n": number}, terms=terms, seed=number % 9
+            )
+        )
+    store = open_store(path, **options)
+    store.add(additions)
+    return store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryStore]:
+    with library_of(tmp_path_factory.mktemp("search") / "library") as store:
+        yield store
+
+
+def pairs(ranking: Ranking) -> list[tuple[str, float]]:
+    return [(hit.chunk.id, hit.score) for hit in ranking.hits]
+
+
+# golden numbers
+
+
+def test_bm25_is_lucenes_formula(tmp_path: Path) -> None:
+    texts = {"a": "ram ram clock", "b": "ram", "c": "clock board debug volt"}
+    with open_store(tmp_path / "library") as store:
+        store.add([addition(name, text) for name, text in texts.items()])
+        found = store.search(Search(route="lexical", query="RAM clock ram", k=9, view="raw"))
+    lengths = {name: len(tokenise(text)) for name, text in texts.items()}
+    mean = sum(lengths.values()) / 3
+
+    def score(name: str) -> float:
+        total = 0.0
+        for word in ("ram", "clock", "ram"):  # a word asked twice counts twice
+            holders = sum(word in tokenise(text) for text in texts.values())
+            frequency = tokenise(texts[name]).count(word)
+            idf = log(1 + (3 - holders + 0.5) / (holders + 0.5))
+            total += idf * frequency * 2.2 / (frequency + 1.2 * (1 - 0.75 + 0.75 * lengths[name] / mean))
+        return total
+
+    assert {hit.chunk.document_id: hit.score for hit in found.hits} == pytest.approx(
+        {name: score(name) for name in texts}, abs=1e-4
+    )
+    assert found.scale is Scale.SIMILARITY
+    assert [(p.route, p.rank, p.view) for hit in found.hits for p in hit.provenance] == [
+        ("lexical", rank, "raw") for rank in (1, 2, 3)
+    ]
+
+
+def test_dense_scores_are_dot_products(tmp_path: Path) -> None:
+    entry = entry_of("a", "x", "y", "z")
+    vectors = np.array([[1, 0, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 0, 0]], np.float32)
+    with open_store(tmp_path / "library") as store:
+        store.add([(entry, vectors)])
+        found = store.search(Search(route="dense", query="", vector=[0.5, 0, 0, 0], k=9))
+    assert [hit.chunk.text for hit in found.hits] == ["x", "y", "z"]
+    assert [hit.score for hit in found.hits] == pytest.approx([0.5, 0.3, 0.0])
+    assert [hit.provenance[0].score for hit in found.hits] == [hit.score for hit in found.hits]
+
+
+def test_keyword_scores_are_numbers_of_terms(tmp_path: Path) -> None:
+    terms = [["hx 200"], ["hx 200", "flash", "other"], []]
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("a", "x", "y", "z", terms=terms), addition("b", "x")])
+        found = store.search(Search(route="keyword", query="How much Flash has the HX-200, and hx_200?", k=9))
+        assert [(hit.chunk.text, hit.score) for hit in found.hits] == [("y", 2.0), ("x", 1.0)]
+        assert found.hits[0].provenance[0].view == "terms"
+        assert store.search(Search(route="keyword", query="HX-2000", k=9)).hits == ()
+
+
+def test_the_library_is_a_store(store: LibraryStore) -> None:
+    assert isinstance(store, Store)
+    assert set(store.routes) == {"dense", "lexical", "keyword"}
+
+
+# laws
+
+requests = st.builds(
+    lambda route, words, k, axis, view: Search(
+        route=route, query=" ".join(words), k=k, vector=AXES[axis], view=view if route == "lexical" else None
+    ),
+    st.sampled_from(["lexical", "dense", "keyword"]),
+    st.lists(st.sampled_from([*WORDS, "T1", "unknown"]), max_size=5),
+    st.integers(0, 150),
+    st.integers(0, DIM - 1),
+    st.sampled_from(["raw", "headed", None]),
+)
+wheres = st.one_of(
+    st.builds(lambda n: {"n": {"$lt": n}}, st.integers(0, 40)),
+    st.builds(lambda n: {"document_id": f"d{n:02}"}, st.integers(0, 45)),
+    st.builds(lambda n, page: {"path": f"T{n}", "page": {"$gte": page}}, st.integers(0, 5), st.integers(1, 4)),
+    st.builds(lambda n: {"$not": {"parity": n % 2, "kind": "text"}}, st.integers(0, 3)),
+)
+lawful = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def everything(request: Search) -> Search:
+    return replace(request, k=10_000)
+
+
+@lawful
+@given(requests)
+def test_k_cuts_the_whole_ranking(store: LibraryStore, request_: Search) -> None:
+    whole = store.search(everything(request_))
+    assert pairs(store.search(request_)) == pairs(whole)[: request_.k]
+    assert pairs(whole) == sorted(pairs(whole), key=lambda pair: (-pair[1], pair[0]))
+    assert len({chunk for chunk, _ in pairs(whole)}) == len(whole.hits)
+    assert [hit.provenance[0].rank for hit in whole.hits] == list(range(1, len(whole.hits) + 1))
+
+
+@lawful
+@given(requests, wheres)
+def test_a_filter_gives_the_k_best_of_those_it_allows(store: LibraryStore, request_: Search, where: dict) -> None:
+    titles = {info.id: info.title for info in store.documents()}
+    allowed = [
+        (hit.chunk.id, hit.score)
+        for hit in store.search(everything(request_)).hits
+        if matches(
+            where,
+            {
+                "n": int(hit.chunk.document_id[1:]),
+                "document_id": hit.chunk.document_id,
+                "path": list(hit.chunk.path),
+                "page": hit.chunk.pages[0],
+                "kind": hit.chunk.kind,
+                "title": titles[hit.chunk.document_id],
+                **hit.chunk.metadata,
+            },
+        )
+    ]
+    assert pairs(store.search(replace(request_, where=where))) == allowed[: request_.k]
+
+
+@lawful
+@given(requests, st.sets(st.integers(0, 119), max_size=12), wheres)
+def test_among_ranks_the_named_chunks_and_no_others(
+    store: LibraryStore, request_: Search, some: set, where: dict
+) -> None:
+    ids = [chunk.id for info in store.documents() for chunk in store.get(info.id).chunks]
+    among = ("no such chunk", *(ids[position] for position in some))
+    whole = store.search(replace(request_, k=10_000, where=where))
+    limited = store.search(replace(request_, where=where, among=among))
+    assert pairs(limited) == [pair for pair in pairs(whole) if pair[0] in among][: request_.k]
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 35), st.randoms(use_true_random=False))
+def test_the_best_are_those_of_a_full_sort(scores: list[int], k: int, random) -> None:
+    ids = {key: name for key, name in enumerate(random.sample([f"{n:02}" for n in range(30)], len(scores)))}
+    scored = Scored(np.arange(len(scores)), np.array(scores, np.float64))
+    best = scored.best(k, lambda keys: {key: ids[key] for key in keys})
+    wanted = sorted(ids, key=lambda key: (-scores[key], ids[key]))[:k]
+    assert sorted(zip(best.keys.tolist(), best.scores.tolist(), strict=True)) == sorted(
+        (n, scores[n]) for n in wanted
+    )
+
+
+def test_the_history_of_a_library_does_not_show_in_its_dense_and_keyword_routes(tmp_path: Path) -> None:
+    additions = [addition(f"d{n}", "ram clock", "flash", terms=[["ram"], []], seed=n) for n in range(6)]
+    with open_store(tmp_path / "one") as one, open_store(tmp_path / "other") as other:
+        one.add(additions)
+        for extra in ([addition("x", "ram")], additions[3:], additions[:3]):
+            other.add(extra)
+        other.delete("x")
+        for route in ("dense", "keyword"):
+            request = Search(route=route, query="ram", vector=AXES[1], k=99)
+            assert one.search(request) == other.search(request)
+        words = Search(route="lexical", query="ram flash", k=99)
+        assert {i for i, _ in pairs(one.search(words))} == {i for i, _ in pairs(other.search(words))}
+
+
+def test_the_matrix_on_disk_and_what_came_after_it_are_one(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        for n in range(5):
+            store.add([addition(f"d{n}", "x", "y", seed=n)])
+        store.delete("d0")
+        store.delete("d3")
+        store.replace([addition("d1", "z", seed=50)])
+        rows = {i: v for n in (2, 4) for i, v in zip("xy", addition(f"d{n}", "x", "y", seed=n)[1], strict=True)}
+        assert len(rows) == 2
+        query = addition("d4", "x", "y", seed=4)[1][0]
+        found = store.search(Search(route="dense", query="", vector=query, k=99))
+        assert len(found.hits) == 5
+        assert (found.hits[0].chunk.document_id, found.hits[0].chunk.text) == ("d4", "x")
+        assert found.hits[0].score == pytest.approx(1.0)
+
+
+def test_equal_texts_of_two_documents_stay_two_hits(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("a", "same text", terms=[["same"]]), addition("b", "same text", terms=[["same"]])])
+        for route in store.routes:
+            found = store.search(Search(route=route, query="same text", vector=AXES[0], k=9))
+            assert {hit.chunk.document_id for hit in found.hits} == {"a", "b"}
+            assert found.hits[0].score == found.hits[1].score
+            assert found.hits[0].chunk.id < found.hits[1].chunk.id
+
+
+def test_frequent_words_are_left_out_only_beside_telling_ones(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        store.add([addition(f"d{n:04}", "the board" if n else "the probe") for n in range(2_500)])
+        assert len(store.search(Search(route="lexical", query="the probe", k=5)).hits) == 1
+        assert len(store.search(Search(route="lexical", query="the", k=5)).hits) == 5
+        assert len(store.search(Search(route="lexical", query="the board", k=5)).hits) == 5
+
+
+# the reference engine
+
+
+def test_rank_bm25_agrees_where_its_idf_does(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    rare = [f"w{n}" for n in range(200)]  # held by far less than half of the views: both idfs order words alike
+    additions = [addition(f"d{n:03}", " ".join(random.choice(rare, 12))) for n in range(150)]
+    overlaps, correlations = [], []
+    with open_store(tmp_path / "one") as one, open_store(tmp_path / "two", lexical="rank-bm25") as reference:
+        one.add(additions)
+        reference.add(additions)
+        for _ in range(40):
+            query = " ".join(random.choice(rare, 4))
+            mine, theirs = (
+                dict(pairs(store.search(Search(route="lexical", query=query, k=150)))) for store in (one, reference)
+            )
+            assert mine.keys() == theirs.keys()
+            kth = sorted(theirs.values(), reverse=True)[:10][-1]
+            top = sorted(mine, key=lambda chunk: (-mine[chunk], chunk))[:10]
+            overlaps.append(np.mean([theirs[chunk] >= kth - 0.05 for chunk in top]))  # ties allowed
+            correlations.append(np.corrcoef([mine[c] for c in top], [theirs[c] for c in top])[0, 1])
+    assert np.mean(overlaps) > 0.97
+    assert np.mean(correlations) > 0.95
+
+
+def test_rank_bm25_follows_changes_and_filters(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library", lexical="rank-bm25") as store:
+        assert store.search(Search(route="lexical", query="ram", k=5)).hits == ()
+        store.add([addition(f"d{n}", "ram clock" if n < 2 else "board", metadata={"n": n}) for n in range(6)])
+        assert len(store.search(Search(route="lexical", query="ram", k=5)).hits) == 2
+        found = store.search(Search(route="lexical", query="ram", k=5, where={"n": 1}))
+        assert [hit.chunk.document_id for hit in found.hits] == ["d1"]
+        store.delete("d1")
+        assert len(store.search(Search(route="lexical", query="ram", k=5)).hits) == 1
+        assert store.search(Search(route="lexical", query="?!", k=5)).hits == ()
+        assert store.verify() == ()
+
+
+def test_rank_bm25_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rank_bm25", None)
+    with open_store(tmp_path / "library", lexical="rank-bm25") as store:
+        store.add([addition("a", "ram")])
+        with pytest.raises(MissingExtraError, match=r"pip install 'catena\[rank-bm25\]'"):
+            store.search(Search(route="lexical", query="ram", k=5))
+
+
+# edges and errors
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "keyword"])
+def test_an_empty_library_finds_nothing(tmp_path: Path, route: str) -> None:
+    with open_store(tmp_path / "library") as empty:
+        assert empty.search(Search(route=route, query="ram", vector=AXES[0], k=5)).hits == ()
+        assert empty.search(Search(route=route, query="ram", vector=AXES[0], k=5, where={"n": 1})).hits == ()
+        assert empty.verify() == ()
+        empty.add([addition("a", "ram", terms=[["ram"]])])
+        assert len(empty.search(Search(route=route, query="ram", vector=AXES[0], k=5)).hits) == 1
+        empty.delete("a")
+        assert empty.search(Search(route=route, query="ram", vector=AXES[0], k=5)).hits == ()
+        assert empty.verify() == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        " ",
+        "?!… ()",
+        "r",
+        "水",
+        "\x00",
+        "\ud800",
+        "title: x",
+        'what is "x',
+        "c++ (draft",
+        "a AND -b",
+        "ram " * 25_000,
+    ],
+)
+def test_any_text_is_a_query(store: LibraryStore, query: str) -> None:
+    for route in store.routes:
+        assert len(store.search(Search(route=route, query=query, vector=AXES[0], k=5)).hits) <= 5
+
+
+def test_a_query_of_100_000_different_characters_is_answered(store: LibraryStore) -> None:
+    query = " ".join(f"w{n}" for n in range(15_000)) + " ram"
+    assert len(store.search(Search(route="lexical", query=query, k=5)).hits) == 5
+    assert {hit.score for hit in store.search(Search(route="keyword", query=query, k=5)).hits} == {1.0}
+
+
+def test_a_zero_vector_is_like_nothing(store: LibraryStore) -> None:
+    assert store.search(Search(route="dense", query="", vector=np.zeros(DIM), k=5)).hits == ()
+
+
+def test_a_view_that_no_chunk_has_finds_nothing_and_makes_no_index(store: LibraryStore) -> None:
+    assert store.search(Search(route="lexical", query="ram", view="../../x", k=5)).hits == ()
+    assert {folder.name for folder in (store.path / "lexical").iterdir()} <= {"headed", "raw"}
+
+
+def test_a_kind_of_view_with_an_odd_name_is_indexed_in_a_safe_folder(tmp_path: Path) -> None:
+    entry, vectors = addition("a", "ram")
+    odd = [
+        v if v.kind == "raw" else type(v)(chunk_id=v.chunk_id, kind="../x, view y", text=v.text) for v in entry.views
+    ]
+    with open_store(tmp_path / "library") as store:
+        store.add(
+            [
+                (
+                    type(entry)(
+                        document=entry.document, sections=entry.sections, chunks=entry.chunks, views=tuple(odd)
+                    ),
+                    vectors,
+                )
+            ]
+        )
+        assert len(store.search(Search(route="lexical", query="ram", view="../x, view y", k=5)).hits) == 1
+        store.add([addition("b", "ram")])
+        assert store.verify() == ()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["library"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"route": "fuzzy"}, "route must be one of dense, lexical, keyword"),
+        ({"k": -1}, "k must be a whole number >= 0"),
+        ({"k": 1.5}, "k must be a whole number >= 0"),
+        ({"k": True}, "k must be a whole number >= 0"),
+        ({"route": "dense"}, "vector must be 4 finite numbers"),
+        ({"route": "dense", "vector": "abcd"}, "vector must be 4 finite numbers"),
+        ({"route": "dense", "vector": np.zeros(3)}, r"vector must be 4 finite numbers.*the shape \(3,\)"),
+        ({"route": "dense", "vector": np.zeros((1, 4))}, "vector must be 4 finite numbers"),
+        ({"route": "dense", "vector": [np.nan, 0, 0, 0]}, "vector must be 4 finite numbers.*NaN or infinity"),
+        ({"route": "dense", "vector": [np.inf, 0, 0, 0]}, "vector must be 4 finite numbers"),
+        ({"query": None}, "query must be a string"),
+    ],
+)
+def test_bad_requests_are_named(store: LibraryStore, changes: dict, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        store.search(Search(**{"route": "lexical", "query": "ram", "k": 5, **changes}))
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "keyword"])
+def test_every_route_refuses_a_malformed_filter(store: LibraryStore, route: str) -> None:
+    with pytest.raises(FilterError):
+        store.search(Search(route=route, query="ram", vector=AXES[0], k=5, where={"n": {"$like": 1}}))
