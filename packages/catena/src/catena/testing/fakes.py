@@ -14,9 +14,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catena.errors import ServiceError
+from catena.filters import compiled
 from catena.model import Chunk, Hit, Ranking, Scale
 from catena.ports import Completion
 from catena.services import Clock
@@ -196,7 +198,8 @@ class FakeCaptioner(Recorder):
 class FakeStore(Recorder):
     """A store in memory that answers each route by a ranking, or by a function of the request.
 
-    A route given as chunks ranks them by the share of the query's words that they hold.
+    A route given as chunks ranks them by the share of the query's words that they hold. Filters and `among`
+    are obeyed, but for a function, which sees the whole request.
     """
 
     def __init__(self, routes: Mapping[str, Ranking | Sequence[Chunk] | Callable[[Search], Ranking]]) -> None:
@@ -214,12 +217,24 @@ class FakeStore(Recorder):
         if request.route not in self._routes:
             raise ServiceError("fake-store", f"no route {request.route!r} (there are: {', '.join(self._routes)})")
         route = self._routes[request.route]
-        if isinstance(route, Ranking):
-            return route.top(request.k)
         if callable(route):
             return route(request).top(request.k)
-        hits = (Hit(chunk, _shared_words(request.query, chunk.text)) for chunk in route)
-        return Ranking.of((hit for hit in hits if hit.score > 0), Scale.SIMILARITY).top(request.k)
+        if not isinstance(route, Ranking):
+            hits = (Hit(chunk, _shared_words(request.query, chunk.text)) for chunk in route)
+            route = Ranking.of((hit for hit in hits if hit.score > 0), Scale.SIMILARITY)
+        allows = compiled(request.where or {})
+        kept = (
+            hit
+            for hit in route.hits
+            if (request.among is None or hit.chunk.id in request.among) and allows(_fields(hit.chunk))
+        )
+        return replace(route, hits=tuple(kept)).top(request.k)
+
+
+def _fields(chunk: Chunk) -> dict[str, Any]:
+    """Return what filters see of a chunk."""
+    reserved = {"document_id": chunk.document_id, "chunk_id": chunk.id, "kind": chunk.kind, "path": chunk.path}
+    return {**chunk.metadata, **reserved}
 
 
 class _Wrapper(Recorder):
