@@ -1,0 +1,121 @@
+"""The README does what it says: blocks are executed in order, set-up commands are those that CI runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SET_UP = re.compile(r"\b(python3 -m venv|pip install|nox)\b")
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, and the number of its first line, from 1."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(markdown: str) -> list[Block]:
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL)
+    return [Block(each[1], each[2], markdown.count("\n", 0, each.start(2)) + 1) for each in found]
+
+
+def commands_of(text: str) -> list[str]:
+    return [part.strip() for line in text.splitlines() for part in line.split("&&") if part.strip()]
+
+
+BLOCKS = blocks_of(README)
+SHELL = [block for block in BLOCKS if block.language == "sh"]
+SET_UP_BLOCKS = [block for block in SHELL if SET_UP.search(block.text)]
+
+
+def metadata_of(package: str) -> dict[str, dict[str, dict[str, list[str]]]]:
+    return tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def run_shell(block: Block) -> None:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CATENA_")}
+    ended = subprocess.run(
+        ["sh", "-eu", "-c", block.text],
+        env={**environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, f"README.md:{block.line}: {ended.stderr}"
+
+
+def test_every_block_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "readme"}
+    for block, following in pairwise([*BLOCKS, Block("", "", 0)]):
+        if block.language == "sh" and block not in SET_UP_BLOCKS:
+            run_shell(block)
+        elif block.language == "python":
+            capsys.readouterr()
+            shifted = "\n" * (block.line - 1) + block.text  # so that a traceback names the README's line
+            exec(compile(shifted, "README.md", "exec"), namespace)
+            if following.language == "text":
+                assert capsys.readouterr().out == following.text, f"README.md:{following.line}"
+
+
+def test_blocks_are_of_known_kinds() -> None:
+    assert {block.language for block in BLOCKS} == {"sh", "python", "text"}
+    for block in SET_UP_BLOCKS:
+        assert all(SET_UP.search(command) for command in commands_of(block.text))
+
+
+def test_two_commands_do_all_the_set_up() -> None:
+    one_liners = [block for block in SET_UP_BLOCKS if "venv .venv" in block.text]
+    assert [len(block.text.splitlines()) for block in one_liners] == [1, 1]
+    demo, tests = (commands_of(block.text) for block in one_liners)
+    assert demo == [*tests[:-1], tests[-1].replace("tests", "demo")]
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    start = lines.index(tests[0])
+    assert lines[start : start + len(tests)] == tests
+
+
+def test_nox_sessions_and_benchmarks_exist() -> None:
+    from catena_bench.cli import BENCHMARKS
+
+    sessions = re.findall(
+        r"^@nox\.session\ndef (\w+)", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(re.findall(r"nox -s (\w+)", README)) <= set(sessions)
+    assert re.findall(r"nox -s bench -- (\S+)", README) == sorted(BENCHMARKS, reverse=True)
+
+
+def test_install_commands_name_packages_and_extras_of_this_tree() -> None:
+    installs = [
+        command for block in SHELL for command in commands_of(block.text) if command.startswith("pip install")
+    ]
+    targets = [target for command in installs for target in re.findall(r"\./([\w/-]+)(?:\[([\w,-]+)\])?", command)]
+    assert {package for package, _ in targets} == {
+        "packages/catena",
+        "integrations/langchain-catena",
+        "integrations/llama-index-catena",
+    }
+    for package, extras in targets:
+        known = metadata_of(package)["project"].get("optional-dependencies", {})
+        assert set(filter(None, extras.split(","))) <= set(known)
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    table = README.split("| extra of `catena` |")[1].split("\n\n")[0]
+    listed = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
+    assert sorted(listed) == sorted(metadata_of("packages/catena")["project"]["optional-dependencies"])
