@@ -27,7 +27,7 @@ class ScoreFusion:
     """
 
     alpha: float = 0.5
-    beta: float = 1.0
+    beta: float = 0.3
     dense: Normalizer = half_cosine
     lexical: Normalizer = by_maximum
     keyword: Normalizer = log_count
