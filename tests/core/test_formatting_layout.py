@@ -162,6 +162,44 @@ def test_bold_numbered_headings_of_the_body_size_get_their_levels_from_the_numbe
     assert re.findall(r"^#+ .*", markdown(one), re.M) == ["# 1 Safety", "## 1.1 Terms", "### 1.1.1 Signs"]
 
 
+def test_unnumbered_headings_are_ranked_by_size() -> None:
+    one = page(
+        1,
+        line("Pump Manual", 40, size=24, bold=True),
+        line("Safety", 80, size=16, bold=True),
+        prose(FOX, 110),
+        line("Terms", 150, size=13, bold=True),
+        prose(RAIN, 170),
+        line("Signs", 210, size=11, bold=True),
+        prose(FOX, 230),
+        line("Use", 270, size=16, bold=True),
+        prose(RAIN, 300),
+    )
+    headings = ["# Pump Manual", "## Safety", "### Terms", "#### Signs", "## Use"]
+    assert re.findall(r"^#+ .*", markdown(one), re.M) == headings
+
+
+def test_numbered_steps_in_every_chapter_do_not_become_chapters() -> None:
+    def chapter(number, title, top):
+        return [
+            line(title, top, size=16, bold=True),
+            line("1. Open the lid", top + 30, size=12, bold=True),
+            *prose(FOX, top + 50),
+            line("2. Close the lid", top + 90, size=12, bold=True),
+            *prose(RAIN, top + 110),
+        ]
+
+    text = markdown(page(1, chapter(1, "Safety", 60), chapter(2, "Use", 260)))
+    assert re.findall(r"^#+ (?=[A-Z])", text, re.M) == ["# ", "# "]
+    assert re.findall(r"^#+ (?=\d)", text, re.M) == ["## "] * 4
+
+
+def test_text_placed_miles_away_does_not_fill_the_memory() -> None:
+    far = cells(100, (80, "a"), (1e9, "b"))
+    mono = replace(far, spans=tuple(replace(span, mono=True) for span in far.spans))
+    assert len(markdown(page(1, prose(FOX, 60), mono, prose(RAIN, 130)))) < 1_000
+
+
 def test_what_only_looks_like_a_heading_is_none() -> None:
     run_in = line("Danger", 60, bold=True)
     rest = " marks what may kill. Do not go on before you know why it is there at all."

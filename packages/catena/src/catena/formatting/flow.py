@@ -135,6 +135,7 @@ class _Flow:
         return (row.line.x1 - row.line.x0) * count / max(1, len(row.text))
 
 
+_WIDEST = 400  # characters before a span of code: broken files place text miles away
 _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." and "1)"
 
 
@@ -262,7 +263,9 @@ def _code_lines(rows: Sequence[Row], measures: Measures) -> list[tuple[int, str]
     """Return code with its indentation and its empty lines, both as wide as they are printed."""
     widths = [(span.x1 - span.x0) / len(span.text) for row in rows for span in row.line.spans if span.text.strip()]
     width = max(0.1, median(widths)) if widths else 1.0
-    left = {block: min(row.line.x0 for row in rows if row.block == block) for block in {row.block for row in rows}}
+    left: dict[tuple[int, int], float] = {}
+    for row in rows:
+        left[row.block] = min(left.get(row.block, row.line.x0), row.line.x0)
     pitches = [measures.gap(a, b) for a, b in pairwise(rows) if a.block == b.block]
     usual = min((pitch for pitch in pitches if pitch > 0.5), default=1.0)
     lines: list[tuple[int, str]] = []
@@ -278,7 +281,7 @@ def _verbatim(row: Row, left: float, width: float) -> str:
     """Return a line with each span in the column where it is printed."""
     text = ""
     for span in row.line.spans:
-        column = round((span.x0 - left) / width)
+        column = min(_WIDEST, round((span.x0 - left) / width))
         if text and column <= len(text):
             apart = span.x0 - _end_of(row, span.x0) > 0.3 * width
             text += " " if apart and not text.endswith(" ") else ""
