@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -21,49 +19,22 @@ from catena.errors import (
     ParameterError,
     UnknownDocumentError,
 )
-from catena.indexing import keywords, records, schema
+from catena.indexing import keywords, listing, records, schema
 from catena.indexing.checks import check_entry
 from catena.indexing.connections import Connections, named
+from catena.indexing.listing import DocumentInfo, LibraryStats
+from catena.indexing.opening import check_place, prepare
 from catena.indexing.routes import ROUTES, Routes
 from catena.indexing.verify import problems_of_truth
-from catena.model import Chunk, Entry, IngestState, Outcome, Ranking
+from catena.model import Chunk, Entry, Outcome, Ranking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+__all__ = ["Addition", "DocumentInfo", "LibraryStats", "LibraryStore"]
+
 Addition: TypeAlias = "tuple[Entry, NDArray[np.float32]]"
 """An entry and its vectors, shape (chunks, dim), rows of unit length; a zero row for a chunk without words."""
-
-
-_PAGE = 512  # bytes, the smallest that SQLite writes: it takes a shorter file for an empty one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentInfo:
-    """What a library says of one document."""
-
-    id: str
-    title: str
-    source: str
-    state: IngestState  # as the ledger has it, "indexed" where it has nothing
-    chunks: int
-    pages: int  # 0 for a source without pages
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryStats:
-    """The size of a library."""
-
-    documents: int
-    sections: int
-    chunks: int
-    views: Mapping[str, int]  # by kind
-    terms: int  # distinct
-    generation: int  # grows by one with every change
-    embedder: str  # "" while nothing was added
-    dim: int
-    bytes: int  # on disk, derived indexes included
 
 
 class LibraryStore:
@@ -113,11 +84,11 @@ class LibraryStore:
         if lexical not in ("tantivy", "rank-bm25"):
             raise ParameterError("lexical", lexical, "'tantivy' or 'rank-bm25'")
         folder = Path(path)
-        _check_place(folder, create=create)
+        check_place(folder, create=create)
         read_only = not os.access(folder, os.W_OK)
         connections = Connections(folder, timeout=timeout, read_only=read_only)
         try:
-            _prepare(connections)
+            prepare(connections)
             store = cls(connections, embedder_identity=embedder_identity, dim=dim, lexical=lexical)
             store._adopt_stamp()
             if not read_only:
@@ -233,15 +204,7 @@ class LibraryStore:
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
         with self._connections.reading() as (connection, _):
-            states = {
-                document_id: json.loads(body)["state"]
-                for document_id, body in connection.execute("SELECT document_id, body FROM ledger ORDER BY source")
-            }
-            rows = connection.execute(
-                "SELECT d.id, d.fingerprint, d.header, count(*) FROM documents d JOIN chunks USING (doc)"
-                " GROUP BY d.doc ORDER BY d.id"
-            )
-            return tuple(_info(*row, state=states.get(row[0], "indexed")) for row in rows)
+            return listing.documents(connection)
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return all critical terms, sorted."""
@@ -254,38 +217,17 @@ class LibraryStore:
         A document that is kept while its new version failed stays searchable, and the ledger says "failed".
         """
         with self._writing(moves=False) as (connection, _):
-            connection.executemany(
-                "INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)",
-                ((json.dumps(o.source), o.document_id, json.dumps(asdict(o))) for o in outcomes),
-            )
+            listing.record(connection, outcomes)
 
     def ledger(self) -> tuple[Outcome, ...]:
         """Return the latest outcome of every source, by source."""
         with self._connections.reading() as (connection, _):
-            bodies = [json.loads(row[0]) for row in connection.execute("SELECT body FROM ledger")]
-        outcomes = (Outcome(**{**body, "failed_pages": tuple(body["failed_pages"])}) for body in bodies)
-        return tuple(sorted(outcomes, key=lambda outcome: outcome.source))
+            return listing.ledger(connection)
 
     def stats(self) -> LibraryStats:
         """Return the size of the library."""
         with self._connections.reading() as (connection, generation):
-
-            def count(what: str) -> int:
-                return int(connection.execute(f"SELECT {what}").fetchone()[0])
-
-            return LibraryStats(
-                documents=count("count(*) FROM documents"),
-                sections=count("count(*) FROM sections"),
-                chunks=count("count(*) FROM chunks"),
-                views=dict(
-                    connection.execute("SELECT kind, count(*) FROM views GROUP BY kind ORDER BY kind").fetchall()
-                ),
-                terms=count("count(DISTINCT term) FROM terms"),
-                generation=generation,
-                embedder=schema.get_meta(connection, "embedder"),
-                dim=int(schema.get_meta(connection, "dim") or 0),
-                bytes=sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
-            )
+            return listing.stats(connection, self.path, generation)
 
     def verify(self) -> tuple[str, ...]:
         """Return every broken invariant, each as one sentence; () when all is well.
@@ -378,40 +320,6 @@ class LibraryStore:
             raise ModelMismatchError(str(self.path), what, f"{identity!r}, or index into a new library")
 
 
-def _check_place(folder: Path, *, create: bool) -> None:
-    """Refuse a path that holds anything but a library, before anything is touched."""
-    try:
-        if folder.is_dir():
-            names = {path.name for path in folder.iterdir()}
-            if schema.FILE not in names and (names - schema.OURS or not create):
-                raise LibraryError(str(folder), "the folder is not a library; nothing was touched")
-        elif folder.exists():
-            raise LibraryError(str(folder), "this is a file, a library is a folder; nothing was touched")
-        elif not create:
-            raise LibraryError(str(folder), "there is nothing", "create=True")
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise LibraryError(str(folder), f"the path cannot be used ({error})") from None
-
-
-def _prepare(connections: Connections) -> None:
-    """Make the tables where there are none yet, and check their version."""
-    path = connections.path
-    with named(path):
-        with connections.connection() as connection:
-            empty = schema.is_empty(connection)
-        if empty:  # a new library, a kill before its tables were made, or another process about to make them
-            if (path / "vectors").exists() or (0 < (path / schema.FILE).stat().st_size < _PAGE):
-                what = f"{schema.FILE} is empty, though documents were there; nothing was touched"
-                raise LibraryError(str(path), what, "a backup, or index the sources anew")
-            with connections.locked() as connection:
-                if schema.is_empty(connection):
-                    schema.create(connection)
-        with connections.connection() as connection:
-            schema.check_version(connection, path)
-
-
 def _key(connection: sqlite3.Connection, document_id: str) -> int | None:
     row = connection.execute("SELECT doc FROM documents WHERE id = ?", (document_id,)).fetchone()
     return None if row is None else int(row[0])
@@ -419,16 +327,3 @@ def _key(connection: sqlite3.Connection, document_id: str) -> int | None:
 
 def _fingerprint(connection: sqlite3.Connection, key: int) -> str:
     return str(connection.execute("SELECT fingerprint FROM documents WHERE doc = ?", (key,)).fetchone()[0])
-
-
-def _info(document_id: str, fingerprint: str, header: str, chunks: int, *, state: IngestState) -> DocumentInfo:
-    kept = records.header_of(header)
-    return DocumentInfo(
-        id=document_id,
-        title=kept["title"],
-        source=kept["source"],
-        state=state,
-        chunks=chunks,
-        pages=len(kept["page_starts"]),
-        fingerprint=fingerprint,
-    )
