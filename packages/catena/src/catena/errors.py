@@ -48,7 +48,7 @@ class MissingExtraError(CatenaError, ImportError):
 class ParseError(CatenaError):
     """A file could not be read into a document.
 
-    `state` is one of the names in `ParseState` (parsing); nothing of the file is indexed, and whatever an
+    `state` is one of the names in `catena.layout.FailureState`; nothing of the file is indexed, and whatever an
     earlier version of it left in a library stays there.
     """
 
