@@ -10,6 +10,8 @@ from llama_index_catena.services import (
 )
 from llama_index_catena.structure import CatenaNodeParser
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CatenaNodeParser",
     "CatenaRetriever",
