@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import FilterError
@@ -76,6 +76,7 @@ def test_the_grammar(where: dict, holds: bool) -> None:
     assert matches(where, FIELDS) is holds
 
 
+@settings(deadline=None)
 @given(filters, filters, fields)
 def test_the_laws_of_logic(one: dict, other: dict, values: dict) -> None:
     a, b = matches(one, values), matches(other, values)
@@ -85,6 +86,7 @@ def test_the_laws_of_logic(one: dict, other: dict, values: dict) -> None:
     assert compiled(one)(values) == a
 
 
+@settings(deadline=None)
 @given(names, st.lists(scalars, max_size=3), fields)
 def test_in_is_any_of_equals_and_nin_its_opposite(name: str, options: list, values: dict) -> None:
     inside = any(matches({name: option}, values) for option in options)

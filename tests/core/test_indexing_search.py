@@ -182,6 +182,7 @@ def test_among_ranks_the_named_chunks_and_no_others(
     assert pairs(limited) == [pair for pair in pairs(whole) if pair[0] in among][: request_.k]
 
 
+@lawful
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 35), st.randoms(use_true_random=False))
 def test_the_best_are_those_of_a_full_sort(scores: list[int], k: int, random) -> None:
     ids = {key: name for key, name in enumerate(random.sample([f"{n:02}" for n in range(30)], len(scores)))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.indexing.keywords import TermFinder
@@ -32,6 +32,7 @@ def test_words(text: str, words: list[str]) -> None:
     assert tokenise(text) == words
 
 
+@settings(deadline=None)
 @given(texts)
 def test_words_hold_no_space_and_survive_folding(text: str) -> None:
     words = tokenise(text)
@@ -40,6 +41,7 @@ def test_words_hold_no_space_and_survive_folding(text: str) -> None:
     " ".join(words).encode()  # what goes into an index has bytes
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_words_of_two_lines_are_the_words_of_each(one: str, other: str) -> None:
     assert tokenise(f"{one}\n.\n{other}") == tokenise(one) + tokenise(other)
@@ -63,6 +65,7 @@ def test_terms_have_one_form(text: str, term: str) -> None:
     assert normalise_term(text) == term
 
 
+@settings(deadline=None)
 @given(texts)
 def test_normalising_twice_changes_nothing(text: str) -> None:
     assert normalise_term(normalise_term(text)) == normalise_term(text)
@@ -104,6 +107,7 @@ def test_a_longer_term_that_ends_inside_a_word_does_not_hide_the_shorter_one() -
     assert TermFinder(1, ["teensy 3", "teensy 3 beta"]).terms_in("teensy 3 betamax") == ("teensy 3",)
 
 
+@settings(deadline=None)
 @given(st.lists(texts.map(normalise_term).filter(bool), min_size=1, max_size=5, unique=True), texts)
 def test_what_is_found_stands_in_the_query_and_a_query_of_one_term_finds_it(terms: list[str], query: str) -> None:
     finder = TermFinder(1, sorted(terms))
