@@ -30,9 +30,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def bench(
     name: Annotated[Name, typer.Argument(help="Which benchmark.")],
     data: Annotated[Path | None, typer.Option(help="A directory of the benchmark's layout.")] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")
-    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
 ) -> None:
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr."""
     console = Console(stderr=True)

@@ -17,7 +17,7 @@ from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.formatting import LayoutOptions, format_layout
 from catena.ids import digest
 from catena.model import Document, Entry, Section
-from catena.parsing import Limits, parse
+from catena.parsing import Engine, Limits, parse
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
@@ -47,7 +47,7 @@ class Preparation:
     terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     limits: Limits = field(default_factory=Limits)
-    engine: str = "pypdf"
+    engine: Engine = "pypdf"
     ruled_tables: bool = False
 
     def fingerprint(self, content: bytes | str) -> str:
