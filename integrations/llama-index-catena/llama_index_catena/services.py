@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cache
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any, cast
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -329,5 +330,8 @@ def _floats(row: NDArray[np.float32]) -> list[float]:
 
 
 def _inherits(thing: object, base: type, *methods: str) -> bool:
-    """Whether an object has these methods from the base class, whose async ones call the sync ones."""
-    return all(getattr(type(thing), name) is getattr(base, name) for name in methods)
+    """Whether an object has these methods from the base class, whose async ones call the sync ones.
+
+    LlamaIndex wraps inherited methods anew in every subclass, hence `unwrap`.
+    """
+    return all(unwrap(getattr(type(thing), name)) is unwrap(getattr(base, name)) for name in methods)

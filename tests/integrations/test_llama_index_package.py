@@ -1,0 +1,45 @@
+"""The adapter as a package: its README runs, its names are importable, it drags nothing heavy along."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import llama_index_catena
+
+PACKAGE = Path(__file__).resolve().parents[2] / "integrations" / "llama-index-catena"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in BLOCKS:
+        exec(compile(block, "README.md", "exec"), names)
+    citation, headings, score = capsys.readouterr().out.splitlines()
+    assert citation == "HX210 manual › Mounting, lines 3-5"
+    assert headings == "HX210 manual › Mounting"
+    assert float(score) > 0
+    assert len(BLOCKS) == 3
+
+
+def test_the_namespaces_are_shared_with_other_integrations() -> None:
+    for above in ("llama_index", "llama_index/node_parser", "llama_index/retrievers", "llama_index/embeddings"):
+        assert not (PACKAGE / above / "__init__.py").exists()
+    for leaf in ("node_parser", "retrievers", "embeddings"):
+        assert (PACKAGE / "llama_index" / leaf / "catena" / "py.typed").exists()
+
+
+def test_importing_the_adapter_loads_no_sdk_and_no_torch() -> None:
+    heavy = "torch transformers sentence_transformers openai cohere voyageai elasticsearch pypdfium2 langchain_core"
+    code = f"import sys, llama_index_catena; print([m for m in {heavy.split()} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200)
+    assert run.stdout.strip() == "[]"
+
+
+def test_what_is_public_is_there() -> None:
+    assert all(hasattr(llama_index_catena, name) for name in llama_index_catena.__all__)
