@@ -77,6 +77,12 @@ class OpenAILLM:
         except Exception as error:
             raise self._ours(error) from None
 
+    def __enter__(self) -> OpenAILLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the kept connections."""
         self._client.close()

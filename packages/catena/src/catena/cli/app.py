@@ -16,7 +16,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # help without rich is there in half the time
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 

@@ -19,10 +19,10 @@ from catena.errors import ServiceError
 
 if TYPE_CHECKING:
     from catena.answering.answer import Answer
+    from catena.backends.openai_llm import OpenAILLM
     from catena.library import Library
     from catena.model import Hit, Outcome, Ranking
     from catena.pipeline import Preparation
-    from catena.ports import LLM
 
 
 def ask(
@@ -65,7 +65,7 @@ def ask(
         err().print(f"not read: {outcome.source}: {split_hint(outcome.reason)[0]}", style="red", soft_wrap=True)
     if not ranking.hits:
         raise _nothing_found(failed)
-    answer, problem = (None, None) if llm is None else _answer(llm, question, ranking.hits)
+    answer, problem = _answer(llm, question, ranking.hits)
     if as_json:
         write_json(_as_json(question, ranking, answer, problem, outcomes))
     else:
@@ -77,7 +77,7 @@ def ask(
         raise ProblemError(f"{len(failed)} of {len(outcomes)} files were not read", _hint(failed), SOME_FAILED)
 
 
-def _llm(model: str | None, base_url: str | None) -> LLM | None:
+def _llm(model: str | None, base_url: str | None) -> OpenAILLM | None:
     """Return the model before any work is done: a missing key or extra is said at once."""
     if model is None:
         return None
@@ -114,13 +114,16 @@ def _hint(failed: Sequence[Outcome]) -> str:
     return next(filter(None, hints), "the path and the type of the files named above")
 
 
-def _answer(llm: LLM, question: str, passages: Sequence[Hit]) -> tuple[Answer | None, str | None]:
-    """Return the answer, or why there is none."""
+def _answer(llm: OpenAILLM | None, question: str, passages: Sequence[Hit]) -> tuple[Answer | None, str | None]:
+    """Return the answer and no problem, or no answer and the problem; neither where no model was named."""
+    if llm is None:
+        return None, None
     from catena.answering.answer import answer
     from catena.effects import Services, run
 
     try:
-        return run(answer(question, passages), Services(llm=llm)), None
+        with llm, err().status("the model is writing …"):
+            return run(answer(question, passages), Services(llm=llm)), None
     except ServiceError as error:
         return None, str(error)
 

@@ -89,9 +89,7 @@ def _show(outcomes: tuple[Outcome, ...], when: str, documents: int, chunks: int)
 
     console = out()
     console.print(ledger(outcomes))
-    console.print(
-        f"{counted(outcomes)} {when} {number(documents, 'document')}, {number(chunks, 'chunk')}", soft_wrap=True
-    )
+    console.print(f"{counted(outcomes)} {when} {number(documents, 'document')}, {number(chunks, 'chunk')}")
 
 
 def _advise(outcomes: tuple[Outcome, ...]) -> None:

@@ -65,7 +65,7 @@ def counted(outcomes: Sequence[Outcome]) -> str:
     """Return e.g. "3 files: 2 indexed, 1 failed; 31 pages, 129 chunks"."""
     states = Counter(outcome.state for outcome in outcomes)
     by_state = ", ".join(f"{states[state]} {state}" for state in COLOURS if states[state])
-    pages, chunks = (sum(numbers) for numbers in zip(*((o.pages, o.chunks) for o in outcomes), strict=True))
+    pages, chunks = sum(outcome.pages for outcome in outcomes), sum(outcome.chunks for outcome in outcomes)
     return f"{number(len(outcomes), 'file')}: {by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
 
 

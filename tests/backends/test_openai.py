@@ -1,0 +1,279 @@
+"""The OpenAI-compatible model against a server on this machine: replies, faults, secrets, and `catena ask`."""
+
+import asyncio
+import json
+import pickle
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from typer.testing import CliRunner
+
+from catena.backends import openai_llm
+from catena.backends.openai_llm import OpenAILLM
+from catena.cli.app import app
+from catena.effects import Complete, Retry, Services, arun, ask, run
+from catena.errors import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
+from catena.ports import LLM, Completion
+
+KEY = "sk-test-0123456789abcdefghij"
+REQUEST = Complete(prompt="Which fuse?", purpose="test", system="Be short.", max_tokens=50)
+
+
+def chat(text="250 mA slow", **message):
+    finish = message.pop("finish_reason", "stop")
+    return {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+        ],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+    }
+
+
+class ChatServer:
+    """Answers with the replies it was given, the last one again and again; keeps what it was sent."""
+
+    def __init__(self):
+        self.replies = [(200, {}, chat())]
+        self.bodies, self.headers, self.paths = [], [], []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                length = int(self.headers["Content-Length"])
+                server.bodies.append(json.loads(self.rfile.read(length)))
+                server.headers.append(self.headers)
+                server.paths.append(self.path)
+                status, headers, body = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
+                payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in {"Content-Type": "application/json", **headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
+
+            def log_message(self, *_):
+                """Say nothing."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    made = ChatServer()
+    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def llm(server, monkeypatch) -> Iterator[OpenAILLM]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    made = OpenAILLM("small", api_key=KEY, base_url=server.url, timeout=5)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def complete(request, llm):
+    """Ask the model both ways."""
+    return llm.complete if request.param == "sync" else lambda asked: asyncio.run(llm.acomplete(asked))
+
+
+def test_a_reply_comes_with_its_tokens_and_the_request_holds_prompt_system_and_limit(complete, server):
+    assert complete(REQUEST) == Completion(text="250 mA slow", finish_reason="stop", input_tokens=7, output_tokens=3)
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.bodies == [
+        {
+            "model": "small",
+            "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Which fuse?"}],
+            "max_tokens": 50,
+        }
+    ]
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+def test_no_system_message_is_sent_when_there_is_none(llm, server):
+    llm.complete(Complete(prompt="hello", purpose="test"))
+    assert [message["role"] for message in server.bodies[0]["messages"]] == ["user"]
+
+
+def test_openai_itself_is_asked_with_the_new_name_of_the_limit():
+    with OpenAILLM("gpt-5", api_key=KEY, base_url="https://api.openai.com/v1") as llm:
+        body = llm._body(REQUEST)
+    assert body["max_completion_tokens"] == 50
+    assert "max_tokens" not in body
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (chat("half of", finish_reason="length"), ("half of", "length")),
+        (chat("", finish_reason="content_filter"), ("", "content_filter")),
+        (chat(None, refusal="I cannot help with that."), ("I cannot help with that.", "refusal")),
+        (chat(None), ("", "stop")),
+    ],
+    ids=["truncated", "filtered", "refused", "empty"],
+)
+def test_how_a_reply_ended_is_told(complete, server, reply, expected):
+    server.replies = [(200, {}, reply)]
+    got = complete(REQUEST)
+    assert (got.text, got.finish_reason) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "expected"),
+    [
+        (429, {"Retry-After": "7"}, (True, 7.0)),
+        (429, {}, (True, None)),
+        (503, {}, (True, None)),
+        (401, {}, (False, None)),
+        (404, {}, (False, None)),
+        (400, {}, (False, None)),
+    ],
+)
+def test_a_status_says_whether_and_when_to_try_again(complete, server, status, headers, expected):
+    server.replies = [(status, headers, {"error": {"message": "no", "type": "t", "code": None}})]
+    with pytest.raises(ServiceError, match=str(status)) as caught:
+        complete(REQUEST)
+    assert (caught.value.retry, caught.value.retry_after) == expected
+    assert len(server.bodies) == 1, "the driver retries, not the SDK"
+
+
+def test_a_used_up_quota_is_final(complete, server):
+    server.replies = [
+        (429, {}, {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}})
+    ]
+    with pytest.raises(ServiceError) as caught:
+        complete(REQUEST)
+    assert not caught.value.retry
+
+
+def test_a_connection_that_fails_may_be_tried_again(monkeypatch):
+    llm = OpenAILLM("small", api_key=KEY, base_url="http://127.0.0.1:1/v1", timeout=2)
+    with pytest.raises(ServiceError) as caught:
+        llm.complete(REQUEST)
+    assert caught.value.retry
+
+
+@pytest.mark.parametrize(
+    "body", [{"object": "x"}, {"choices": []}, b"<html>not json</html>"], ids=["none", "empty", "html"]
+)
+def test_a_reply_of_another_kind_of_server_is_an_error(complete, server, body):
+    server.replies = [(200, {}, body)]
+    with pytest.raises(ServiceError):
+        complete(REQUEST)
+
+
+def test_no_key_is_in_repr_identity_or_errors_even_when_the_server_repeats_it(complete, llm, server):
+    server.replies = [(401, {}, {"error": {"message": f"Incorrect API key provided: {KEY} ({KEY[3:]})"}})]
+    with pytest.raises(ServiceError) as caught:
+        complete(REQUEST)
+    for text in (repr(llm), llm.identity, str(caught.value), repr(caught.value), repr(caught.value.__cause__)):
+        assert KEY not in text
+    assert caught.value.__suppress_context__
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_key_without_any_known_form_is_taken_out_too(server):
+    server.replies = [(403, {}, {"error": {"message": "key plain is not allowed"}})]
+    with (
+        OpenAILLM("small", api_key="plain", base_url=server.url) as llm,
+        pytest.raises(ServiceError, match=r"key \*\*\* is not allowed"),
+    ):
+        llm.complete(REQUEST)
+
+
+def test_identity_names_place_and_model_but_no_user_or_password():
+    llm = OpenAILLM("small", api_key=KEY, base_url="http://user:pass@host:11434/v1/")
+    assert llm.identity == "openai:host:11434/v1/small"
+    assert isinstance(llm, LLM)
+
+
+def test_a_missing_key_is_said_unless_the_server_is_ones_own(monkeypatch, server):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ParameterError, match="OPENAI_API_KEY"):
+        OpenAILLM("small")
+    with OpenAILLM("small", base_url=server.url) as llm:
+        assert llm.complete(REQUEST).text == "250 mA slow"
+
+
+def test_a_missing_sdk_is_named_with_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setattr(openai_llm, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"catena\[openai\]"):
+        OpenAILLM("small", api_key=KEY)
+
+
+def test_the_driver_retries_what_may_be_tried_again_and_refuses_a_truncated_reply(llm, server):
+    services = Services(llm=llm, retry=Retry(base_seconds=0.0))
+    server.replies = [(503, {}, {}), (429, {"Retry-After": "0"}, {}), (200, {}, chat("in the end"))]
+    assert run(ask([REQUEST]), services)[0].text == "in the end"
+    server.replies = [(200, {}, chat("half of", finish_reason="length"))]
+    with pytest.raises(InvalidReplyError, match="length"):
+        run(ask([REQUEST]), services)
+
+
+def test_several_event_loops_one_after_the_other(llm, server):
+    for _ in range(3):
+        replies = asyncio.run(arun(ask([REQUEST, REQUEST]), Services(llm=llm)))
+        assert [reply.text for reply in replies] == ["250 mA slow"] * 2
+    assert len(server.bodies) == 6
+
+
+# `catena ask` with a model
+
+
+@pytest.fixture
+def manual(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("CATENA_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "another-key")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "manual.md"
+    file.write_text("# HX200\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Screws\n\nTighten them to 2.4 N·m.\n")
+    return file.name
+
+
+def test_ask_writes_an_answer_whose_citations_hold(manual, server):
+    server.replies = [(200, {}, chat("The fuse is rated 250 mA slow [1, 9]."))]
+    question = "Which fuse is rated for the HX200?"
+    result = CliRunner().invoke(app, ["ask", manual, question, "-m", "small", "--base-url", server.url])
+    assert result.exit_code == 0, result.output
+    assert "The fuse is rated 250 mA slow [1]." in result.stdout
+    assert "[1] HX200 › Fuse" in result.stdout
+    assert "do not exist (9)" in result.stderr
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert question in server.bodies[0]["messages"][1]["content"]
+
+
+def test_ask_as_json_holds_answer_and_passages(manual, server):
+    server.replies = [(200, {}, chat("250 mA slow [1]."))]
+    command = ["ask", manual, "Which fuse?", "-m", "small", "--base-url", server.url, "--json"]
+    found = json.loads(CliRunner().invoke(app, command).stdout)
+    assert found["answer"]["text"] == "250 mA slow [1]."
+    assert found["answer"]["cited"] == [1]
+    assert found["hits"][0]["chunk"]["path"][-1] == "Fuse"
+
+
+def test_ask_still_shows_the_passages_when_the_model_fails(manual, server):
+    server.replies = [(401, {}, {"error": {"message": f"bad key {KEY}"}})]
+    result = CliRunner().invoke(app, ["ask", manual, "Which fuse?", "-m", "small", "--base-url", server.url])
+    assert result.exit_code == 2
+    assert "[1] HX200 › Fuse" in result.stdout
+    assert "no answer was written" in result.stderr
+    assert "Try: " in result.stderr
+    assert KEY not in result.output

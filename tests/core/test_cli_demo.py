@@ -1,0 +1,131 @@
+"""`catena demo`: real work on the bundled PDFs, an honest baseline, a showcase that the data choose."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from catena.cli.app import app
+from catena.cli.comparison import Comparison, Evidence, PlainVectorSearch, Question, questions_of, rank_of
+from catena.cli.demo import Run, showcase
+from catena.cli.demo_report import report
+from catena.indexing.store import LibraryStats
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.testing.fakes import FakeEmbedder
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    patch.setenv("COLUMNS", "100")
+    shown = CliRunner().invoke(app, ["demo", "--library", "lib"])
+    told = CliRunner().invoke(app, ["demo", "--library", "lib", "--json"])
+    patch.undo()
+    return folder, shown, told
+
+
+def test_the_demo_reads_every_bundled_pdf(ran):
+    folder, shown, told = ran
+    assert shown.exit_code == told.exit_code == 0, shown.output
+    assert "3 files: 3 indexed" in shown.stdout
+    assert json.loads(told.stdout)["holds"]["documents"] == 3
+    assert sorted(path.suffix for path in (folder / "lib-documents").iterdir()) == [".pdf"] * 3
+
+
+def test_the_demo_fits_100_columns_and_shows_no_path_of_this_machine(ran):
+    folder, shown, _ = ran
+    assert max(map(len, shown.stdout.splitlines())) <= 100
+    assert str(folder) not in shown.output
+    assert "site-packages" not in shown.output
+
+
+def test_the_demo_finds_a_question_that_plain_vector_search_gets_wrong(ran):
+    told = json.loads(ran[2].stdout)
+    wins = [each for each in told["questions"] if each["rank"]["catena"] == 1 and each["rank"]["plain"] != 1]
+    assert told["showcase"] == wins[0]["question"]
+    assert told["showcase"] in ran[1].stdout
+    assert all(each["rank"]["plain"] and each["rank"]["catena"] for each in told["questions"])
+
+
+def test_the_demo_shows_every_question_also_those_it_loses(ran):
+    shown = " ".join(ran[1].stdout.partition("All ")[2].split())
+    for each in json.loads(ran[2].stdout)["questions"]:
+        assert all(word in shown for word in each["question"].split())
+
+
+def test_every_question_of_the_demo_names_passages_of_bundled_files():
+    bundled = files("catena") / "data" / "demo"
+    names = {file.name for file in bundled.iterdir()}
+    for question in questions_of(bundled / "questions.json"):
+        assert question.evidence
+        assert {each.document for each in question.evidence} <= names
+
+
+# the comparison
+
+
+def chunk(place: int, text: str, document: str = "folder/a.pdf") -> Chunk:
+    return Chunk(id=f"c{place}", document_id=document, position=place, start=0, end=len(text), text=text)
+
+
+CHUNKS = (
+    chunk(0, "one two"),
+    chunk(1, "the right\n  words"),
+    chunk(2, "three"),
+    chunk(3, "the right words", "b.pdf"),
+)
+RIGHT = Evidence(document="a.pdf", words="right words")
+
+
+def ranked(*places: int) -> Ranking:
+    return Ranking(tuple(Hit(CHUNKS[place], 1.0 / rank) for rank, place in enumerate(places, 1)), Scale.RANK)
+
+
+def test_evidence_is_words_of_one_file_whatever_the_white_space():
+    assert [RIGHT.is_in(each) for each in CHUNKS] == [False, True, False, False]
+
+
+def test_a_rank_is_how_far_one_must_read():
+    other = Evidence(document="a.pdf", words="three")
+    assert rank_of([RIGHT], ranked(0, 3, 1)) == 3
+    assert rank_of([RIGHT, other], ranked(1, 0, 2)) == 3
+    assert rank_of([RIGHT, other], ranked(1, 0)) is None
+
+
+def test_plain_vector_search_ranks_all_chunks_by_the_cosine_of_their_own_texts():
+    embedder = FakeEmbedder()
+    ranking = PlainVectorSearch(CHUNKS, embedder).search("the right words")
+    expected = embedder.embed_documents([each.text for each in CHUNKS]) @ embedder.embed_query("the right words")
+    assert [hit.score for hit in ranking.hits] == pytest.approx(np.sort(expected)[::-1].tolist())
+    assert {hit.chunk for hit in ranking.hits} == set(CHUNKS)
+    assert [hit.provenance[0].rank for hit in ranking.hits] == [1, 2, 3, 4]
+    assert ranking.hits[0].provenance[0].view == "raw"
+
+
+def compared(plain: int, catena: int) -> Comparison:
+    question = Question(text=f"q{plain}{catena}?", answer="a", why_hard="w", evidence=(RIGHT,))
+    return Comparison(
+        question=question, plain=ranked(0, 1), catena=ranked(1, 0), plain_rank=plain, catena_rank=catena
+    )
+
+
+def test_the_showcase_is_the_first_question_that_is_won():
+    draw, lost, won, later = compared(1, 1), compared(1, 2), compared(2, 1), compared(3, 1)
+    assert showcase([draw, lost, won, later]) is won
+    assert showcase([draw, lost]) is None
+
+
+def test_a_demo_that_wins_nothing_says_so():
+    holds = LibraryStats(
+        documents=1, sections=1, chunks=2, views={}, terms=0, generation=1, embedder="e", dim=1, bytes=1
+    )
+    run = Run(outcomes=(), holds=holds, comparisons=(compared(1, 2),), index_seconds=1.0, ask_seconds=1.0)
+    texts = [str(part) for part in report(run, None)]
+    assert any("no question that plain vector search gets wrong" in text for text in texts)
+    assert any("plain 1 of 1, Catena 0 of 1" in text for text in texts)

@@ -1,0 +1,114 @@
+"""`catena` as a process of its own: streams, exit codes, Ctrl-C, start without what is slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CATENA = [sys.executable, "-c", "from catena.cli import main; main()"]
+HEAVY = ("numpy", "rich", "tantivy", "tokenizers", "pypdf", "openai", "langchain_core", "llama_index", "torch")
+
+
+def catena(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CATENA, *arguments], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True,
+        encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "note.md").write_text("# Note\n\n## Torque\n\nTighten it to 2.4 N·m.\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_data_goes_to_stdout_and_nothing_else_does(place):
+    indexed = catena("index", "note.md", "--library", "lib", "--json", cwd=place)
+    assert indexed.returncode == 0
+    assert json.loads(indexed.stdout)["states"] == {"indexed": 1}
+    found = catena("search", "torque", "--library", "lib", "--json", cwd=place)
+    assert json.loads(found.stdout)["hits"][0]["citation"] == "Note › Torque, lines 3-5"
+    assert found.stderr == ""
+    parsed = catena("parse", "note.md", cwd=place)
+    assert parsed.stdout == (place / "note.md").read_text(encoding="utf-8")
+    assert parsed.stderr.startswith("note.md -> ")
+
+
+def test_failures_leave_a_message_on_stderr_and_their_exit_code(place):
+    for arguments, code in ((["parse", "gone.pdf"], 1), (["search"], 2), (["status", "--library", "gone"], 2)):
+        ended = catena(*arguments, cwd=place)
+        assert ended.returncode == code
+        assert ended.stdout == ""
+        assert ended.stderr.splitlines()[-1].startswith("Try: ")
+        assert "Traceback" not in ended.stderr
+
+
+def test_the_library_may_come_from_the_environment(place):
+    assert catena("index", "note.md", cwd=place, CATENA_LIBRARY="lib").returncode == 0
+    assert "1 document" in catena("status", cwd=place, CATENA_LIBRARY="lib").stdout
+
+
+def test_a_terminal_without_our_characters_does_not_end_the_work(place):
+    catena("index", "note.md", "--library", "lib", cwd=place)
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    shown = catena("search", "torque", "--library", "lib", cwd=place, **plain)
+    assert shown.returncode == 0
+    assert "Note ? Torque" in shown.stdout
+
+
+def test_a_reader_that_stops_early_is_no_error(place):
+    (place / "long.md").write_text("# Long\n\n" + "A sentence of some length.\n" * 20_000)
+    first = subprocess.Popen(
+        [*CATENA, "parse", "long.md"], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    assert first.stderr is not None
+    assert first.stdout.readline() == "# Long\n"
+    first.stdout.close()
+    assert "Traceback" not in first.stderr.read()
+    first.stderr.close()
+    assert first.wait(60) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")
+def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place):
+    number = 150
+    for at in range(number):
+        body = "".join(f"## Part {part}\n\n{'Some words that are read. ' * 40}\n\n" for part in range(12))
+        (place / f"file{at:03}.md").write_text(f"# File {at}\n\n{body}")
+    running = subprocess.Popen(
+        [*CATENA, "index", ".", "--library", "lib"],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (place / "lib").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130, stderr
+    assert stdout == ""
+    assert "what was done is kept" in stderr
+    assert stderr.splitlines()[-1].startswith("Try: the same command again")
+    assert "Traceback" not in stderr
+    assert catena("index", ".", "--library", "lib", cwd=place).returncode == 0
+    sound = json.loads(catena("verify", "--library", "lib", "--json", cwd=place).stdout)
+    assert sound["sound"]
+    held = json.loads(catena("status", "--library", "lib", "--json", cwd=place).stdout)["holds"]
+    assert held["documents"] == number + 1
+
+
+def test_starting_loads_nothing_that_is_slow():
+    code = "import sys, catena.cli.app; print([name for name in sys.argv[1:] if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
