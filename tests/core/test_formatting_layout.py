@@ -180,18 +180,20 @@ def test_unnumbered_headings_are_ranked_by_size() -> None:
 
 
 def test_numbered_steps_in_every_chapter_do_not_become_chapters() -> None:
-    def chapter(number, title, top):
+    def chapter(title, top):
         return [
             line(title, top, size=16, bold=True),
-            line("1. Open the lid", top + 30, size=12, bold=True),
-            *prose(FOX, top + 50),
-            line("2. Close the lid", top + 90, size=12, bold=True),
-            *prose(RAIN, top + 110),
+            *prose(FOX, top + 30),
+            line("Steps", top + 70, size=14, bold=True),
+            *prose(FOX, top + 90),
+            line("1. Open the lid", top + 130, size=12, bold=True),
+            *prose(FOX, top + 150),
+            line("2. Close the lid", top + 190, size=12, bold=True),
+            *prose(RAIN, top + 210),
         ]
 
-    text = markdown(page(1, chapter(1, "Safety", 60), chapter(2, "Use", 260)))
-    assert re.findall(r"^#+ (?=[A-Z])", text, re.M) == ["# ", "# "]
-    assert re.findall(r"^#+ (?=\d)", text, re.M) == ["## "] * 4
+    found = re.findall(r"^(#+) ", markdown(page(1, chapter("Safety", 60)), page(2, chapter("Use", 60))), re.M)
+    assert found == ["#", "##", "###", "###"] * 2
 
 
 def test_text_placed_miles_away_does_not_fill_the_memory() -> None:
@@ -339,6 +341,16 @@ def test_a_paragraph_goes_on_over_columns_and_pages_and_hyphens_are_undone() -> 
     document = format_layout(parsed(first, second))
     assert "kept installed and closed, since the well-known HX-200 leaks, as its" in document.text
     assert document.text[document.page_starts[1] :].startswith("200 leaks")
+
+
+FULL = "The covers of all the devices are kept closed since rain falls for the most of any year in it, etc."
+
+
+@pytest.mark.parametrize(("following", "between"), [("of the plant.", " "), ("Rain is frequent.", "\n\n")])
+def test_a_full_line_that_ends_a_sentence_goes_on_over_the_page_only_in_lower_case(following, between) -> None:
+    first = page(1, prose(RAIN, 60), line(FULL, 740))
+    document = format_layout(parsed(first, page(2, prose(f"{following} {FOX}", 60))))
+    assert f"etc.{between}{following}" in document.text
 
 
 def test_compounds_keep_their_hyphen_where_the_file_uses_it_elsewhere() -> None:

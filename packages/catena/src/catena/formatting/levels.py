@@ -23,17 +23,18 @@ def number_levels(runs: Sequence[Run]) -> dict[int, int]:
     restarts = Counter(
         run.style for run in runs if run.number and run.number.depth == 1 and run.number.parts == ("1",)
     )
-    depths: dict[Style, Counter[int]] = defaultdict(Counter)
-    for run in runs:
-        if run.number and not (run.number.depth == 1 and restarts[run.style] > 1):
-            depths[run.style][run.number.depth] += 1
-    main = {style: min(votes, key=lambda depth: (-votes[depth], depth)) for style, votes in depths.items()}
-    trusted = {style for style in main if not any(_outranked(style, other, main, depths) for other in main)}
-    return {
+    depth_of = {
         run.start: run.number.depth
         for run in runs
-        if run.number and run.style in trusted and not (run.number.depth == 1 and restarts[run.style] > 1)
+        if run.number and not (run.number.depth == 1 and restarts[run.style] > 1)
     }
+    depths: dict[Style, Counter[int]] = defaultdict(Counter)
+    for run in runs:
+        if run.start in depth_of:
+            depths[run.style][depth_of[run.start]] += 1
+    main = {style: min(votes, key=lambda depth: (-votes[depth], depth)) for style, votes in depths.items()}
+    trusted = {style for style in main if not any(_outranked(style, other, main, depths) for other in main)}
+    return {run.start: depth_of[run.start] for run in runs if run.start in depth_of and run.style in trusted}
 
 
 def _outranked(style: Style, other: Style, main: Mapping[Style, int], depths: Mapping[Style, Counter[int]]) -> bool:
