@@ -319,6 +319,7 @@ def test_an_empty_library_finds_nothing(tmp_path: Path, route: str) -> None:
         "c++ (draft",
         "a AND -b",
         "ram " * 25_000,
+        "x" * 100_000,
     ],
 )
 def test_any_text_is_a_query(store: LibraryStore, query: str) -> None:
@@ -330,6 +331,13 @@ def test_a_query_of_100_000_different_characters_is_answered(store: LibraryStore
     query = " ".join(f"w{n}" for n in range(15_000)) + " ram"
     assert len(store.search(Search(route="lexical", query=query, k=5)).hits) == 5
     assert {hit.score for hit in store.search(Search(route="keyword", query=query, k=5)).hits} == {1.0}
+
+
+def test_a_word_of_100_000_letters_is_stored_and_does_no_harm(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("a", "x" * 100_000 + " ram")])
+        assert len(store.search(Search(route="lexical", query="ram", k=5)).hits) == 1
+        assert store.verify() == ()
 
 
 def test_a_zero_vector_is_like_nothing(store: LibraryStore) -> None:

@@ -40,7 +40,7 @@ class Connections:
         """
         if self.read_only:
             raise LibraryError(str(self.path), "the folder cannot be written; nothing was changed", "a copy of it")
-        with self._lock.held(), self.connection() as connection:
+        with self._lock.held(), self.connection() as connection, named(self.path):
             yield connection
 
     def close(self) -> None:

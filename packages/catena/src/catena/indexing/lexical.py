@@ -47,8 +47,8 @@ class LexicalSearcher(Protocol):
 class TantivySearcher:
     """A pinned state of a tantivy index."""
 
-    def __init__(self, index: Any, generation: int) -> None:
-        self.generation = generation
+    def __init__(self, index: Any, generation: int, folder: Path) -> None:
+        self.generation, self.folder = generation, folder
         self._schema, self._searcher = index.schema, index.searcher()
 
     def keys(self) -> NDArray[np.int64]:
@@ -65,6 +65,10 @@ class TantivySearcher:
 
     def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
         """Return at least the k best chunks, with all ties at the border."""
+        with _ours(self.folder):
+            return self._search(query, k, allowed)
+
+    def _search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
         words = self._telling(Counter(tokenise(query)))
         if not words or k == 0 or (allowed is not None and not len(allowed)):
             return Scored.nothing()
@@ -123,7 +127,7 @@ class LexicalIndex:
             return None
         try:
             with _ours(self.folder):
-                searcher = TantivySearcher(_opened(self.folder), generation)
+                searcher = TantivySearcher(_opened(self.folder), generation, self.folder)
         except LibraryError:
             return None
         if Manifest.read(self.folder) != manifest:  # a writer came in between: what was opened may be newer
@@ -143,15 +147,20 @@ class LexicalIndex:
         """Yield where the index differs from the truth."""
         manifest = Manifest.read(self.folder)
         if manifest is None or not manifest.is_settled(generation):
-            found = manifest.generation if manifest else "none"
-            yield f"the lexical index of the {self.kind} views is of generation {found}, the library of {generation}"
+            its = manifest.generation if manifest else "none"
+            yield f"the lexical index of the {self.kind} views is of generation {its}, the library of {generation}"
         elif not manifest.is_intact(self.folder, self.made):
             yield f"the files of the lexical index of the {self.kind} views are damaged"
         else:
-            searcher = TantivySearcher(_opened(self.folder), generation)
             wanted = [chunk for chunk, _, _ in view_rows(connection, self.kind)]
-            if searcher.keys().tolist() != wanted:
-                yield f"the lexical index holds {searcher.size} {self.kind} views, not the library's {len(wanted)}"
+            try:
+                with _ours(self.folder):
+                    found = TantivySearcher(_opened(self.folder), generation, self.folder).keys().tolist()
+            except LibraryError as error:
+                yield str(error)
+                return
+            if found != wanted:
+                yield f"the lexical index holds {len(found)} {self.kind} views, not the library's {len(wanted)}"
 
     def discard(self) -> None:
         """Declare the index wrong: it is rebuilt when next needed."""
@@ -176,12 +185,12 @@ class LexicalIndex:
             seal(self.folder, generation=generation, made=self.made, before=before, changing=".json")
 
 
-def in_memory(connection: sqlite3.Connection, kind: str, generation: int) -> TantivySearcher:
+def in_memory(connection: sqlite3.Connection, kind: str, generation: int, folder: Path) -> TantivySearcher:
     """Return an index that exists only here, for a library on a folder that cannot be written."""
     index = _new(None)
     _write(index, view_rows(connection, kind), heap=_HEAP)
     index.reload()
-    return TantivySearcher(index, generation)
+    return TantivySearcher(index, generation, folder)
 
 
 class RankBm25Searcher:

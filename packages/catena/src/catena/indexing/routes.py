@@ -224,8 +224,11 @@ class Routes:
     def _words_of_memory(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
         held = self._in_memory.get(kind)
         if held is None or held.generation != generation:
-            make = RankBm25Searcher if self._engine == "rank-bm25" else lexical.in_memory
-            held = self._in_memory[kind] = make(connection, kind, generation)
+            if self._engine == "rank-bm25":
+                held = RankBm25Searcher(connection, kind, generation)
+            else:
+                held = lexical.in_memory(connection, kind, generation, self._folder)
+            self._in_memory[kind] = held
         return held
 
 

@@ -21,7 +21,7 @@ from catena.errors import (
 )
 from catena.indexing import keywords, listing, records, schema
 from catena.indexing.checks import check_entry
-from catena.indexing.connections import Connections, named
+from catena.indexing.connections import Connections
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
 from catena.indexing.routes import ROUTES, Routes
@@ -142,11 +142,15 @@ class LibraryStore:
                     raise DuplicateDocumentError(str(self.path), what, "replace")
                 self._insert(connection, entry, vectors, generation)
 
-    def replace(self, additions: Sequence[Addition]) -> tuple[str, ...]:
+    def replace(self, additions: Sequence[Addition], *, outcomes: Sequence[Outcome] = ()) -> tuple[str, ...]:
         """Store documents in place of their older versions, all or none; what is not there yet is added.
 
         The older version can be found until the new one is complete. An entry whose fingerprint is the
         stored one is skipped; an empty fingerprint never is.
+
+        Args:
+            additions: entries with their vectors.
+            outcomes: written into the ledger together with the documents, or not at all.
 
         Returns:
             The ids of the documents that were written, in order.
@@ -162,6 +166,7 @@ class LibraryStore:
                     records.delete(connection, old, generation=generation)
                 self._insert(connection, entry, vectors, generation)
                 written.append(entry.document.id)
+            listing.record(connection, outcomes)
         return tuple(written)
 
     def delete(self, document_id: str) -> None:
@@ -243,7 +248,6 @@ class LibraryStore:
             else:  # a writer between its commit and its indexes would look like damage
                 connection = stack.enter_context(self._connections.locked())
                 generation = stack.enter_context(schema.snapshot(connection))
-            stack.enter_context(named(self.path))
             problems = list(problems_of_truth(connection))
             try:
                 problems.extend(self._routes.problems(connection, generation))
@@ -281,7 +285,7 @@ class LibraryStore:
     @contextmanager
     def _writing(self, *, moves: bool = True) -> Iterator[tuple[sqlite3.Connection, int]]:
         """Write in one transaction, then bring the derived indexes up to date, while no one else writes."""
-        with self._connections.locked() as connection, named(self.path):
+        with self._connections.locked() as connection:
             with schema.transaction(connection):
                 self._check_stamp(connection)
                 generation = int(schema.get_meta(connection, "generation")) + 1
@@ -303,7 +307,7 @@ class LibraryStore:
             self._check_stamp(connection)
             stamped = schema.get_meta(connection, "embedder") == self.embedder_identity
         if not stamped and not self._connections.read_only:
-            with self._connections.locked() as connection, named(self.path), schema.transaction(connection):
+            with self._connections.locked() as connection, schema.transaction(connection):
                 self._check_stamp(connection)
                 schema.set_meta(connection, "embedder", self.embedder_identity)
                 schema.set_meta(connection, "dim", str(self.dim))
