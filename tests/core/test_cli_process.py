@@ -81,7 +81,7 @@ def test_a_reader_that_stops_early_is_no_error(place):
 def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place):
     number = 150
     for at in range(number):
-        body = "".join(f"## Part {part}\n\n{'Some words that are read. ' * 40}\n\n" for part in range(12))
+        body = "".join(f"## Part {part}\n\n{'Some words that are read. ' * 40}\n\n" for part in range(6))
         (place / f"file{at:03}.md").write_text(f"# File {at}\n\n{body}")
     running = subprocess.Popen(
         [*CATENA, "index", ".", "--library", "lib"],

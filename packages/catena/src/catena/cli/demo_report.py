@@ -60,10 +60,11 @@ def _heading(text: str) -> Text:
 
 def _side_by_side(shown: Comparison) -> Iterator[RenderableType]:
     question = shown.question
-    yield Text.assemble(
-        ("\nQ  ", "bold"), (question.text, "bold"), ("\n   right answer: ", "dim"), question.answer,
-        ("\n   why it is hard: ", "dim"), (question.why_hard, "dim"), "\n",
-    )  # fmt: skip
+    asked = _labelled()
+    asked.add_row(Text("question", style="dim"), Text(question.text, style="bold"))
+    asked.add_row(Text("answer", style="dim"), Text(question.answer))
+    asked.add_row(Text("why hard", style="dim"), Text(question.why_hard, style="dim"))
+    yield asked
     both = Table(box=box.ROUNDED, expand=True, show_lines=True, padding=(0, 1))
     both.add_column("", justify="right")
     both.add_column(_title("Plain vector search", shown.plain_rank), ratio=1)
@@ -71,8 +72,19 @@ def _side_by_side(shown: Comparison) -> Iterator[RenderableType]:
     for rank in range(TOP):
         both.add_row(str(rank + 1), *(_cell(question, ranking, rank) for ranking in (shown.plain, shown.catena)))
     yield both
-    best = shown.catena.hits[0].chunk
-    yield Text.assemble(("Catena cites  ", "bold"), (citation(best), "green"), "\n")
+    cited = _labelled()
+    cited.add_row(
+        Text("Catena cites", style="bold"), Text(f"{citation(shown.catena.hits[0].chunk)}\n", style="green")
+    )
+    yield cited
+
+
+def _labelled() -> Table:
+    """Return an empty grid of short labels and what they stand for."""
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    return grid
 
 
 def _title(name: str, rank: int | None) -> Text:
@@ -132,7 +144,7 @@ def _summary(run: Run) -> Text:
         f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
         f"({run.holds.embedder.partition(':')[0]});\n"
         "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
-        f"{2 * total} searches in {run.ask_seconds:.1f} s. Eight questions show how it works; "
+        f"{2 * total} searches in {run.ask_seconds:.1f} s. {total} questions show how it works; "
         "they prove nothing about your files.\n",
     )  # fmt: skip
 
