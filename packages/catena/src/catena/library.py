@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
@@ -42,7 +43,12 @@ class SearchOptions(TypedDict, total=False):
     on_route_error: OnRouteError
 
 
-BATCH_CHUNKS = 2_000  # chunks to a transaction: what a kill may cost, against the price of a commit
+UNCHANGED = "unchanged"
+"""Reason of a file that was skipped because the library holds it as it is."""
+
+# A transaction's price against what a kill may cost: documents are written when either is reached.
+BATCH_CHUNKS = 2_000
+BATCH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,31 +197,18 @@ class Library:
         """
         files = list(discover(paths))
         outcomes: list[Outcome] = []
-        pending: list[tuple[Entry, NDArray[np.float32]]] = []
-        pending_outcomes: list[Outcome] = []
-
-        def flush() -> None:
-            if pending:
-                self._store.replace(pending)
-            self._store.record(pending_outcomes)
-            pending.clear()
-            pending_outcomes.clear()
-
+        batch = _Batch(self._store)
         try:
             for number, (path, source) in enumerate(files, start=1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
                 outcome, addition = self._ingest(path, source, password)
                 outcomes.append(outcome)
-                pending_outcomes.append(outcome)
-                if addition is not None:
-                    pending.append(addition)
-                if sum(len(entry.chunks) for entry, _ in pending) >= BATCH_CHUNKS:
-                    flush()
+                batch.take(outcome, addition)
                 if progress is not None:
                     progress(Progress(outcome, number, len(files)))
         finally:
-            flush()
+            batch.write()
         return tuple(outcomes)
 
     def search(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
@@ -283,7 +276,7 @@ class Library:
         try:
             fingerprint = _fingerprint(path, source, self.preparation)
             if self._store.fingerprint(document_id) == fingerprint:
-                return replace(failed, state="skipped", reason="unchanged"), None
+                return replace(failed, state="skipped", reason=UNCHANGED), None
             outcome, entry = self._read(path, source, password, fingerprint)
             return outcome, None if entry is None else (entry, self._vectors(entry))
         except LibraryError:
@@ -319,6 +312,35 @@ class Library:
             return Path(os.path.relpath(os.path.abspath(path), home)).as_posix()
         except ValueError:  # another drive
             return Path(os.path.abspath(path)).as_posix()
+
+
+class _Batch:
+    """Files on their way into the store, written together: documents and their lines of the ledger at once."""
+
+    def __init__(self, store: LibraryStore) -> None:
+        self._store = store
+        self._additions: list[tuple[Entry, NDArray[np.float32]]] = []
+        self._outcomes: list[Outcome] = []
+        self._written_at = monotonic()
+
+    def take(self, outcome: Outcome, addition: tuple[Entry, NDArray[np.float32]] | None) -> None:
+        """Hold one file's result, and write all that is held when it is enough."""
+        if outcome.reason != UNCHANGED:  # the ledger keeps saying how the file ended when it was read
+            self._outcomes.append(outcome)
+        if addition is not None:
+            self._additions.append(addition)
+        held = sum(len(entry.chunks) for entry, _ in self._additions)
+        if held >= BATCH_CHUNKS or monotonic() - self._written_at >= BATCH_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is held."""
+        if self._additions:
+            self._store.replace(self._additions, outcomes=self._outcomes)
+        elif self._outcomes:
+            self._store.record(self._outcomes)
+        self._additions, self._outcomes = [], []
+        self._written_at = monotonic()
 
 
 def discover(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]:

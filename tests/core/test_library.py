@@ -1,0 +1,230 @@
+"""The library as users meet it: files in, cited passages out; what fails is named and loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena import Library
+from catena.effects import Cancel
+from catena.errors import (
+    CancelledError,
+    DuplicateDocumentError,
+    LibraryError,
+    ModelMismatchError,
+    ParameterError,
+    ParseError,
+    UnknownDocumentError,
+)
+from catena.journal import Journal
+from catena.library import UNCHANGED, Progress, discover
+from catena.model import Document
+from catena.pipeline import Preparation, prepare
+from catena.structure.chunking import ChunkOptions
+from catena.testing.fakes import FakeEmbedder
+
+ALPHA = "# Alpha manual\n\n## Mounting\n\nTighten the screws to 3 Nm.\n\n## Empty\n\n## Wiring\n\nUse red wire.\n"
+OMEGA = ALPHA.replace("Alpha", "Omega").replace("3 Nm", "5 Nm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    manuals = tmp_path / "manuals"
+    manuals.mkdir()
+    (manuals / "alpha.md").write_text(ALPHA)
+    (manuals / "omega.md").write_text(OMEGA)
+    return manuals
+
+
+@pytest.fixture
+def library(tmp_path: Path):
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as opened:
+        yield opened
+
+
+def states(outcomes) -> list[tuple[str, str]]:
+    return [(Path(outcome.source).name, outcome.state) for outcome in outcomes]
+
+
+def test_files_become_cited_chunks(library: Library, folder: Path) -> None:
+    outcomes = library.index([folder])
+    assert states(outcomes) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+    best = library.search("How tight are the screws of the Omega manual?").hits[0]
+    assert best.chunk.text == "## Mounting\n\nTighten the screws to 5 Nm."
+    assert best.chunk.document_id == "manuals/omega.md"
+    assert best.chunk.path == ("Omega manual", "Mounting")
+    assert best.chunk.lines == (3, 5)
+    assert library.verify() == ()
+
+
+def test_a_second_run_does_nothing_and_says_so(library: Library, folder: Path) -> None:
+    library.index([folder])
+    before, ledger = library.stats(), library.ledger()
+    again = library.index([folder])
+    assert [(outcome.state, outcome.reason) for outcome in again] == [("skipped", UNCHANGED)] * 2
+    assert library.stats() == before
+    assert library.ledger() == ledger
+
+
+def test_a_changed_file_replaces_its_old_version(library: Library, folder: Path) -> None:
+    library.index([folder])
+    (folder / "alpha.md").write_text(ALPHA.replace("red", "green"))
+    assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "skipped")]
+    texts = {hit.chunk.text for hit in library.search("red green wire", k=10).hits}
+    assert "## Wiring\n\nUse green wire." in texts
+    assert {info.id for info in library.documents()} == {"manuals/alpha.md", "manuals/omega.md"}
+
+
+def test_other_options_cut_anew(tmp_path: Path, folder: Path) -> None:
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as library:
+        library.index([folder])
+    short = Preparation(chunks=ChunkOptions(max_tokens=5, min_tokens=0))
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16), preparation=short) as library:
+        assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+
+
+def test_a_bad_file_loses_nothing_of_the_others(library: Library, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing else")
+    (folder / "blank.md").write_text(" \n\n")
+    (folder / "picture.xyz").write_bytes(b"\x00\x01")
+    outcomes = library.index([folder, folder / "missing.md"])
+    assert states(outcomes) == [
+        ("alpha.md", "indexed"),
+        ("blank.md", "failed"),
+        ("broken.pdf", "failed"),
+        ("omega.md", "indexed"),
+        ("picture.xyz", "skipped"),
+        ("missing.md", "failed"),
+    ]
+    assert all(outcome.reason for outcome in outcomes if outcome.state != "indexed")
+    assert {Path(outcome.source).name: outcome.state for outcome in library.ledger()} == dict(states(outcomes))
+
+
+def test_the_old_version_stays_when_the_new_one_cannot_be_read(library: Library, folder: Path) -> None:
+    library.index([folder])
+    (folder / "alpha.md").write_text("  ")
+    assert states(library.index([folder]))[0] == ("alpha.md", "failed")
+    assert library.get("manuals/alpha.md").document.text == ALPHA
+
+
+def test_heading_only_sections_are_not_chunks_but_in_the_tree(library: Library, folder: Path) -> None:
+    library.index([folder])
+    entry = library.get("manuals/alpha.md")
+    assert [section.title for section in entry.sections] == ["Alpha manual", "Mounting", "Empty", "Wiring"]
+    assert [chunk.path[-1] for chunk in entry.chunks] == ["Mounting", "Wiring"]
+
+
+def test_add_replace_get_delete(library: Library, folder: Path) -> None:
+    note = Document(id="note", text="# Note\n\nOne line.\n")
+    assert library.add(folder / "alpha.md", note) == ("manuals/alpha.md", "note")
+    with pytest.raises(DuplicateDocumentError, match="'note' is there already"):
+        library.add(note)
+    assert library.replace(note) == ()
+    assert library.replace(Document(id="note", text="# Note\n\nAnother line.\n")) == ("note",)
+    assert library.get("note").document.text.endswith("Another line.\n")
+    library.delete("note")
+    with pytest.raises(UnknownDocumentError, match="no document 'note'"):
+        library.get("note")
+    assert library.verify() == ()
+
+
+def test_add_takes_all_or_nothing(library: Library, folder: Path) -> None:
+    with pytest.raises(ParseError, match=r"missing\.md"):
+        library.add(folder / "alpha.md", folder / "missing.md")
+    assert library.documents() == ()
+
+
+def test_the_whole_section_of_a_hit(library: Library, folder: Path) -> None:
+    library.index([folder])
+    hit = library.search("red wire").hits[0]
+    assert library.section(hit).text == "## Wiring\n\nUse red wire."
+    whole = library.section(library.get("manuals/alpha.md").chunks[0], descendants=True)
+    assert whole.text == "## Mounting\n\nTighten the screws to 3 Nm."
+
+
+async def test_asearch_equals_search(library: Library, folder: Path) -> None:
+    library.index([folder])
+    assert await library.asearch("screws", k=3) == library.search("screws", k=3)
+
+
+def test_filters_reach_every_route(library: Library, folder: Path) -> None:
+    library.index([folder])
+    for routes in (("lexical",), ("dense",), ("keyword",), ("lexical", "dense", "keyword")):
+        found = library.search("screws of the Alpha manual", k=9, routes=routes, where={"title": "Omega manual"})
+        assert {hit.chunk.document_id for hit in found.hits} <= {"manuals/omega.md"}
+
+
+def test_progress_tells_of_every_file(library: Library, folder: Path) -> None:
+    told: list[Progress] = []
+    outcomes = library.index([folder], progress=told.append)
+    assert [(progress.done, progress.total) for progress in told] == [(1, 2), (2, 2)]
+    assert tuple(progress.outcome for progress in told) == outcomes
+
+
+def test_a_stopped_run_keeps_what_it_did_and_goes_on(library: Library, folder: Path) -> None:
+    cancel = Cancel()
+    with pytest.raises(CancelledError):
+        library.index([folder], progress=lambda _: cancel.set(), cancel=cancel)
+    assert [info.id for info in library.documents()] == ["manuals/alpha.md"]
+    assert states(library.index([folder])) == [("alpha.md", "skipped"), ("omega.md", "indexed")]
+
+
+def test_vectors_that_were_paid_for_are_not_paid_for_again(tmp_path: Path, folder: Path) -> None:
+    embedder = FakeEmbedder(16)
+    with Journal.open(tmp_path / "journal") as journal:
+        for name in ("one", "two"):
+            with Library.open(tmp_path / name, embedder=embedder, journal=journal) as library:
+                library.index([folder])
+    assert len(embedder.calls) == 2  # one per document, in the first run
+
+
+def test_another_models_vectors_are_refused_by_name(tmp_path: Path, folder: Path) -> None:
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16, identity="first")) as library:
+        library.index([folder])
+    with pytest.raises(ModelMismatchError, match=r"'first'.*'second'"):
+        Library.open(tmp_path / "library", embedder=FakeEmbedder(16, identity="second"))
+
+
+def test_a_project_can_be_moved_as_a_whole(tmp_path: Path, folder: Path) -> None:
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as library:
+        library.index([folder])
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    shutil.move(folder, moved / "manuals")
+    shutil.move(tmp_path / "library", moved / "library")
+    with Library.open(moved / "library", embedder=FakeEmbedder(16)) as library:
+        assert {outcome.state for outcome in library.index([moved / "manuals"])} == {"skipped"}
+
+
+def test_nothing_is_made_where_nothing_should_be(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match="there is nothing"):
+        Library.open(tmp_path / "library", embedder=FakeEmbedder(16), create=False)
+    assert not (tmp_path / "library").exists()
+
+
+def test_discover_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
+    for name in ("b.md", "a.md", ".hidden.md", "sub/c.md", ".git/d.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [path.relative_to(tmp_path).as_posix() for path, _ in discover([tmp_path, tmp_path / "a.md"])]
+    assert found == ["a.md", "b.md", "sub/c.md"]
+
+
+@given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))
+def test_preparing_loses_nothing_but_bare_headings(text: str, title: str) -> None:
+    entry = prepare(Document(id="d", text=text, title=title))
+    assert entry == prepare(Document(id="d", text=text, title=title))
+    assert entry.document.title
+    assert len(entry.views) == len(entry.terms) == len(entry.chunks) > 0
+    assert [chunk.position for chunk in entry.chunks] == list(range(len(entry.chunks)))
+    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in entry.chunks)
+    assert all(chunk.metadata["title"] == entry.document.title for chunk in entry.chunks)
+
+
+def test_preparation_refuses_nonsense() -> None:
+    with pytest.raises(ParameterError, match="max_tokens"):
+        Preparation(chunks=ChunkOptions(max_tokens=0))

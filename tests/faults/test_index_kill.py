@@ -1,0 +1,120 @@
+"""Indexing that is killed again and again ends where an undisturbed run ends, and pays for nothing twice.
+
+This file is also the program that is killed: a parent that has imported everything forks one indexer a round.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catena import library as library_module
+from catena.journal import Journal
+from catena.library import Library
+from catena.testing.fakes import FakeEmbedder
+
+KILLS = int(os.environ.get("CATENA_KILLS", "100"))
+FILES = 80
+DONE = 0
+
+
+class Paid(FakeEmbedder):
+    """Says in a log, before it answers, what it is paid for."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(8, identity="paid")
+        self._log = log
+
+    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
+        with self._log.open("a") as out:
+            out.write(f"{texts[0].splitlines()[0]}\n")
+        return super().embed_documents(texts)
+
+
+def index(folder: Path) -> None:
+    library_module.BATCH_CHUNKS = 5  # many transactions, so that kills find them
+    with (
+        Journal.open(folder / "journal") as journal,
+        Library.open(folder / "library", embedder=Paid(folder / "paid"), journal=journal) as library,
+    ):
+        library.index([folder / "files"])
+
+
+def fork_indexers(folder: Path) -> None:
+    """Fork an indexer for every line of stdin, tell its process id, and how it ended."""
+    for _ in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            index(folder)
+            os._exit(DONE)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
+
+
+@pytest.fixture
+def indexers(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    write_files(tmp_path / "files")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        yield parent
+        parent.stdin.close()
+
+
+def write_files(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(FILES):
+        text = f"# Manual {number}\n\n## Mounting\n\nTorque {number} Nm.\n\n## Wiring\n\nWire {number}.\n"
+        (folder / f"{number:03}.md").write_text(text)
+
+
+def test_indexing_survives_kills_and_pays_once(tmp_path: Path, indexers: subprocess.Popen[str]) -> None:
+    choose = random.Random(20261121)
+    kills, longest = 0, 0.4
+    for _ in range(20 * KILLS):
+        indexers.stdin.write("go\n")
+        indexers.stdin.flush()
+        pid = int(indexers.stdout.readline())
+        if kills < KILLS:
+            time.sleep(choose.uniform(0.0, longest))
+            with suppress(ProcessLookupError):  # it was done before
+                os.kill(pid, signal.SIGKILL)
+        ended = int(indexers.stdout.readline())
+        kills += ended == signal.SIGKILL
+        with Library.open(tmp_path / "library", embedder=FakeEmbedder(8, identity="paid")) as library:
+            assert library.verify() == ()
+            held = {info.id for info in library.documents()}
+        if ended == DONE:
+            assert len(held) == FILES
+            if kills >= KILLS:
+                break
+            # all is indexed: change some files, so that there is work to be killed in
+            for number in choose.sample(range(FILES), FILES // 4):
+                path = tmp_path / "files" / f"{number:03}.md"
+                path.write_text(path.read_text().replace(f"# Manual {number}", f"# Manual {number} of {kills}", 1))
+    assert kills == KILLS
+    paid = Counter((tmp_path / "paid").read_text().splitlines())
+    twice = sum(paid.values()) - len(paid)
+    assert twice <= kills, "more was paid twice than could be in flight"
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(8, identity="paid")) as library:
+        for path in sorted((tmp_path / "files").iterdir()):
+            assert library.get(library.document_id(path)).document.text == path.read_text()
+        assert {outcome.state for outcome in library.ledger()} == {"indexed"}
+        assert len(library.ledger()) == FILES
+
+
+if __name__ == "__main__":
+    fork_indexers(Path(sys.argv[1]))
