@@ -1,4 +1,4 @@
-"""The README does what it says: blocks are executed in order, set-up commands are those that CI runs."""
+"""README and pages do what they say: blocks are executed in order, set-up commands are those that CI runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SET_UP = re.compile(r"\b(python3 -m venv|pip install|nox)\b")
 
 
@@ -58,20 +60,26 @@ def run_shell(block: Block) -> None:
     assert ended.returncode == 0, f"README.md:{block.line}: {ended.stderr}"
 
 
-def test_every_block_does_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "readme"}
-    for block, following in pairwise([*BLOCKS, Block("", "", 0)]):
-        if block.language == "sh" and block not in SET_UP_BLOCKS:
+def run_blocks(page: Path, blocks: Sequence[Block], capsys: pytest.CaptureFixture[str]) -> None:
+    """Execute what is not set-up, in order, in one namespace; compare output with the `text` block that follows."""
+    namespace = {"__name__": "page"}
+    for block, following in pairwise([*blocks, Block("", "", 0)]):
+        if block.language == "sh" and not SET_UP.search(block.text):
             run_shell(block)
         elif block.language == "python":
             capsys.readouterr()
-            shifted = "\n" * (block.line - 1) + block.text  # so that a traceback names the README's line
-            exec(compile(shifted, "README.md", "exec"), namespace)
+            shifted = "\n" * (block.line - 1) + block.text  # so that a traceback names the page's line
+            exec(compile(shifted, page.name, "exec"), namespace)
             if following.language == "text":
-                assert capsys.readouterr().out == following.text, f"README.md:{following.line}"
+                assert capsys.readouterr().out == following.text, f"{page.name}:{following.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_does_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_blocks(page, blocks_of(page.read_text(encoding="utf-8")), capsys)
 
 
 def test_blocks_are_of_known_kinds() -> None:
@@ -119,3 +127,27 @@ def test_the_table_of_extras_is_complete() -> None:
     table = README.split("| extra of `catena` |")[1].split("\n\n")[0]
     listed = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(metadata_of("packages/catena")["project"]["optional-dependencies"])
+
+
+def test_the_formula_is_written_with_the_default_weights() -> None:
+    from catena.retrieval.fusion import ScoreFusion
+
+    weights = ScoreFusion()
+    assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
+
+
+def test_the_tables_of_states_and_limits_are_complete() -> None:
+    from catena.layout import FailureState, PageState
+    from catena.model import IngestState
+    from catena.parsing import Limits
+
+    page = (ROOT / "docs" / "parsing-states.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
+    states = [*get_args(IngestState), *get_args(FailureState), *get_args(PageState)]
+    assert sorted(listed) == sorted(states)
+    limits = Limits()
+    for number in (
+        f"{limits.seconds:g} seconds",
+        *(f"{n:,}" for n in (limits.memory_bytes, limits.pages, limits.bytes)),
+    ):
+        assert number in page

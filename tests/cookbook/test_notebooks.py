@@ -1,0 +1,65 @@
+"""The notebooks' kept outputs are what their cells print now, and they hold nothing of the machine that made them.
+
+The nox session `cookbook` runs the same notebooks in a real kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COOKBOOK = Path(__file__).resolve().parents[2] / "cookbook"
+NOTEBOOKS = sorted(COOKBOOK.glob("*.ipynb"))
+REFRESH = "Try: nox -s cookbook -- --overwrite"
+
+every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(notebook: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(notebook.read_text(encoding="utf-8"))
+    return found
+
+
+def code_cells(notebook: Path) -> list[dict[str, Any]]:
+    return [cell for cell in read(notebook)["cells"] if cell["cell_type"] == "code"]
+
+
+def kept_output(cell: dict[str, Any]) -> str:
+    return "".join("".join(output["text"]) for output in cell["outputs"])
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@every_notebook
+def test_outputs_are_what_the_cells_print(
+    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: os.fspath(tmp_path))
+    monkeypatch.chdir(tmp_path)  # back at the end, wherever the cells go
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(code_cells(notebook), start=1):
+        exec(compile("".join(cell["source"]), f"{notebook.name}, code cell {number}", "exec"), namespace)
+        assert capsys.readouterr().out == kept_output(cell), f"code cell {number}. {REFRESH}"
+
+
+@every_notebook
+def test_cells_were_run_once_from_top_to_bottom(notebook: Path) -> None:
+    cells = code_cells(notebook)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert {(output["output_type"], output["name"]) for output in outputs} == {("stream", "stdout")}
+
+
+@every_notebook
+def test_a_notebook_is_small_and_names_no_machine(notebook: Path) -> None:
+    text = notebook.read_text(encoding="utf-8")
+    assert len(text) < 200_000
+    assert read(notebook)["metadata"]["kernelspec"]["name"] == "python3"
+    assert not re.search(r"(?<![\w.:/])/(?:home|root|tmp|Users|work|private)/\w", text)
