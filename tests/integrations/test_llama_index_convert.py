@@ -15,17 +15,15 @@ from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segme
 from catena.testing import strategies
 from llama_index_catena.convert import (
     PROVENANCE,
-    from_core_document,
     header_path,
     headings_of,
-    join_pages,
     provenance,
     section_node,
     to_chunk,
-    to_core_document,
     to_node,
     to_ranking,
 )
+from llama_index_catena.documents import from_core_document, join_pages, to_core_document
 
 scalars = st.one_of(st.text(max_size=8), st.integers(-9, 9), st.booleans(), st.floats(-1, 1))
 metadata = st.dictionaries(st.from_regex(r"user_[a-z]{1,4}", fullmatch=True), scalars, max_size=3)

@@ -25,7 +25,7 @@ from catena.testing.fakes import FakeEmbedder, Flaky
 from llama_index.retrievers.catena import CatenaRetriever as FromNamespace
 from llama_index_catena import CatenaRetriever, LlamaIndexEmbedder, RouteDegradedEvent, retriever_store
 from llama_index_catena.convert import PROVENANCE, provenance
-from llama_index_catena.services import CatenaEmbedding
+from llama_index_catena.embedding import CatenaEmbedding
 
 MANUAL = """# {name} manual
 

@@ -24,7 +24,8 @@ from catena.testing import strategies
 from catena.testing.fakes import FakeEmbedder
 from llama_index.node_parser.catena import CatenaNodeParser as FromNamespace
 from llama_index_catena import CatenaEmbedding, CatenaNodeParser
-from llama_index_catena.convert import header_path, join_pages, to_chunk
+from llama_index_catena.convert import header_path, to_chunk
+from llama_index_catena.documents import join_pages
 
 TEXT = """# Pump
 
@@ -151,6 +152,9 @@ def test_a_node_of_a_node_points_to_the_document_with_offsets_in_it() -> None:
     sections = PARSER.get_nodes_from_documents([source])
     parts = CatenaNodeParser(max_tokens=4, min_tokens=0).get_nodes_from_documents(sections)  # type: ignore[arg-type]
     assert len(parts) > len(sections)
+    lines = {(n.metadata["first_line"], n.metadata["last_line"]) for n in sections}
+    assert {(n.metadata["first_line"], n.metadata["last_line"]) for n in parts} == lines
+    assert len(set(parts[0].excluded_llm_metadata_keys)) == len(parts[0].excluded_llm_metadata_keys)
     assert {n.ref_doc_id for n in parts} == {"pump"}
     assert all(source.text[n.start_char_idx : n.end_char_idx] == n.text for n in parts)
 

@@ -1,4 +1,4 @@
-"""LlamaIndex documents and nodes to core values at entry, and back at exit.
+"""Nodes to chunks and rankings at entry, and hits to nodes with scores at exit.
 
 All metadata that Catena writes is flat (stores need flat values): provenance is one JSON string. What is
 for machines is excluded from the texts that models read; what is for readers is not.
@@ -9,15 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from pathlib import PurePath
 from typing import Any, cast
 
 from llama_index.core.schema import (
     BaseNode,
-    Document,
-    MediaResource,
-    MetadataMode,
     NodeRelationship,
     NodeWithScore,
     ObjectType,
@@ -27,8 +22,8 @@ from llama_index.core.schema import (
 
 from catena import model
 from catena.citation import SOURCE, TITLE, citation
-from catena.ids import digest
 from catena.structure.cascade import SEPARATOR, titles_above
+from llama_index_catena.documents import DOCUMENT_KEYS, scalars, text_of
 
 PROVENANCE = "catena"
 """Metadata key of what `provenance` reads: by which routes a node was found, the scale, what was degraded."""
@@ -42,16 +37,9 @@ HEADINGS = "headings"
 CITATION = "citation"
 """Metadata key of where a retrieved node stands, in words."""
 
-PAGE_STARTS, PAGE_LABELS = "catena_page_starts", "catena_page_labels"
-"""Metadata keys of a document with pages: JSON lists, as the core's `Document` has them."""
-
-PAGE_LABEL = "page_label"  # as LlamaIndex's readers name what a file prints on a page
-_DOCUMENT_KEYS = (TITLE, SOURCE, PAGE_STARTS, PAGE_LABELS)
 _CHUNK_KEYS = ("kind", "position", "section", "first_line", "last_line", "first_page", "last_page", HEADER_PATH)
 _FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE)
 _ORIGINAL = "llama_index_node"  # metadata key under which a foreign node travels through the core
-_MEDIA_TYPES = ("text/markdown", "text/plain")
-_PAGE_BREAK = "\n\n"  # between the texts of two pages, as the core's own PDF reader sets it
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
 
@@ -68,92 +56,6 @@ def header_path(path: Sequence[str]) -> str:
 def headings_of(written: str) -> tuple[str, ...]:
     """Return the headings that `header_path` wrote."""
     return tuple(_ESCAPED.sub(r"\1", step[1]) for step in _STEP.finditer(written, 1))
-
-
-def to_core_document(node: BaseNode, *, media_type: str | None = None) -> model.Document:
-    """Return a document or node as a core document of the same id.
-
-    The title is the metadata's `title`, or else the file's name; nested metadata is left out, as the core's is
-    flat: who makes nodes puts it back.
-
-    Args:
-        node: anything with text.
-        media_type: "text/markdown" or "text/plain"; None takes what a `Document` says, else Markdown.
-    """
-    metadata = node.metadata
-    stated = getattr(getattr(node, "text_resource", None), "mimetype", None)
-    source = str(metadata.get(SOURCE) or metadata.get("file_path") or metadata.get("file_name") or "")
-    title = metadata.get(TITLE)
-    return model.Document(
-        id=node.node_id,
-        text=text_of(node),
-        title=str(title) if title is not None else PurePath(str(metadata.get("file_name") or "")).stem,
-        source=source,
-        media_type=media_type or (stated if stated in _MEDIA_TYPES else "text/markdown"),
-        page_starts=tuple(json.loads(metadata.get(PAGE_STARTS, "[]"))),
-        page_labels=tuple(json.loads(metadata.get(PAGE_LABELS, "[]"))),
-        metadata=_scalars(metadata, without=_DOCUMENT_KEYS),
-    )
-
-
-def from_core_document(document: model.Document) -> Document:
-    """Return a core document as one of LlamaIndex, from which `to_core_document` makes the same again."""
-    pages: dict[str, Any] = {}
-    if document.page_starts:
-        pages[PAGE_STARTS] = json.dumps(document.page_starts)
-    if document.page_labels:
-        pages[PAGE_LABELS] = json.dumps(document.page_labels)
-    return Document(
-        id_=document.id,
-        text_resource=MediaResource(text=document.text, mimetype=document.media_type),
-        metadata={**document.metadata, TITLE: document.title, SOURCE: document.source, **pages},
-        excluded_embed_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
-        excluded_llm_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
-    )
-
-
-def join_pages(documents: Sequence[Document]) -> list[Document]:
-    """Return one document per file where a reader gave one per page (as LlamaIndex's PDF readers do).
-
-    Headings then reach over pages, and chunks say on which pages they stand. Neighbours with a `page_label`
-    and the same `file_path` (or `file_name`) are joined, in their order; the id is derived from that name,
-    the metadata is what all pages share. Other documents are returned as they are.
-    """
-    joined: list[Document] = []
-    for name, run in groupby(documents, key=_file_of_page):
-        pages = list(run)
-        joined.extend(pages if name is None else [_joined(name, pages)])
-    return joined
-
-
-def _file_of_page(document: Document) -> str | None:
-    metadata = document.metadata
-    name = metadata.get("file_path") or metadata.get("file_name")
-    return str(name) if name and PAGE_LABEL in metadata else None
-
-
-def _joined(name: str, pages: Sequence[Document]) -> Document:
-    texts = [text_of(page) for page in pages]
-    starts = [0]
-    for text in texts[:-1]:
-        starts.append(starts[-1] + len(text) + len(_PAGE_BREAK))
-    first = pages[0]
-    shared = {k: v for k, v in first.metadata.items() if all(k in p.metadata and p.metadata[k] == v for p in pages)}
-    shared.pop(PAGE_LABEL, None)
-    labels = [str(page.metadata[PAGE_LABEL]) for page in pages]
-    ours = [PAGE_STARTS, PAGE_LABELS]
-    return Document(
-        id_=digest("pages", name),
-        text_resource=MediaResource(text=_PAGE_BREAK.join(texts)),
-        metadata={**shared, PAGE_STARTS: json.dumps(starts), PAGE_LABELS: json.dumps(labels)},
-        excluded_embed_metadata_keys=[*first.excluded_embed_metadata_keys, *ours],
-        excluded_llm_metadata_keys=[*first.excluded_llm_metadata_keys, *ours],
-    )
-
-
-def text_of(node: BaseNode) -> str:
-    """Return the node's text alone, without metadata."""
-    return node.get_content(metadata_mode=MetadataMode.NONE)
 
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
@@ -178,7 +80,7 @@ def _spans(found: model.Chunk | model.Segment) -> dict[str, int]:
 
 def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
     """Return the keys of Catena's in some metadata that no model shall read, i.e. all that are not shown."""
-    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *_DOCUMENT_KEYS} - set(shown)
+    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *DOCUMENT_KEYS} - set(shown)
     return [key for key in metadata if key in ours]
 
 
@@ -238,13 +140,14 @@ def _with_provenance(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
     return node.model_copy(
         update={
             "metadata": {**node.metadata, **found},
-            "excluded_embed_metadata_keys": _joined_keys(node.excluded_embed_metadata_keys, found),
-            "excluded_llm_metadata_keys": _joined_keys(node.excluded_llm_metadata_keys, found),
+            "excluded_embed_metadata_keys": joined_keys(node.excluded_embed_metadata_keys, found),
+            "excluded_llm_metadata_keys": joined_keys(node.excluded_llm_metadata_keys, found),
         }
     )
 
 
-def _joined_keys(keys: Sequence[str], more: Iterable[str]) -> list[str]:
+def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
+    """Return both lists of keys as one, each key once."""
     return list(dict.fromkeys((*keys, *more)))
 
 
@@ -284,7 +187,7 @@ def to_chunk(node: BaseNode) -> model.Chunk:
         section=_integer(metadata, "section"),
         pages=_span(metadata, "page"),
         lines=_span(metadata, "line"),
-        metadata=_scalars(metadata, without=(*_CHUNK_KEYS, *_FOUND_KEYS)),
+        metadata=scalars(metadata, without=(*_CHUNK_KEYS, *_FOUND_KEYS)),
     )
 
 
@@ -322,8 +225,3 @@ def _integer(metadata: Mapping[str, Any], key: str) -> int:
 def _span(metadata: Mapping[str, Any], unit: str) -> tuple[int, int] | None:
     first, last = metadata.get(f"first_{unit}"), metadata.get(f"last_{unit}")
     return (first, last) if isinstance(first, int) and isinstance(last, int) else None
-
-
-def _scalars(metadata: Mapping[str, Any], *, without: Iterable[str]) -> dict[str, model.Scalar]:
-    left_out = set(without)
-    return {k: v for k, v in metadata.items() if k not in left_out and isinstance(v, str | int | float | bool)}

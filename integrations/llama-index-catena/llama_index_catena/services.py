@@ -1,4 +1,4 @@
-"""LlamaIndex's models and retrievers as Catena's services, and Catena's embedders as a LlamaIndex model.
+"""LlamaIndex's models as Catena's services.
 
 Their errors become ours; where a LlamaIndex class has no async code of its own (its inherited methods would
 block the event loop), the sync code runs in a thread.
@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import cache
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any, cast
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
-from llama_index.core.bridge.pydantic import Field
 from llama_index.core.llms import LLM, CustomLLM
-from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from catena.effects import Complete, Search
-from catena.errors import CatenaError, FilterError, InvalidReplyError, ParameterError
+from catena.effects import Complete
+from catena.errors import CatenaError, InvalidReplyError
 from catena.faults import service_error
-from catena.model import Hit, Provenance, Ranking
-from catena.ports import Completion, Embedder, Store
-from llama_index_catena.convert import to_ranking
+from catena.ports import Completion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +65,7 @@ class LlamaIndexEmbedder:
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `embed_documents`, without blocking the event loop."""
-        if not texts or _inherits(self._embedding, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings"):
+        if not texts or inherits(self._embedding, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings"):
             return await asyncio.to_thread(self.embed_documents, texts)
         try:
             rows = await self._embedding.aget_text_embedding_batch(list(texts))
@@ -139,7 +133,7 @@ class LlamaIndexLLM:
 
     async def acomplete(self, request: Complete) -> Completion:
         """As `complete`, without blocking the event loop."""
-        if isinstance(self._llm, CustomLLM) and _inherits(self._llm, CustomLLM, "achat"):
+        if isinstance(self._llm, CustomLLM) and inherits(self._llm, CustomLLM, "achat"):
             return await asyncio.to_thread(self.complete, request)
         try:
             return completion_of(await self._llm.achat(_messages(request), **self._limit(request)))
@@ -180,156 +174,7 @@ def _count(usage: Mapping[str, Any], *names: str) -> int:
     return next((usage[name] for name in names if isinstance(usage.get(name), int)), 0)
 
 
-class RetrieverStore:
-    """LlamaIndex retrievers as routes of a core store; see `retriever_store`."""
-
-    def __init__(self, retrievers: Mapping[str, BaseRetriever], beside: Store | None) -> None:
-        self._retrievers = dict(retrievers)
-        self._beside = beside
-
-    @property
-    def routes(self) -> tuple[str, ...]:
-        """The names of the retrievers, then those of the store beside them."""
-        others = self._beside.routes if self._beside is not None else ()
-        return (*self._retrievers, *(name for name in others if name not in self._retrievers))
-
-    def search(self, request: Search) -> Ranking:
-        """Return what the retriever of that name found, at most `request.k` hits."""
-        retriever = self._retrievers.get(request.route)
-        if retriever is None:
-            return self._other(request).search(request)
-        _check(request)
-        try:
-            return _ranking(retriever.retrieve(QueryBundle(request.query)), request)
-        except Exception as error:
-            raise service_error(error, request.route) from error
-
-    async def asearch(self, request: Search) -> Ranking:
-        """As `search`, without blocking the event loop."""
-        retriever = self._retrievers.get(request.route)
-        if retriever is None:
-            beside: Any = self._other(request)
-            if hasattr(beside, "asearch"):
-                return cast("Ranking", await beside.asearch(request))
-            return await asyncio.to_thread(beside.search, request)
-        _check(request)
-        if _inherits(retriever, BaseRetriever, "_aretrieve"):
-            return await asyncio.to_thread(self.search, request)
-        try:
-            return _ranking(await retriever.aretrieve(QueryBundle(request.query)), request)
-        except Exception as error:
-            raise service_error(error, request.route) from error
-
-    def _other(self, request: Search) -> Store:
-        if self._beside is None:
-            raise ParameterError("route", request.route, f"one of {sorted(self._retrievers)}")
-        return self._beside
-
-
-def retriever_store(retrievers: Mapping[str, BaseRetriever], *, beside: Store | None = None) -> RetrieverStore:
-    """Return a store whose routes are LlamaIndex retrievers, under the names given.
-
-    How many nodes a retriever finds is set on the retriever. It embeds queries itself, and knows nothing of
-    Catena's filters: a search with one is refused. Nodes come back as they were; two with equal texts and
-    different ids stay two.
-
-    Args:
-        retrievers: route name -> retriever.
-        beside: answers all other routes, e.g. `library.store`.
-
-    Raises:
-        ParameterError: there is no retriever.
-    """
-    if not retrievers:
-        raise ParameterError("retrievers", dict(retrievers), "at least one name with its retriever")
-    return RetrieverStore(retrievers, beside)
-
-
-def _check(request: Search) -> None:
-    if request.where:
-        raise FilterError(request.where, f"the LlamaIndex retriever of route {request.route!r} takes no filter")
-
-
-def _ranking(nodes: Sequence[NodeWithScore], request: Search) -> Ranking:
-    ranking = to_ranking(nodes)
-    hits = (
-        Hit(hit.chunk, hit.score, (Provenance(route=request.route, rank=rank, score=hit.score),))
-        for rank, hit in enumerate(ranking.hits, start=1)
-        if request.among is None or hit.chunk.id in request.among
-    )
-    return Ranking.of(hits, ranking.scale).top(request.k)
-
-
-@cache
-def _shipped() -> Embedder:
-    from catena.enrichment.static_embedding import StaticEmbedder
-
-    return StaticEmbedder()
-
-
-class CatenaEmbedding(BaseEmbedding):
-    """A Catena embedder as a LlamaIndex embedding model; by default the shipped one: no key, no network.
-
-    `model_name` is the embedder's identity, so that caches and stores tell models apart.
-
-    Args:
-        embedder: any Catena embedder; it is not serialised, and has to be given again with `from_dict`.
-        fields: those of every LlamaIndex embedding model.
-
-    Raises:
-        ParameterError: the fields are those of another model than the embedder given.
-    """
-
-    embedder: Any = Field(  # an `Embedder`; a Protocol with properties, which pydantic would run to check it
-        default=None, exclude=True, description="Any Catena embedder; the shipped static embedding by default."
-    )
-
-    def __init__(self, embedder: Embedder | None = None, **fields: Any) -> None:
-        super().__init__(**{**fields, "embedder": embedder})
-        identity = self._model.identity
-        if self.model_name not in ("unknown", identity):
-            raise ParameterError("embedder", identity, f"the embedder {self.model_name!r}, given again")
-        self.model_name = identity
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the model is serialised."""
-        return "CatenaEmbedding"
-
-    @property
-    def _model(self) -> Embedder:
-        return _shipped() if self.embedder is None else cast("Embedder", self.embedder)
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return _floats(self._model.embed_query(query))
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        model: Any = self._model
-        if hasattr(model, "aembed_query"):
-            return _floats(await model.aembed_query(query))
-        return await asyncio.to_thread(self._get_query_embedding, query)
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return self._get_text_embeddings([text])[0]
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return [_floats(row) for row in self._model.embed_documents(texts)]
-
-    async def _aget_text_embedding(self, text: str) -> list[float]:
-        return (await self._aget_text_embeddings([text]))[0]
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        model: Any = self._model
-        if hasattr(model, "aembed_documents"):
-            return [_floats(row) for row in await model.aembed_documents(texts)]
-        return await asyncio.to_thread(self._get_text_embeddings, texts)
-
-
-def _floats(row: NDArray[np.float32]) -> list[float]:
-    return [float(value) for value in row]
-
-
-def _inherits(thing: object, base: type, *methods: str) -> bool:
+def inherits(thing: object, base: type, *methods: str) -> bool:
     """Whether an object has these methods from the base class, whose async ones call the sync ones.
 
     LlamaIndex wraps inherited methods anew in every subclass, hence `unwrap`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -26,16 +27,8 @@ from catena.errors import ParameterError
 from catena.structure.cascade import searchable
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
-from llama_index_catena.convert import (
-    HEADINGS,
-    PAGE_LABEL,
-    PAGE_LABELS,
-    PAGE_STARTS,
-    chunk_metadata,
-    headings_metadata,
-    machine_keys,
-    to_core_document,
-)
+from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
 
 dispatcher = get_dispatcher(__name__)
 
@@ -50,7 +43,7 @@ class CatenaNodeParser(NodeParser):
     Node ids are derived from the id of the parsed document and the slice, so equal documents of equal ids give
     equal nodes; an `id_func` of your own is called instead, but LlamaIndex's default (random ids) never is.
 
-    Documents of one page each are parsed page by page; `convert.join_pages` makes one document per file of them.
+    Documents of one page each are parsed page by page; `documents.join_pages` makes one document per file of them.
 
     Args:
         max_tokens: hard cap of a chunk, in the core's tokens, >= 1.
@@ -129,7 +122,7 @@ class CatenaNodeParser(NodeParser):
                 start_char_idx=None if shift is None else shift + chunk.start,
                 end_char_idx=None if shift is None else shift + chunk.end,
                 relationships={NodeRelationship.SOURCE: source},
-                **self._presentation(_metadata(chunk, document), node),
+                **self._presentation(_metadata(chunk, document, node), node),
             )
             for id_, chunk in zip(ids, chunks, strict=True)
         ]
@@ -140,8 +133,8 @@ class CatenaNodeParser(NodeParser):
         hidden = machine_keys(own, shown=[HEADINGS])
         return {
             "metadata": {**above, **own} if self.include_metadata else own,
-            "excluded_embed_metadata_keys": [*parent.excluded_embed_metadata_keys, *hidden],
-            "excluded_llm_metadata_keys": [*parent.excluded_llm_metadata_keys, *hidden],
+            "excluded_embed_metadata_keys": joined_keys(parent.excluded_embed_metadata_keys, hidden),
+            "excluded_llm_metadata_keys": joined_keys(parent.excluded_llm_metadata_keys, hidden),
             "metadata_template": parent.metadata_template,
             "metadata_separator": parent.metadata_separator,
             "text_template": getattr(parent, "text_template", DEFAULT_TEXT_NODE_TMPL),
@@ -166,7 +159,9 @@ def _source(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
     return origin, getattr(node, "start_char_idx", None)
 
 
-def _metadata(chunk: model.Chunk, document: model.Document) -> dict[str, Any]:
+def _metadata(chunk: model.Chunk, document: model.Document, parent: BaseNode) -> dict[str, Any]:
+    if parent.source_node is not None:  # a part of a document: lines counted in the part would mislead
+        chunk = replace(chunk, lines=None, pages=None)
     metadata = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
     if chunk.pages is not None and document.page_labels:
         metadata[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]

@@ -1,5 +1,5 @@
-"""The conventional place of Catena's embedding model; it lives in `llama_index_catena.services`."""
+"""The conventional place of Catena's embedding model; it lives in `llama_index_catena.embedding`."""
 
-from llama_index_catena.services import CatenaEmbedding
+from llama_index_catena.embedding import CatenaEmbedding
 
 __all__ = ["CatenaEmbedding"]
