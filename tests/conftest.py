@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("catena", deadline=None)  # speed is measured in benchmarks, not in tests
+settings.load_profile("catena")
 
 ROOT = Path(__file__).resolve().parent.parent
 

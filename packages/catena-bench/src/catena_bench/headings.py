@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -65,7 +65,9 @@ class Counts:
         }
 
 
-def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, float]:
+def run(
+    data: Path | None = None, *, engine: Engine = "pypdf", tell: Callable[[str], None] = lambda message: None
+) -> dict[str, float]:
     """Measure the headings that `format_layout` finds.
 
     `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
@@ -76,6 +78,7 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, floa
     Args:
         data: a folder of PDFs, or one with a folder `pdfs`; None measures generated PDFs alone.
         engine: which parser reads them.
+        tell: is told of each real file.
 
     Returns:
         `recall`, `precision`, `precision_outlined` and `level_accuracy` (share of the shared headings whose
@@ -89,13 +92,14 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf") -> dict[str, floa
     folder = None if data is None else _folder(data)
     generated: dict[str, Counts] = {name: Counts() for name in _COLUMNS.values()}
     n_generated = 0
+    tell("generated PDFs")
     for pdf in generated_pdfs():
         n_generated += 1
         generated[_COLUMNS[pdf.columns]] += score_generated(pdf, engine=engine)
     results = {"n_generated": float(n_generated)}
     for name, counts in generated.items():
         results |= counts.metrics(name)
-    return results if folder is None else results | _real(folder, engine)
+    return results if folder is None else results | _real(folder, engine, tell)
 
 
 def score_generated(pdf: GeneratedPdf, *, engine: Engine = "pypdf") -> Counts:
@@ -121,10 +125,11 @@ def _folder(data: Path) -> Path:
     return folder
 
 
-def _real(folder: Path, engine: Engine) -> dict[str, float]:
+def _real(folder: Path, engine: Engine, tell: Callable[[str], None]) -> dict[str, float]:
     results: dict[str, float] = {}
     states: Counter[str] = Counter()
     for path in sorted(folder.glob("*.pdf")):
+        tell(path.name)
         try:
             counts = score_outline(parse(path, engine=engine))
         except ParseError:

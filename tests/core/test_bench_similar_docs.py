@@ -1,0 +1,109 @@
+"""The look-alike benchmark on a collection made here: its figures are those that can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from catena.errors import ParameterError
+from catena_bench.similar_docs import read_collection, run
+from conftest import needs_data
+
+FACTS = {
+    "alpha": ("12 MHz", "1 kB"),
+    "beta": ("24 MHz", "2 kB"),
+    "gamma": ("48 MHz", "4 kB"),
+    "delta": ("96 MHz", "8 kB"),
+}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection of four boards; documents, sections and questions in the published layout."""
+    folder = tmp_path_factory.mktemp("boards")
+    (folder / "docs").mkdir()
+    documents, sections, questions = [], [], []
+    for name, (clock, memory) in FACTS.items():
+        title = f"# Board {name.title()}\n\n"
+        hardware = f"## Hardware\n\nThe clock runs at {clock}, the memory holds {memory}.\n\n"
+        text = f"{title}{hardware}## Wiring\n\nUse the red wire.\n"
+        (folder / "docs" / f"{name}.md").write_text(text, newline="")
+        documents.append({"doc_id": f"x/{name}", "path": f"docs/{name}.md", "title": f"Board {name.title()}"})
+        start = len(title)
+        sections.append(
+            {"section_id": f"x/{name}#hardware", "doc_id": f"x/{name}", "start": start, "end": start + len(hardware)}
+        )
+        questions.append(
+            {"qid": f"q-{name}", "question": f"How fast does the clock of the Board {name.title()} run?", "gold": [f"x/{name}#hardware"],
+             "kind": "field"}
+        )  # fmt: skip
+    questions.append(
+        {"qid": "q-none", "question": "How fast is the Board Omega?", "gold": [], "kind": "unanswerable"}
+    )
+    (folder / "documents.json").write_text(json.dumps(documents))
+    for name, rows in (("sections", sections), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_figures_of_a_collection_that_is_easy(collection: Path) -> None:
+    figures = run(collection)
+    assert figures["n_documents"] == 4
+    assert figures["n_chunks"] == 8
+    assert figures["n_questions"] == 5
+    assert figures["n_judged"] == 4
+    assert figures["recall.fused"] == figures["recall.fused.field"] == 1.0
+    assert figures["lri.fused"] == 1.0
+    assert set(figures) >= {
+        f"{metric}.{method}" for metric in ("recall", "lri") for method in ("lexical", "dense", "keyword", "fused")
+    }
+    assert all(0 <= value <= 1 for key, value in figures.items() if "." in key)
+    assert 0 < figures["query_ms_p50"] <= figures["query_ms_p95"]
+
+
+def test_gold_of_another_document_is_a_miss(collection: Path, tmp_path: Path) -> None:
+    """Every board has the same wiring text; each must be found in its own document."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "docs").symlink_to(collection / "docs")
+    (copy / "documents.json").write_text((collection / "documents.json").read_text())
+    texts = {name: (collection / "docs" / f"{name}.md").read_text() for name in FACTS}
+    sections = [
+        {"section_id": f"x/{name}#wiring", "doc_id": f"x/{name}", "start": text.index("## Wiring"), "end": len(text)}
+        for name, text in texts.items()
+    ]
+    questions = [
+        {"qid": name, "question": f"Which wire does the Board {name.title()} need?", "gold": [f"x/{name}#wiring"]}
+        for name in FACTS
+    ]
+    for name, rows in (("sections", sections), ("questions", questions)):
+        (copy / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = run(copy)
+    assert figures["lri.fused.other"] == 1.0
+
+
+def test_the_command_writes_one_flat_object(collection: Path, tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    command = [sys.executable, "-c", "from catena_bench.cli import main; main()", "similar-docs"]
+    command += ["--data", str(collection), "--json", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    figures = json.loads(target.read_text())
+    assert all(isinstance(value, int | float) for value in figures.values())
+
+
+def test_a_directory_of_another_layout_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"documents\.json, sections\.jsonl and questions\.jsonl"):
+        read_collection(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_public_collection_is_read_whole() -> None:
+    collection = read_collection(needs_data("similar_docs"))
+    assert all(path.exists() for path in collection.files.values())
+    assert all(name in collection.sections for question in collection.questions for name in question.gold)
