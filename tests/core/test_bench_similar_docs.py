@@ -38,7 +38,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"section_id": f"x/{name}#hardware", "doc_id": f"x/{name}", "start": start, "end": start + len(hardware)}
         )
         questions.append(
-            {"qid": f"q-{name}", "question": f"How fast does the clock of the Board {name.title()} run?", "gold": [f"x/{name}#hardware"],
+            {"qid": f"q-{name}", "question": f"How fast is the clock of Board {name.title()}?", "gold": [f"x/{name}#hardware"],
              "kind": "field"}
         )  # fmt: skip
     questions.append(
