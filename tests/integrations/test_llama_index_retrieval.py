@@ -14,7 +14,12 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    MetadataMode,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
 from llama_index_spans import listening
 
 from catena import Library
@@ -241,7 +246,7 @@ class Fixed(BaseRetriever):
 
 def nodes_of(ids: str, **metadata: object) -> list[NodeWithScore]:
     return [
-        NodeWithScore(node=TextNode(id_=i, text="same text", metadata=dict(metadata)), score=0.9 - place / 10)
+        NodeWithScore(node=TextNode(id_=i, text=f"text {i}", metadata=dict(metadata)), score=0.9 - place / 10)
         for place, i in enumerate(ids)
     ]
 

@@ -228,9 +228,7 @@ class Broken(BaseRetriever):
 
 class Two(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(node=TextNode(id_=i, text=query_bundle.query_str), score=s) for i, s in (("a", 1), ("b", 0))
-        ]
+        return [NodeWithScore(node=TextNode(id_=i, text=f"{i}?"), score=s) for i, s in (("a", 1.0), ("b", 0.0))]
 
 
 class AsyncTwo(Two):
@@ -246,7 +244,7 @@ async def test_retrievers_are_routes_of_a_store() -> None:
     for route in ("two", "native"):
         request = Search(route=route, query="q", k=5)
         ranking = store.search(request)
-        assert [(h.chunk.id, h.score, h.chunk.text) for h in ranking.hits] == [("a", 1.0, "q"), ("b", 0.0, "q")]
+        assert [(h.chunk.id, h.score, h.chunk.text) for h in ranking.hits] == [("a", 1.0, "a?"), ("b", 0.0, "b?")]
         assert ranking.scale is Scale.SIMILARITY
         assert [h.provenance[0].rank for h in ranking.hits] == [1, 2]
         assert await store.asearch(request) == ranking

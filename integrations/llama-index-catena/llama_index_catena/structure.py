@@ -70,6 +70,7 @@ class CatenaNodeParser(NodeParser):
         media_type: Literal["text/markdown", "text/plain"] | None = None,
         **fields: Any,
     ) -> None:
+        fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
         super().__init__(**{**fields, "max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type})
         self._options()  # refuses lengths that contradict each other now, not at the first document
 
