@@ -37,10 +37,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sections.append(
             {"section_id": f"x/{name}#hardware", "doc_id": f"x/{name}", "start": start, "end": start + len(hardware)}
         )
-        questions.append(
-            {"qid": f"q-{name}", "question": f"How fast is the clock of Board {name.title()}?", "gold": [f"x/{name}#hardware"],
-             "kind": "field"}
-        )  # fmt: skip
+        question = f"How fast is the clock of Board {name.title()}?"
+        questions.append({"qid": name, "question": question, "gold": [f"x/{name}#hardware"], "kind": "field"})
     questions.append(
         {"qid": "q-none", "question": "How fast is the Board Omega?", "gold": [], "kind": "unanswerable"}
     )
