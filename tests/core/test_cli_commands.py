@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from pypdf import PdfWriter
 from typer.testing import CliRunner
 
 import catena
@@ -45,7 +46,7 @@ def call(*arguments: str, code: int = 0):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
-    if "--json" not in arguments:
+    if "--json" not in arguments and arguments[0] != "parse":
         assert all(len(line) <= 100 for line in result.stdout.splitlines())
     return result
 
@@ -86,6 +87,34 @@ def test_parse_tells_the_pages_of_a_pdf(shelf):
     assert [page["number"] for page in found["pages"]] == [1, 2, 3, 4, 5]
     assert found["pages"][-1]["end"] == len(found["document"]["text"])
     assert result.stderr.startswith("report.pdf -> 5 pages, ")
+
+
+@pytest.fixture
+def locked(shelf):
+    """Make an encrypted PDF, whose password is "open"."""
+    pdf = Path(catena.__file__).parent / "data" / "demo" / "halden-field-reliability-report-2025.pdf"
+    writer = PdfWriter(clone_from=pdf)
+    writer.encrypt("open", algorithm="AES-256")
+    writer.write(shelf / "locked.pdf")
+    return "locked.pdf"
+
+
+def test_a_password_opens_an_encrypted_pdf(locked, monkeypatch):
+    refused = call("parse", locked, code=1)
+    assert "encrypted" in refused.stderr
+    assert refused.stderr.splitlines()[-1] == "Try: the same command with --password"
+    assert "Reliability" in call("parse", locked, "--password", "open").stdout
+    monkeypatch.setenv("CATENA_PASSWORD", "open")
+    assert value("index", locked, "-l", "lib")["states"] == {"indexed": 1}
+    assert "Reliability" in call("ask", locked, "What is the report about?", "-k", "1").stdout
+
+
+@pytest.mark.parametrize("engine", ["pypdf", "pypdfium2"])
+def test_both_engines_read_the_same_sections(shelf, engine):
+    pdf = Path(catena.__file__).parent / "data" / "demo" / "halden-field-reliability-report-2025.pdf"
+    shutil.copy(pdf, shelf / "report.pdf")
+    titles = [each["title"] for each in value("parse", "report.pdf", "--engine", engine)["sections"]]
+    assert "4.1 Moisture" in titles
 
 
 # index

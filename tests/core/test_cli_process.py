@@ -77,6 +77,19 @@ def test_a_reader_that_stops_early_is_no_error(place):
     assert first.wait(60) == 0
 
 
+@pytest.mark.parametrize("arguments", [["parse", "note.md"], ["search", "torque", "-l", "lib"]])
+def test_a_reader_that_has_gone_is_no_error_either(place, arguments):
+    catena("index", "note.md", "-l", "lib", cwd=place)
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [*CATENA, *arguments], cwd=place, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")
 def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place):
     number = 150
@@ -98,7 +111,7 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place)
     stdout, stderr = running.communicate(timeout=60)
     assert running.returncode == 130, stderr
     assert stdout == ""
-    assert "what was done is kept" in stderr
+    assert "what was written to a library is kept" in stderr
     assert stderr.splitlines()[-1].startswith("Try: the same command again")
     assert "Traceback" not in stderr
     assert catena("index", ".", "--library", "lib", cwd=place).returncode == 0

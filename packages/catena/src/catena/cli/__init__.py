@@ -10,6 +10,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a character must not end the work
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    from catena.cli.app import app
+    try:
+        from catena.cli.app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:  # before any command began
+        sys.exit(130)

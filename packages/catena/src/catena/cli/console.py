@@ -30,8 +30,14 @@ def err() -> Console:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
+    class PassingOn(Console):
+        """Lets a broken pipe reach the one place that ends commands; rich would exit with code 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # the BrokenPipeError that is being handled  # noqa: PLE0704
+
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return PassingOn(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def write_text(text: str) -> None:

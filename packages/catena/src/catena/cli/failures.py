@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -52,7 +51,10 @@ class Commands(TyperGroup):
             code = super().main(args, prog_name or "catena", complete_var, False, windows_expand_args, **extra)
         except Exception as error:
             code = _usage(error)
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _let_go_of_stdout()
         sys.exit(code if isinstance(code, int) else OK)
 
     def invoke(self, ctx: Any) -> Any:
@@ -62,7 +64,8 @@ class Commands(TyperGroup):
         except Exit:
             raise
         except (KeyboardInterrupt, CancelledError):
-            say("stopped; what was done is kept", "the same command again: it goes on where it stopped")
+            hint = "the same command again: what is in the library already is skipped"
+            say("what was written to a library is kept", hint, label="Stopped")
             raise Exit(INTERRUPTED) from None
         except Exception as error:
             if hasattr(error, "format_message"):  # wrong usage, for `main` to report
@@ -70,12 +73,12 @@ class Commands(TyperGroup):
             raise Exit(_failed(error, bool(ctx.params.get("verbose")))) from None
 
 
-def say(what: str, hint: str) -> None:
+def say(what: str, hint: str, *, label: str = "Error") -> None:
     """Write what went wrong to stderr, and below it the one line of advice."""
     from rich.text import Text
 
     console = err()
-    console.print(Text.assemble(("Error: ", "bold red"), what), soft_wrap=True)
+    console.print(Text.assemble((f"{label}: ", "bold red"), what), soft_wrap=True)
     console.print(Text.assemble(("Try: ", "bold"), hint), soft_wrap=True)
 
 
@@ -90,8 +93,8 @@ def split_hint(message: str) -> tuple[str, str]:
 def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
+        _let_go_of_stdout()
         return OK
     if isinstance(error, ProblemError):
         say(error.what, error.hint)
@@ -105,6 +108,11 @@ def _failed(error: Exception, verbose: bool) -> int:
         return WRONG
     say(f"{type(error).__name__}: {error}", "catena -v COMMAND … for the traceback, then report it")
     return WRONG
+
+
+def _let_go_of_stdout() -> None:
+    """Send what is still to be written nowhere: its reader has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _advice(error: CatenaError) -> str:
