@@ -187,7 +187,8 @@ def test_among_ranks_the_named_chunks_and_no_others(
 def test_the_best_are_those_of_a_full_sort(scores: list[int], k: int, random) -> None:
     ids = {key: name for key, name in enumerate(random.sample([f"{n:02}" for n in range(30)], len(scores)))}
     scored = Scored(np.arange(len(scores)), np.array(scores, np.float64))
-    best = scored.best(k, lambda keys: {key: ids[key] for key in keys})
+    in_order = sorted(ids, key=ids.__getitem__)
+    best = scored.best(k, lambda: np.argsort(np.array(in_order, np.int64)))
     wanted = sorted(ids, key=lambda key: (-scores[key], ids[key]))[:k]
     assert sorted(zip(best.keys.tolist(), best.scores.tolist(), strict=True)) == sorted(
         (n, scores[n]) for n in wanted

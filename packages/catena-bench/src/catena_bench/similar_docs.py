@@ -102,13 +102,14 @@ def run(
     Args:
         data: a directory of the layout.
         fusion: for the method "fused"; the library's default otherwise.
-        depth: length of the rankings that are judged; what lies deeper counts as last.
+        depth: length of the rankings that the Log-Rank Index judges; what lies deeper counts as last.
         questions: ask only so many of each kind.
         tell: is told how far the run is.
 
     Returns:
-        `recall.METHOD[.KIND]` at max(5, gold sections) and `lri.METHOD[.KIND]` (Log-Rank Index, gamma 1, N = the
-        chunks, ties by mid-rank, a section at the rank of its first chunk), both in [0, 1];
+        `recall.METHOD[.KIND]` at max(5, gold sections), of a search with the default depth, and
+        `lri.METHOD[.KIND]` (Log-Rank Index, gamma 1, N = the chunks, ties by mid-rank, a section at the rank of
+        its first chunk), both in [0, 1];
         `index_seconds`; `query_ms_p50` and `query_ms_p95` of a fused search for ten hits; `n_questions`,
         `n_judged` (those with gold), `n_documents`, `n_chunks`.
     """
@@ -133,8 +134,8 @@ def run(
         }
         for method in METHODS:
             tell(f"{method}: {len(judged)} questions")
-            search = _searcher(library, method, fusion, min(depth, len(chunks)))
-            figures.update(_quality(method, judged, items, search, n=len(chunks)))
+            search = _searcher(library, method, fusion)
+            figures.update(_quality(method, judged, items, search, depth=min(depth, len(chunks)), n=len(chunks)))
     return figures
 
 
@@ -154,13 +155,11 @@ def _chunks(library: Library, collection: Collection) -> list[Chunk]:
     ]
 
 
-def _searcher(library: Library, method: str, fusion: Fusion | None, depth: int) -> Callable[[str], Ranking]:
+def _searcher(library: Library, method: str, fusion: Fusion | None) -> Callable[..., Ranking]:
     how = RankFusion() if method == "rank_fused" else fusion
 
-    def search(question: str) -> Ranking:
-        return library.search(
-            question, k=depth, depth=depth, routes=METHODS[method], fusion=how, on_route_error="raise"
-        )
+    def search(question: str, k: int, depth: int | None) -> Ranking:
+        return library.search(question, k=k, depth=depth, routes=METHODS[method], fusion=how, on_route_error="raise")
 
     return search
 
@@ -180,16 +179,18 @@ def _quality(
     method: str,
     questions: Sequence[Question],
     items: Mapping[str, frozenset[str]],
-    search: Callable[[str], Ranking],
+    search: Callable[[str, int, int | None], Ranking],
     *,
+    depth: int,
     n: int,
 ) -> dict[str, float]:
     recall: defaultdict[str, list[float]] = defaultdict(list)
     index: defaultdict[str, list[float]] = defaultdict(list)
     for question in questions:
-        ranking = search(question.text)
         gold = {name: items.get(name, frozenset()) for name in question.gold}
-        found = item_recall(ranking, gold, max(MIN_CUTOFF, len(gold)))
+        cutoff = max(MIN_CUTOFF, len(gold))
+        found = item_recall(search(question.text, cutoff, None), gold, cutoff)
+        ranking = search(question.text, depth, depth)
         value = log_rank_index(_first_chunks(ranking, gold), ranking, n=n).value or 0.0
         for key in (method, f"{method}.{question.kind}"):
             recall[key].append(found)

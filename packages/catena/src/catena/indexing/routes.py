@@ -50,6 +50,7 @@ class Routes:
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
+        self._places: tuple[int, NDArray[np.int64]] | None = None
 
     def close(self) -> None:
         """Let go of all memory-mapped files."""
@@ -108,7 +109,7 @@ class Routes:
         scored = route(request, connection, generation, allowed)
         if scored is None:
             return None
-        best = scored.best(request.k, lambda keys: _ids(connection, keys))
+        best = scored.best(request.k, lambda: self._places_of(connection, generation))
         keys = best.keys.tolist()
         chunks = self._chunks_of(connection, generation, keys)
         if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
@@ -128,6 +129,15 @@ class Routes:
             held.update(records.chunks_of(connection, missing))
         self._chunks = (generation, held)
         return {key: held[key] for key in keys if key in held}
+
+    def _places_of(self, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
+        """Return the place of each chunk key's id among all ids, by key: what settles ties."""
+        if self._places is None or self._places[0] != generation:
+            keys = np.array(connection.execute("SELECT chunk FROM chunks ORDER BY id").fetchall(), np.int64).ravel()
+            places = np.zeros(keys.max(initial=0) + 1, np.int64)
+            places[keys] = np.arange(len(keys))
+            self._places = (generation, places)
+        return self._places[1]
 
     def _words(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
@@ -252,13 +262,6 @@ def _vector(vector: Any, dim: int) -> NDArray[np.float32]:
     if not np.isfinite(array).all():
         raise ParameterError("vector", "NaN or infinity", allowed)
     return array
-
-
-def _ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    rows = connection.execute(
-        "SELECT chunk, id FROM chunks WHERE chunk IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
-    )
-    return dict(rows.fetchall())
 
 
 def _keys(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:

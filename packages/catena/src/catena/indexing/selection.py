@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,13 @@ class Scored:
         kept = np.isin(self.keys, allowed)
         return Scored(self.keys[kept], self.scores[kept])
 
-    def best(self, k: int, ids_of: Callable[[Sequence[int]], dict[int, str]]) -> Scored:
+    def best(self, k: int, places: Callable[[], NDArray[np.int64]]) -> Scored:
         """Return the k best; of equal scores at the border, the smallest chunk ids.
 
         Args:
             k: how many, >= 0.
-            ids_of: returns the ids of chunk keys; called only when equal scores lie on both sides of the cut.
+            places: returns for each chunk key the place of its id among all ids; called only when equal scores
+                lie on both sides of the cut.
         """
         if len(self.keys) <= k:
             return self
@@ -47,7 +48,6 @@ class Scored:
         tied = self.keys[self.scores == border]
         room = k - int(above.sum())
         if len(tied) > room:
-            ids = ids_of(tied.tolist())
-            tied = np.array(sorted(ids, key=ids.__getitem__)[:room], np.int64)
+            tied = tied[np.argsort(places()[tied])[:room]]
         keys = np.concatenate([self.keys[above], tied])
         return Scored(keys, np.concatenate([self.scores[above], np.full(len(tied), border)]))

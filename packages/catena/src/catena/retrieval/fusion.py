@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, isfinite
 
 from catena.errors import ParameterError
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale
+from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
 
 
@@ -130,15 +130,20 @@ def reciprocal_rank_fusion(
 
 def _merged(rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float]], scale: Scale) -> Ranking:
     """Return one hit per chunk with the sum of its shares and the provenance of every route, in route order."""
-    chunks: dict[str, Chunk] = {}
-    provenance: dict[str, list[Provenance]] = {}
+    found: dict[str, list[Hit]] = {chunk_id: [] for chunk_id in shares}
     degraded: list[Degraded] = []
     for route in sorted(rankings):
         degraded.extend(rankings[route].degraded)
         for rank, hit in enumerate(rankings[route].hits, start=1):
-            chunks.setdefault(hit.chunk.id, hit.chunk)
-            found = hit.provenance or (Provenance(route=route, rank=rank, score=hit.score),)
-            provenance.setdefault(hit.chunk.id, []).extend(found)
+            known = hit if hit.provenance else replace(hit, provenance=(_way(route, rank, hit),))
+            found[hit.chunk.id].append(known)
     # fsum, not sum: the result must not depend on the order in which the routes are added
-    hits = (Hit(chunks[i], fsum(shares[i]), tuple(provenance[i])) for i in shares)
-    return Ranking.of(hits, scale, degraded)
+    merged = (
+        Hit(hits[0].chunk, fsum(shares[chunk_id]), tuple(way for hit in hits for way in hit.provenance))
+        for chunk_id, hits in found.items()
+    )
+    return Ranking.of(merged, scale, degraded)
+
+
+def _way(route: str, rank: int, hit: Hit) -> Provenance:
+    return Provenance(route=route, rank=rank, score=hit.score)

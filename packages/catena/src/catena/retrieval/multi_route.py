@@ -42,7 +42,7 @@ def retrieve(
         routes: names of routes (any but "dense" is asked from the store under its name), or name -> step.
         where: a filter that every route obeys.
         fusion: `ScoreFusion()` by default; with one route its own scores are kept.
-        depth: hits per route, >= k; by default max(10 k, 100).
+        depth: hits per route, >= k; by default max(5 k, 50).
         on_route_error: "degrade" ranks by the other routes and says so in `Ranking.degraded`; "raise" raises.
 
     Returns:
@@ -56,7 +56,7 @@ def retrieve(
     """
     if k < 0:
         raise ParameterError("k", k, "an integer >= 0")
-    depth = max(10 * k, 100) if depth is None else depth
+    depth = max(5 * k, 50) if depth is None else depth
     if depth < k:
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
     if on_route_error not in ("raise", "degrade"):
