@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import warnings
 from itertools import pairwise
 
@@ -281,6 +282,18 @@ async def test_async_parsing_gives_the_same_without_blocking_the_loop() -> None:
         nodes = await PARSER.aget_nodes_from_documents([document(), document(id_="b")])
         called = await PARSER.acall([document(), document(id_="b")])
     assert nodes == called == PARSER.get_nodes_from_documents([document(), document(id_="b")])
+
+
+async def test_async_parsing_works_beside_the_loop() -> None:
+    threads: list[threading.Thread] = []
+
+    def told(i: int, doc: Document) -> str:
+        threads.append(threading.current_thread())
+        return f"{doc.id_}-{i}"
+
+    await CatenaNodeParser(id_func=told).aget_nodes_from_documents([document()])
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_both_ways_have_a_span_and_a_callback() -> None:
