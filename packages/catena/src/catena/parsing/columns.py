@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 
 from catena.parsing.runs import CELL_GAP, Run
 
 MIN_GUTTER = 0.8  # of the body size
 MIN_LINES = 3  # on each side of a gutter
-MIN_PROSE_LINES = 8  # on each side, where the stream goes by rows
+MIN_PROSE_LINES = 8  # on each side, where the stream goes by rows; of one column beside a shorter overflow
+MAX_STRAYS = 0.3  # of the lines of the shorter side, printed out of turn; n rows of a table have n - 1
+APART = 2.5  # of the body size: a header or footer is further from the text than two lines of it are
 MIN_SHARE = 0.12  # of the block's width that each side must have
 MAX_STRIPS = 400  # looked at in one block: a page of 400 baselines is no book page, and the search is quadratic
 MAX_DEPTH = 8  # columns in columns
@@ -36,6 +37,11 @@ class _Strip:
 
     runs: tuple[tuple[int, Run], ...]  # with their place in the content stream
     ink: int
+
+    @property
+    def y(self) -> float:
+        """The highest of its baselines."""
+        return self.runs[0][1].y
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +124,16 @@ def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter 
                 candidates[first, best[0], left + (start + end) / 2] = best[0] - first
     ranked = sorted(candidates, key=lambda key: (-candidates[key], key[2], key[0]))
     for first, last, x in ranked[:20]:
-        if _are_columns(strips[first : last + 1], x):
+        if _are_columns(_without_running_lines(strips[first : last + 1], size), x):
             return _Gutter(first, last, x)
     return None
 
 
 def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
-    """Return the gaps of `ink`, at least `least` bits wide, that touch neither edge of the block."""
+    """Return the gaps of `ink` in the block that are at least `least` bits wide.
+
+    Those at its edges count: the first lines of a band may all stand in one column.
+    """
     open_bits = ~ink & ((1 << width) - 1)
     wide, done = open_bits, 1
     while wide and done < least:  # keep the bits that `least` - 1 more open ones follow
@@ -136,26 +145,54 @@ def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
         start = (wide & -wide).bit_length() - 1
         rest = ~(open_bits >> start)
         end = start + (rest & -rest).bit_length() - 1
-        if start > 0 and end < width:
-            gaps.append((start, end))
+        gaps.append((start, end))
         wide &= -1 << end
     return gaps
+
+
+def _without_running_lines(strips: Sequence[_Strip], size: float) -> Sequence[_Strip]:
+    """Leave out a first and a last strip that stand apart: programs print header and footer out of turn."""
+    first, last = 0, len(strips)
+    if last > 1 and strips[1].y - strips[0].y > APART * size:
+        first += 1
+    if last - first > 1 and strips[-1].y - strips[-2].y > APART * size:
+        last -= 1
+    return strips[first:last]
 
 
 def _are_columns(strips: Sequence[_Strip], x: float) -> bool:
     band = sorted(item for strip in strips for item in strip.runs)
     sides = [[run for _, run in band if (run.x1 <= x) is is_left] for is_left in (True, False)]
-    lines = [len({round(run.y) for run in side}) for side in sides]
-    if min(lines) < MIN_LINES:
+    if not all(sides):
         return False
     x0, x1 = min(run.x0 for _, run in band), max(run.x1 for _, run in band)
     widths = [max(run.x1 for run in side) - min(run.x0 for run in side) for side in sides]
     if min(widths) < MIN_SHARE * (x1 - x0):
         return False
-    crossings = sum((a[1].x1 <= x) is not (b[1].x1 <= x) for a, b in pairwise(band))
-    if crossings <= max(2, 0.1 * min(lines)):
+    flow = list(dict.fromkeys((run.x1 <= x, round(run.y)) for _, run in band))  # lines, as the stream has them
+    strays = min(_strays([is_left for is_left, _ in flow], first) for first in (True, False))
+    lines = min(sum(is_left for is_left, _ in flow), sum(not is_left for is_left, _ in flow))
+    if lines < MIN_LINES:
+        return strays == 0 and _goes_back(flow)
+    if strays <= MAX_STRAYS * lines:
         return True
-    return min(lines) >= MIN_PROSE_LINES and all(_is_prose(side) for side in sides)
+    return lines >= MIN_PROSE_LINES and all(_is_prose(side) for side in sides)
+
+
+def _strays(flow: Sequence[bool], first: bool) -> int:
+    """Return how many lines to leave out, at least, so that the stream has all of side `first` before the other."""
+    late, early = flow.count(first), 0
+    least = late
+    for side in flow:
+        late, early = (late - 1, early) if side is first else (late, early + 1)
+        least = min(least, late + early)
+    return least
+
+
+def _goes_back(flow: Sequence[tuple[bool, int]]) -> bool:
+    """Return whether the side printed last begins above many lines of the one before it, as no row does."""
+    top = min(y for side, y in flow if side is flow[-1][0])
+    return sum(y > top for side, y in flow if side is not flow[-1][0]) >= MIN_PROSE_LINES
 
 
 def _is_prose(side: Sequence[Run]) -> bool:
