@@ -27,6 +27,11 @@ def test_citation_of_a_chunk(given, expected: str) -> None:
     assert citation(chunk(**given)) == expected
 
 
+def test_a_title_that_differs_in_punctuation_is_not_repeated() -> None:
+    found = chunk(metadata={"title": "HX210: Operating Manual"}, path=("HX210 Operating  manual", "1 Safety"))
+    assert citation(found) == "HX210: Operating Manual › 1 Safety"
+
+
 def test_citation_of_a_segment_takes_the_title() -> None:
     segment = Segment(
         id="s", document_id="m.pdf", start=0, end=1, text="x", path=("1 Safety",), chunk_ids=("c",), pages=(2, 3)

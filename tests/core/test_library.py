@@ -214,6 +214,11 @@ def test_discover_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
     assert found == ["a.md", "b.md", "sub/c.md"]
 
 
+def test_a_library_inside_the_folder_is_not_indexed(folder: Path) -> None:
+    with Library.open(folder / "library", embedder=FakeEmbedder(16)) as library:
+        assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+
+
 @given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))
 def test_preparing_loses_nothing_but_bare_headings(text: str, title: str) -> None:
     entry = prepare(Document(id="d", text=text, title=title))

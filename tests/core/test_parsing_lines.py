@@ -105,6 +105,57 @@ def test_text_after_the_columns_comes_after_them() -> None:
     assert [line.text[0] for line in lines] == ["a", *"lllll", *"rrrrr", "a"]
 
 
+def columns_of(left: list[float], right: list[float], *, widths: tuple[float, float] = (200, 200)) -> list[Run]:
+    """Return two columns of lines on given baselines, printed one column after the other."""
+    return [run(f"l{k}", 0, y, width=widths[0]) for k, y in enumerate(left)] + [
+        run(f"r{k}", 220, y, width=widths[1]) for k, y in enumerate(right)
+    ]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_columns_whose_first_lines_stand_on_unlike_baselines_are_not_mixed(first: int) -> None:
+    baselines = [[74.0, 91, 104, 117, 130, 143], [79.0, 98, 111, 124, 137, 150]]
+    lines = page_lines(columns_of(baselines[first], baselines[1 - first]))
+    assert [line.text for line in lines] == [f"{side}{k}" for side in "lr" for k in range(6)]
+
+
+@pytest.mark.parametrize("overflow", [1, 2, 3, 5])
+def test_a_short_overflow_at_the_top_of_the_second_column_is_a_column(overflow: int) -> None:
+    left = [79.0 + 14 * row for row in range(20)]
+    right = [78.0 + 14 * row for row in range(overflow)]
+    lines = page_lines(columns_of(left, right))
+    assert [line.text for line in lines] == [f"l{k}" for k in range(20)] + [f"r{k}" for k in range(overflow)]
+
+
+@pytest.mark.parametrize("overflow", [1, 5])
+def test_running_lines_printed_before_the_text_do_not_hide_its_columns(overflow: int) -> None:
+    left = [79.0 + 14 * row for row in range(20)]
+    running = [run(text, x, y, width=60) for y in (40, 400) for text, x in (("outer", 0), ("inner", 360))]
+    lines = page_lines([*running, *columns_of(left, left[:overflow])])
+    texts = [line.text for line in lines if line.text not in {"outer", "inner", "outer inner"}]
+    assert texts == [f"l{k}" for k in range(20)] + [f"r{k}" for k in range(overflow)]
+
+
+@pytest.mark.parametrize(("left_lines", "right_lines"), [(5, 1), (1, 5), (3, 3), (9, 2)])
+@pytest.mark.parametrize("rows", [2, 3, 6])
+def test_a_table_with_cells_of_several_lines_is_read_by_rows(left_lines: int, right_lines: int, rows: int) -> None:
+    height = max(left_lines, right_lines)
+    table = [
+        run(f"{row}", x, 50 + 12 * (row * height + line), width=200)
+        for row in range(rows)
+        for x, lines in ((0, left_lines), (220, right_lines))
+        for line in range(lines)
+    ]
+    texts = [line.text.split()[0] for line in page_lines(table)]
+    assert texts == sorted(texts)
+
+
+def test_a_note_at_the_end_of_a_listing_is_no_column() -> None:
+    listing = [run(f"step {row}", 0, 12 * row, width=200) for row in range(12)]
+    lines = page_lines([*listing, run("end", 220, 132, width=60)])
+    assert lines[-1].text == "step 11 end"
+
+
 def test_gathered_words_end_at_a_cell_or_a_step_back() -> None:
     words = Gathered(em=10.0)
     assert words.add("a", 0, 5, spaced=False) is None

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import DictionaryObject, NameObject
 from reportlab.pdfgen.canvas import Canvas
 
 from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.layout import Parsed
 from catena.parsing import Engine, Limits, parse, parse_bytes
+from catena.parsing.glyphs import glyph_font
 from conftest import needs_data
 
 WIDTH, HEIGHT = 595.0, 842.0  # A4, points
@@ -146,6 +148,24 @@ def test_a_table_is_read_row_by_row_and_its_cells_are_spans(engine: Engine) -> N
     lines = parse_bytes(pdf(all_of(*cells)), "x.pdf", engine=engine).layout.pages[0].lines
     assert [tuple(span.text for span in line.spans) for line in lines] == rows
     assert [round(span.x0) for span in lines[3].spans] == [72, 200, 320]
+
+
+@pytest.mark.parametrize("font", ["Helvetica", "Times-Bold", "Courier", "Symbol"])
+def test_bullets_of_the_standard_fonts_are_text(engine: Engine, font: str) -> None:
+    page = all_of(words("\u2022", x=60, font=font), words("an item", x=75))
+    assert parse_bytes(pdf(page), "x.pdf", engine=engine).document.text == "\u2022 an item"
+
+
+def test_every_unused_code_of_win_ansi_shows_a_bullet() -> None:
+    codes = bytes([0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D])
+    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1")})
+    font[NameObject("/BaseFont")] = NameObject("/Helvetica")
+    font[NameObject("/Encoding")] = NameObject("/WinAnsiEncoding")
+    assert [text for text, *_ in glyph_font(font).pieces(codes)] == ["\u2022" * 6]
+    font[NameObject("/Encoding")] = DictionaryObject({NameObject("/BaseEncoding"): NameObject("/WinAnsiEncoding")})
+    assert [text for text, *_ in glyph_font(font).pieces(codes)] == ["\u2022" * 6]
+    font[NameObject("/Encoding")] = NameObject("/MacRomanEncoding")
+    assert "\u2022" not in "".join(text for text, *_ in glyph_font(font).pieces(codes))
 
 
 def test_ligatures_are_spelt_out_and_soft_hyphens_kept(engine: Engine) -> None:

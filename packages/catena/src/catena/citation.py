@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catena.model import Chunk, Segment
+from catena.text import same_words
 
 TITLE = "title"
 """Metadata key of a chunk: the title of its document."""
@@ -22,7 +23,7 @@ def citation(found: Chunk | Segment, *, title: str = "") -> str:
     """
     metadata = found.metadata if isinstance(found, Chunk) else {}
     name = title or str(metadata.get(TITLE) or found.document_id)
-    path = found.path[1:] if found.path[:1] == (name,) else found.path
+    path = found.path[1:] if found.path and same_words(found.path[0], name) else found.path
     where = [SEPARATOR.join((name, *path))]
     if found.pages is not None:
         where.append(_span("page", found.pages))

@@ -195,7 +195,7 @@ class Library:
             CancelledError: the run was stopped; what was done is kept.
             LibraryError: the library cannot be written.
         """
-        files = list(discover(paths))
+        files = list(discover(paths, leave_out=self._store.path))
         outcomes: list[Outcome] = []
         batch = _Batch(self._store)
         try:
@@ -343,16 +343,16 @@ class _Batch:
         self._written_at = monotonic()
 
 
-def discover(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]:
+def discover(paths: Iterable[str | Path], *, leave_out: Path | None = None) -> Iterator[tuple[Path, str]]:
     """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
 
-    Folders are searched to the bottom; hidden files and folders and links to folders are left out. A path
-    that does not exist is yielded too: it is for the reader to say so.
+    Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
+    are left out. A path that does not exist is yielded too: it is for the reader to say so.
     """
     seen: set[str] = set()
     for given in paths:
         root = Path(given)
-        found = _files_below(root) if root.is_dir() else [root]
+        found = _files_below(root, leave_out) if root.is_dir() else [root]
         for path in found:
             key = os.path.abspath(path)
             if key not in seen:
@@ -360,12 +360,13 @@ def discover(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]:
                 yield path, path.as_posix()
 
 
-def _files_below(root: Path) -> Iterator[Path]:
+def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
+        if leave_out is not None and os.path.abspath(folder) == os.path.abspath(leave_out):
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if not name.startswith("."):
-                yield Path(folder) / name
+        yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
 
 
 def _fingerprint(path: Path, source: str, preparation: Preparation) -> str:

@@ -55,6 +55,11 @@ def _singles_and_pairs(run: str) -> list[str]:
     return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
 
 
+def same_words(one: str, other: str) -> bool:
+    """Return whether two titles differ in case, punctuation and spacing at most."""
+    return tokenise(one) == tokenise(other)
+
+
 def normalise_query(text: str) -> str:
     """Return the text in the form in which critical terms are looked for in it.
 

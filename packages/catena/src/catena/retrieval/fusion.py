@@ -26,7 +26,7 @@ class ScoreFusion:
     Source: HiQA (arXiv 2402.01767), formula 2; the defaults are measured in docs/decisions/0008-ranking.md.
     """
 
-    alpha: float = 0.5
+    alpha: float = 0.65
     beta: float = 0.3
     dense: Normalizer = half_cosine
     lexical: Normalizer = by_maximum

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from catena.model import Chunk, Document, View
 from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
 from catena.structure.titles import atx_title, plain_title
+from catena.text import same_words
 
 SEPARATOR = " › "
 
@@ -47,7 +48,7 @@ def titles_above(document: Document, chunk: Chunk) -> tuple[str, ...]:
     """Return the document's title and the headings down to the chunk's own, without repeats or blanks."""
     title = " ".join(document.title.split())
     named = [title, *chunk.path]
-    if chunk.path and chunk.path[0].casefold() == title.casefold():
+    if chunk.path and same_words(chunk.path[0], title):
         named = [*chunk.path]
     return tuple(name for name in named if name)
 
