@@ -16,7 +16,7 @@ from catena.parsing.runs import CELL_GAP, Run
 MIN_GUTTER = 0.8  # of the body size
 MIN_LINES = 3  # on each side of a gutter
 MIN_PROSE_LINES = 8  # on each side, where the stream goes by rows; of one column beside a shorter overflow
-MAX_STRAYS = 0.3  # of the lines of the shorter side, printed out of turn; n rows of a table have n - 1
+MAX_STRAYS = 0.1  # of the lines of the shorter side, printed out of turn; a table of n rows has n - 1
 APART = 2.5  # of the body size: a header or footer is further from the text than two lines of it are
 MIN_SHARE = 0.12  # of the block's width that each side must have
 MAX_STRIPS = 400  # looked at in one block: a page of 400 baselines is no book page, and the search is quadratic

@@ -14,6 +14,10 @@ from catena.parsing.runs import Style, readable_text, style_of
 Piece: TypeAlias = tuple[str, float, int, bool]
 """Text, its width in ems, the number of its glyphs, and whether it is space only."""
 
+# codes of WinAnsiEncoding that stand for no character of their own: each shows a bullet (ISO 32000-1, table D.2,
+# note 3), and reportlab writes its bullets so; pypdf takes them for control codes
+_WIN_ANSI_BULLETS = frozenset("\x7f\x81\x8d\x8f\x90\x9d")
+
 MAX_MEMO = 20_000  # distinct strings kept per font; TeX shows the same short ones again and again
 
 
@@ -24,6 +28,7 @@ class GlyphFont:
     font: Font | None = None
     style: Style = field(default_factory=Style)
     unit: float = 0.001  # one glyph unit in ems; Type 3 fonts have their own
+    bullets: frozenset[str] = frozenset()  # characters of its encoding that are shown as bullets
     _glyphs: dict[str, tuple[str, float]] = field(default_factory=dict)
     _memo: dict[bytes, tuple[Piece, ...]] = field(default_factory=dict)
 
@@ -84,7 +89,8 @@ class GlyphFont:
         if font is None:
             return "", 0.0
         character = font.encoding.get(ord(code), code) if isinstance(font.encoding, dict) else code
-        text = str(font.character_map.get(character, character))
+        default = "\u2022" if character in self.bullets else character
+        text = str(font.character_map.get(character, default))
         width = font.character_widths.get(code, font.character_widths.get("default", 500))
         return readable_text(text), float(width) * self.unit
 
@@ -102,4 +108,13 @@ def glyph_font(resource: Any) -> GlyphFont:
     matrix = resource["/FontMatrix"] if "/FontMatrix" in resource else None  # noqa: SIM401  get keeps references
     if font.sub_type == "Type3" and isinstance(matrix, list) and matrix and isinstance(matrix[0], (int, float)):
         unit = abs(float(matrix[0]))
-    return GlyphFont(font, style_of(font.name, flags, weight), unit)
+    bullets = _WIN_ANSI_BULLETS if _base_encoding(resource) == "/WinAnsiEncoding" else frozenset[str]()
+    return GlyphFont(font, style_of(font.name, flags, weight), unit, bullets)
+
+
+def _base_encoding(resource: DictionaryObject) -> Any:
+    """Return the name of the encoding that a simple font has or changes, or None."""
+    encoding = resource["/Encoding"] if "/Encoding" in resource else None  # noqa: SIM401
+    if isinstance(encoding, DictionaryObject):
+        return encoding["/BaseEncoding"] if "/BaseEncoding" in encoding else None  # noqa: SIM401
+    return encoding
