@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.errors import ParameterError, ParseError
 from catena.ids import digest
-from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
+from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
 
 printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
 
@@ -121,12 +122,36 @@ def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pyt
     assert str(tmp_path) not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["absent.md", ".", "zero\0byte.md"])
-def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("absent.md", "missing"),
+        ("absent/a.md", "missing"),
+        ("file/a.md", "missing"),
+        ("zero\0byte.md", "missing"),
+        ("x" * 5000, "malformed"),
+        (".", "unsupported"),
+    ],
+)
+def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("file").write_bytes(b"")
     with pytest.raises(ParseError) as caught:
         parse(name)
-    assert caught.value.state in {"malformed", "unsupported"}
+    assert caught.value.state == state
+
+
+def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.md"
+    path.write_bytes(b"words")
+
+    def refuse(*_: object) -> None:  # root may read everything, so that modes cannot show it
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("catena.parsing.files.open", refuse, raising=False)
+    with pytest.raises(ParseError, match="you may not read it") as caught:
+        parse(path)
+    assert caught.value.state == "malformed"
 
 
 def test_large_files_are_refused_unread(tmp_path: Path) -> None:
@@ -149,3 +174,9 @@ def test_limits_are_positive(name: str) -> None:
 
 def test_supported_suffixes() -> None:
     assert {".pdf", ".html", ".md", ".txt"} <= SUPPORTED_SUFFIXES
+
+
+def test_a_device_is_refused_unopened() -> None:
+    with pytest.raises(ParseError, match="not a file") as caught:
+        file_bytes(os.devnull, source="a.md")
+    assert (caught.value.source, caught.value.state) == ("a.md", "unsupported")

@@ -18,6 +18,7 @@ ParseState: TypeAlias = Literal["parsed", "partial"]
 """All pages read, or some of them (`Parsed.pages` says which)."""
 
 FailureState: TypeAlias = Literal[
+    "missing",
     "encrypted",
     "empty",
     "no-text",

@@ -14,7 +14,7 @@ from catena.effects import Cancel, Services, arun, run
 from catena.errors import CancelledError, CatenaError, LibraryError, ParseError
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.model import Chunk, Document, Entry, Hit, Outcome, Ranking, Segment, Where
-from catena.parsing import SUPPORTED_SUFFIXES
+from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
 from catena.pipeline import Preparation, embed, prepare, read
 from catena.retrieval.multi_route import Fusion, OnRouteError, retrieve
 from catena.retrieval.routes import Route
@@ -370,13 +370,7 @@ def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
 
 
 def _fingerprint(path: Path, source: str, preparation: Preparation) -> str:
-    try:
-        size = path.stat().st_size
-        if size > preparation.limits.bytes:
-            raise ParseError(source, "limit", f"it has {size} bytes", f"Limits(bytes={size})")
-        return preparation.fingerprint(path.read_bytes())
-    except OSError as error:
-        raise ParseError(source, "malformed", f"it cannot be opened ({error.strerror})", "") from None
+    return preparation.fingerprint(file_bytes(path, source=source, limits=preparation.limits))
 
 
 def _reason(notes: Sequence[PageNote]) -> str:

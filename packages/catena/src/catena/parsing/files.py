@@ -54,12 +54,8 @@ def parse(
         ParameterError: the engine is unknown.
     """
     name = str(path)
-    try:
-        data = _bytes_of(Path(path), limits)
-    except Unreadable as error:
-        raise ParseError(source or name, error.state, error.what, error.do_next) from None
     return parse_bytes(
-        data,
+        file_bytes(path, source=source or name, limits=limits),
         name,
         document_id=document_id,
         source=source,
@@ -98,7 +94,24 @@ def parse_bytes(
         raise ParseError(source, error.state, error.what, error.do_next) from None
 
 
-def _bytes_of(path: Path, limits: Limits) -> bytes:
+def file_bytes(path: str | Path, *, source: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return what is in a regular file; a pipe or a device, which may never end, is not opened.
+
+    Args:
+        path: the file.
+        source: what the error calls it.
+        limits: `limits.bytes` is the size above which it is refused unread.
+
+    Raises:
+        ParseError: there is no such file, it is none, it is too large, or it cannot be opened.
+    """
+    try:
+        return _bytes_of(path, limits)
+    except Unreadable as error:
+        raise ParseError(source, error.state, error.what, error.do_next) from None
+
+
+def _bytes_of(path: str | Path, limits: Limits) -> bytes:
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
@@ -107,11 +120,16 @@ def _bytes_of(path: Path, limits: Limits) -> bytes:
             raise _too_large(found.st_size, limits)
         with open(path, "rb") as file:
             return file.read(limits.bytes + 1)
-    except FileNotFoundError:
-        raise Unreadable("malformed", "there is no such file") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        what = getattr(error, "strerror", None) or "its name is not valid"
-        raise Unreadable("malformed", f"it cannot be opened ({what})") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise Unreadable("missing", "there is no such file", "checking its name and folder") from None
+    except ValueError:  # a zero byte in the name
+        raise Unreadable("missing", "no file can have this name", "checking its name") from None
+    except PermissionError:
+        raise Unreadable("malformed", "you may not read it", "giving yourself leave to read it") from None
+    except OSError as error:
+        raise Unreadable(
+            "malformed", f"it cannot be opened ({error.strerror})", "copying it to another disk"
+        ) from None
 
 
 def _too_large(size: int, limits: Limits) -> Unreadable:
