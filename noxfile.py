@@ -148,8 +148,6 @@ def pins(session: nox.Session) -> None:
         "--universal",
         "--python-version",
         "3.11",
-        "--no-emit-index-url",
-        "--no-emit-find-links",
         "--no-header",
         "--no-annotate",
         "--no-emit-package=catena",

@@ -146,6 +146,19 @@ def test_the_whole_section_of_a_hit(library: Library, folder: Path) -> None:
     assert whole.text == "## Mounting\n\nTighten the screws to 3 Nm."
 
 
+def test_sections_of_a_ranking_come_once_with_their_best_hit(tmp_path: Path, folder: Path) -> None:
+    (folder / "long.md").write_text("# Long\n\n## One\n\n" + "\n\n".join(f"Red wire {n}." for n in range(9)))
+    short = Preparation(chunks=ChunkOptions(max_tokens=8, min_tokens=0))
+    with Library.open(tmp_path / "short", embedder=FakeEmbedder(16), preparation=short) as library:
+        library.index([folder])
+        ranking = library.search("red wire", k=20)
+        sections = library.sections(ranking)
+    ids = [segment.id for segment, _ in sections]
+    assert len(ids) == len(set(ids)) < len(ranking.hits)
+    assert [hit.score for _, hit in sections] == sorted((hit.score for _, hit in sections), reverse=True)
+    assert all(segment.start <= hit.chunk.start < segment.end for segment, hit in sections)
+
+
 async def test_asearch_equals_search(library: Library, folder: Path) -> None:
     library.index([folder])
     assert await library.asearch("screws", k=3) == library.search("screws", k=3)

@@ -134,11 +134,7 @@ class CatenaRetriever(BaseRetriever):
     def _documents(self, ranking: Ranking) -> list[Document]:
         if not self.whole_sections or self.library is None:
             return [to_document(hit, ranking) for hit in ranking.hits]
-        sections: dict[str, Document] = {}
-        for hit in ranking.hits:
-            segment = self.library.section(hit)
-            sections.setdefault(segment.id, section_document(segment, hit, ranking))
-        return list(sections.values())
+        return [section_document(segment, hit, ranking) for segment, hit in self.library.sections(ranking)]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(ls_retriever_name="catena", ls_vector_store_provider="catena")

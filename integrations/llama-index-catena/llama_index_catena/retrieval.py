@@ -113,11 +113,7 @@ class CatenaRetriever(BaseRetriever):
             dispatcher.event(RouteDegradedEvent(what=part.what, why=part.why))
         if self.expand_to is None or self._library is None:
             return [to_node(hit, ranking) for hit in ranking.hits]
-        found: dict[str, NodeWithScore] = {}
-        for hit in ranking.hits:
-            segment = self._library.section(hit)
-            found.setdefault(segment.id, section_node(segment, hit, ranking))
-        return list(found.values())
+        return [section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking)]
 
 
 def _route(name: str) -> Route:

@@ -238,6 +238,14 @@ class Library:
         entry = self._store.get(chunk.document_id)
         return section_segment(entry.document, entry.sections, chunk, chunks=entry.chunks, descendants=descendants)
 
+    def sections(self, ranking: Ranking, *, descendants: bool = False) -> tuple[tuple[Segment, Hit], ...]:
+        """Return the whole sections of a ranking, each once and with its best hit, best first."""
+        found: dict[str, tuple[Segment, Hit]] = {}
+        for hit in ranking.hits:
+            segment = self.section(hit, descendants=descendants)
+            found.setdefault(segment.id, (segment, hit))
+        return tuple(found.values())
+
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
         return self._store.documents()
