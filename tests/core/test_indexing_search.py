@@ -397,3 +397,13 @@ def test_bad_requests_are_named(store: LibraryStore, changes: dict, message: str
 def test_every_route_refuses_a_malformed_filter(store: LibraryStore, route: str) -> None:
     with pytest.raises(FilterError):
         store.search(Search(route=route, query="ram", vector=AXES[0], k=5, where={"n": {"$like": 1}}))
+
+
+def test_a_term_that_a_chunk_carries_twice_counts_twice(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("d", "one", "two", terms=[["hx 210", "hx 210"], ["fuse", "hx 210"]])])
+        found = store.search(Search(route="keyword", query="fuse of the HX-210", k=9))
+    assert [hit.score for hit in found.hits] == [2.0, 2.0]
+    with open_store(tmp_path / "library") as store:
+        found = store.search(Search(route="keyword", query="the HX-210", k=9))
+    assert [hit.score for hit in found.hits] == [2.0, 1.0]

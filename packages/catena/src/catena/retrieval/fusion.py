@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum, isfinite
+from math import isfinite
 
 from catena.errors import ParameterError
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
@@ -129,7 +129,10 @@ def reciprocal_rank_fusion(
 
 
 def _merged(rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float]], scale: Scale) -> Ranking:
-    """Return one hit per chunk with the sum of its shares and the provenance of every route, in route order."""
+    """Return one hit per chunk with the sum of its shares and the provenance of every route.
+
+    Routes come in the order of their names, also in the sums: floats do not add up the same in every order.
+    """
     found: dict[str, list[Hit]] = {chunk_id: [] for chunk_id in shares}
     degraded: list[Degraded] = []
     for route in sorted(rankings):
@@ -137,9 +140,8 @@ def _merged(rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float
         for rank, hit in enumerate(rankings[route].hits, start=1):
             known = hit if hit.provenance else replace(hit, provenance=(_way(route, rank, hit),))
             found[hit.chunk.id].append(known)
-    # fsum, not sum: the result must not depend on the order in which the routes are added
     merged = (
-        Hit(hits[0].chunk, fsum(shares[chunk_id]), tuple(way for hit in hits for way in hit.provenance))
+        Hit(hits[0].chunk, sum(shares[chunk_id]), tuple(way for hit in hits for way in hit.provenance))
         for chunk_id, hits in found.items()
     )
     return Ranking.of(merged, scale, degraded)
