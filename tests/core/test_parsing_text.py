@@ -180,3 +180,17 @@ def test_a_device_is_refused_unopened() -> None:
     with pytest.raises(ParseError, match="not a file") as caught:
         file_bytes(os.devnull, source="a.md")
     assert (caught.value.source, caught.value.state) == ("a.md", "unsupported")
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"# " + b"long " * 1000 + b"\n\ntext", "x.md"),
+        (b"---\ntitle: " + b"long " * 1000 + b"\n---\n\ntext", "x.md"),
+        (b"<h1>" + b"long " * 1000 + b"</h1><p>text", "x.html"),
+        (b"<title>" + b"long " * 1000 + b"</title><p>text", "x.html"),
+    ],
+)
+def test_an_endless_title_is_cut_for_it_is_repeated_with_each_chunk(data: bytes, name: str) -> None:
+    title = parse_bytes(data, name).document.title
+    assert title == ("long " * 200).strip()

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from catena.model import Document, Section
 from catena.structure.authority import LineBlock, parse_blocks
+from catena.structure.cascade import headed_views
+from catena.structure.chunking import cut
 from catena.structure.lines import split_lines
 from catena.structure.numbering import chinese_number
 from catena.structure.outline import outline
@@ -186,3 +188,14 @@ def test_blocks_of_real_pages_are_those_of_markdown_it() -> None:
         for page in map(json.loads, rows):
             lines = split_lines(page["text"]).texts
             assert shapes(Scanner(lines).scan()) == shapes(parse_blocks(lines)), page["id"]
+
+
+def test_an_endless_heading_gives_a_title_of_bounded_length() -> None:
+    heading, text = "# " + "long " * 5_000, "words of the text"
+    document = Document(id="d", text=f"{heading}\n\n{text}\n")
+    (section,) = outline(document)
+    assert section.title == ("long " * 200).strip() + "…"
+    assert document.text[section.body_start :].strip() == text
+    chunks = cut(document, (section,))
+    assert "".join("".join(chunk.text for chunk in chunks).split()) == "".join(document.text.split())
+    assert max(len(view.text) for view in headed_views(document, chunks)) < 5_000

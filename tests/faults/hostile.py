@@ -618,7 +618,7 @@ _TEXTS = (
         "lists-deep", lambda: b"".join(b" " * (2 * level) + b"- item\n" for level in range(2000)), ".md", DEEP_ENDS
     ),
     _other("brackets-deep", lambda: b"[" * DEEP + b"x" + b"](y)" * 1000, ".md", DEEP_ENDS),
-    _other("headings-20000", lambda: b"".join(b"# Heading %d\n\ntext\n\n" % n for n in range(20_000)), ".md", LARGE),
+    _other("headings-5000", lambda: b"".join(b"# Heading %d\n\ntext\n\n" % n for n in range(5_000)), ".md", LARGE),
     _other("front-matter-without-end", lambda: b"---\ntitle: x\n" * 1000, ".md", READ),
     _other("divs-deep", lambda: html(b"<div>" * DEEP + b"deep" + b"</div>" * DEEP), ".html", DEEP_ENDS),
     _other(

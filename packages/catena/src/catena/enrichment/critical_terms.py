@@ -16,7 +16,8 @@ from catena.model import Chunk, Document
 from catena.text import is_border, normalise_query, normalise_term
 
 # letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
-_CODE = re.compile(r"(?<![^\W_])(?=[^\W_]*[./+\-_]?[^\W_]*\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
+# (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
+_CODE = re.compile(r"(?<![^\W_])(?=[^\W\d_]*+(?:[./+\-_][^\W\d_]*+)?\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
 _LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 _RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -89,9 +90,12 @@ def _chunk_problems(entry: Entry) -> Iterator[str]:
 def _uncovered(entry: Entry, start: int, end: int) -> str:
     """Return what is between two chunks, without heading lines (they are in the path) and white space."""
     kept: list[str] = []
-    for section in entry.sections:
-        if section.end > start and section.body_start < end:
-            kept.append(entry.document.text[max(start, section.body_start) : min(end, section.end)])
+    first = bisect_right(entry.sections, start, key=lambda section: section.end)
+    for at in range(first, len(entry.sections)):
+        section = entry.sections[at]
+        if section.start >= end:
+            break
+        kept.append(entry.document.text[max(start, section.body_start) : min(end, section.end)])
     return "".join(kept).strip()
 
 

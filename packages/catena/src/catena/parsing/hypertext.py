@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from catena.parsing.failures import Unreadable
 from catena.parsing.runs import readable_text
 from catena.parsing.tables import HtmlTable
-from catena.parsing.text import decode
+from catena.parsing.text import MAX_TITLE, decode
 
 MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
 
@@ -156,7 +156,7 @@ class _Writer(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
-            self.title = " ".join(readable_text(self.title + data).split())
+            self.title = " ".join(readable_text(self.title + data[:MAX_TITLE]).split())[:MAX_TITLE]
         elif not self._unseen and data:
             self._words.append(data if self._code_block is not None else data.replace(_BREAK, ""))
 
@@ -235,7 +235,7 @@ class _Writer(HTMLParser):
             return
         if heading:
             text = text.replace("\n", " ")
-            self.first_heading = self.first_heading or text
+            self.first_heading = self.first_heading or text[:MAX_TITLE].rstrip()
             self._write(["#" * heading + " " + text])
         else:
             self._write(_STRUCTURE_MARK.sub(r"\\\1", text).split("\n"))

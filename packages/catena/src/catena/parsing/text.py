@@ -90,8 +90,15 @@ def _has_surrogates(data: bytes) -> bool:
     return True
 
 
+MAX_TITLE = 1_000  # characters: a title is repeated with every chunk of its document
+
+
 def markdown_title(text: str) -> str:
-    """Return the title that the front matter states, or the first heading, or ""."""
+    """Return the title that the front matter states, or the first heading, or ""; at most `MAX_TITLE` of it."""
+    return _markdown_title(text)[:MAX_TITLE].rstrip()
+
+
+def _markdown_title(text: str) -> str:
     front = _FRONT_MATTER.match(text)
     if front:
         stated = _FRONT_TITLE.search(front.group(1) or "")

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 _TAG = re.compile(r"<[/!]?[A-Za-z][^<>`]*>")
 _MARK = re.compile(r"[\\*_`\[\]<&]")
 _LONGEST_PARSED = 2_000  # characters; what is longer is no title anybody wrote, and keeps its marks
+_LONGEST = 1_000  # characters kept of a title: each chunk below repeats it, so that more would cost its square
 
 
 @cache
@@ -24,12 +25,14 @@ def plain_title(source: str) -> str:
         source: the heading line without its #s or underline.
 
     Returns:
-        The visible text: a link gives its label, an image its description, a tag nothing.
+        The visible text: a link gives its label, an image its description, a tag nothing. Of a text longer
+        than any title the beginning, ended by "…".
     """
     text = _TAG.sub("", source) if "<" in source and "`" not in source else source
     if _MARK.search(text) and len(text) <= _LONGEST_PARSED:
         text = _visible(text)
-    return " ".join(text.split())
+    title = " ".join(text.split())
+    return title if len(title) <= _LONGEST else f"{title[:_LONGEST].rstrip()}…"
 
 
 def atx_title(rest: str) -> str:
