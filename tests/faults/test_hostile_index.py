@@ -87,4 +87,4 @@ def test_what_could_be_read_is_skipped_the_next_time(
 def test_a_word_without_end_is_looked_through_once() -> None:
     text = "a" * 300_000 + " HX-200"  # going back for each letter would take far longer than a test may
     chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
-    assert critical_terms(Document(id="d", text=text, title=""), [chunk]) == (("hx-200",),)
+    assert critical_terms(Document(id="d", text=text, title=""), [chunk]) == (("hx 200",),)
