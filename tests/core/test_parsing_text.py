@@ -59,6 +59,8 @@ def test_what_is_not_utf_8_is_windows_1252_or_latin_1() -> None:
         ("---\nno: title\n---\n# One", "One"),
         ("```\n# code\n```\n# One", "One"),
         ("~~~\n```\n# code\n~~~\n# One", "One"),
+        ("```\n```x\n# code\n```\n# One", "One"),
+        ("\n===\n# One", "One"),
         ("```\n# never closed", "notes"),
         ("#hashtag\n\nno heading", "notes"),
         ("plain", "notes"),
