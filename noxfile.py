@@ -114,19 +114,15 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def cookbook(session: nox.Session) -> None:
-    """Run every notebook of the cookbook from top to bottom."""
-    install(session, *EVERYTHING, group="cookbook")
+    """Run every notebook from top to bottom; `-- --overwrite` keeps the new outputs."""
+    install(session, *EVERYTHING, group="test")
+    install(session, group="cookbook")
     session.run(
-        "pytest",
-        "--nbmake",
-        "--nbmake-timeout=300",
-        "cookbook",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "default",
+        "pytest", "--nbmake", "--nbmake-timeout=300", "cookbook", "-p", "no:cacheprovider", "-W", "default",
         *session.posargs,
-    )
+    )  # fmt: skip
+    if "--overwrite" in session.posargs:
+        session.run("python", "scripts/tidy_notebooks.py", *map(str, sorted(Path("cookbook").glob("*.ipynb"))))
 
 
 @nox.session
