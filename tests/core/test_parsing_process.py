@@ -156,3 +156,40 @@ def test_pages_read_before_the_end_are_kept() -> None:
 )
 def test_exceptions_have_states(error: Exception, state: str) -> None:
     assert failure_of(error)[0] == state
+
+
+def test_a_reply_larger_than_any_document_is_not_taken(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+    monkeypatch.setattr("catena.parsing.process.MAX_REPLY_BYTES", 1000)
+    with pytest.raises(Unreadable, match="larger than 1000 bytes") as caught:
+        ask_pool(pool, HTML, b"<p>" + b"word " * 1000, Limits())
+    assert caught.value.state == "bomb"
+
+
+def test_the_clock_stops_with_the_file(pool: Pool) -> None:
+    ask_pool(pool, HTML, b"<p>warm", Limits())
+    process = pool.take()
+    assert ask(process, b"<p>one", Limits(seconds=1.0))[-1]["event"] == "end"
+    time.sleep(1.2)
+    assert process.usable
+    process.close()
+
+
+def test_a_process_that_sends_no_frames_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("no frame")
+
+    process = ReadingProcess()
+    monkeypatch.setattr("catena.parsing.process.read_frame", broken)
+    events = ask(process, b"<p>one", Limits(seconds=20))
+    assert [event["state"] for event in events] == ["memory"]  # killed at once, not by the clock
+    assert not process.usable
+    process.close()
+
+
+def test_a_process_is_not_used_by_a_fork_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ReadingProcess()
+    assert process.usable
+    with monkeypatch.context() as forked:
+        forked.setattr("catena.parsing.process.os.getpid", lambda: -1)
+        assert not process.usable
+    process.close()
