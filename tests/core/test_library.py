@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,6 +232,43 @@ def test_discover_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
 def test_a_library_inside_the_folder_is_not_indexed(folder: Path) -> None:
     with Library.open(folder / "library", embedder=FakeEmbedder(16)) as library:
         assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+
+
+def test_a_missing_file_or_folder_is_a_failure_not_a_skip(library: Library, tmp_path: Path) -> None:
+    (outcome,) = library.index(tmp_path / "no-such-folder")
+    assert outcome.state == "failed"
+    assert "no such file" in outcome.reason
+
+
+def test_one_path_is_one_path(library: Library, folder: Path) -> None:
+    assert states(library.index(str(folder / "alpha.md"))) == [("alpha.md", "indexed")]
+    assert [path.name for path, _ in discover(str(folder))] == ["alpha.md", "omega.md"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes are Linux's")
+def test_a_name_that_is_no_text_stops_nothing(library: Library, folder: Path) -> None:
+    name = os.path.join(os.fsencode(folder), b"bad\xff\xfe.md")
+    with open(name, "wb") as file:
+        file.write(ALPHA.encode())
+    outcomes = library.index(folder)
+    assert [outcome.state for outcome in outcomes] == ["indexed"] * 3
+    assert r"manuals/bad\xff\xfe.md" in {info.id for info in library.documents()}
+    assert {outcome.state for outcome in library.index(folder)} == {"skipped"}
+
+
+def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
+    library.index(folder)
+    library.add(Document(id="note", text="Not from a file.\n"))
+    assert library.vanished() == ()
+    (folder / "omega.md").unlink()
+    assert library.vanished() == ("manuals/omega.md",)
+    library.delete("manuals/omega.md")
+    assert library.vanished() == ()
+
+
+def test_an_empty_document_is_refused_by_name(library: Library) -> None:
+    with pytest.raises(ParseError, match="nothing: empty: there is no text in it"):
+        library.add(Document(id="nothing", text=" \n"))
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))

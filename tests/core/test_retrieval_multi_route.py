@@ -119,7 +119,7 @@ def test_a_failing_route_raises_when_asked_to() -> None:
 
 
 def test_when_all_routes_fail_that_is_an_error() -> None:
-    with pytest.raises(RouteError, match="route 'dense' failed"):
+    with pytest.raises(RouteError, match=r"every route failed \(dense\): embedder: the model is gone$"):
         run(retrieve("q", routes=("dense",)), failing())
 
 
@@ -159,9 +159,18 @@ def test_k_of_zero_gives_nothing() -> None:
         ({"routes": "lexical"}, "routes must be a sequence of route names"),
         ({"on_route_error": "ignore"}, "on_route_error must be 'raise' or 'degrade', got 'ignore'"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
+        ({"query": None}, "query must be a string, got None"),
+        ({"k": 2.5}, "k must be an integer >= 0, got 2.5"),
+        ({"fusion": "rank"}, "fusion must be ScoreFusion"),
     ],
 )
 def test_errors_name_the_parameter(given, message: str) -> None:
     mine = store({**SCORES, "mine": {"a": 1.0}})
     with pytest.raises(ParameterError, match=message):
-        run(retrieve("q", **given), services(store=mine))
+        run(retrieve(**{"query": "q", **given}), services(store=mine))
+
+
+@pytest.mark.parametrize("given", [{"query": ""}, {"k": 0}])
+def test_a_malformed_filter_is_refused_even_when_nothing_is_asked(given) -> None:
+    with pytest.raises(FilterError, match=r"\$like"):
+        run(retrieve(**{"query": "q", "where": {"title": {"$like": "x"}}, **given}), services())

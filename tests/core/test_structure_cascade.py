@@ -10,7 +10,7 @@ from test_structure_outline import texts
 
 from catena.errors import ParameterError
 from catena.model import Document
-from catena.structure.cascade import body_of, headed_views, raw_views, searchable
+from catena.structure.cascade import body_of, headed_views, is_contents, raw_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.outline import outline
 from catena.structure.sections import section_of, section_segment
@@ -82,3 +82,30 @@ def test_sections_of_another_document_are_refused() -> None:
         section_of(other, CHUNKS[1])
     with pytest.raises(ParameterError, match="got '0 sections'"):
         section_of((), CHUNKS[1])
+
+
+ENTRIES = "- 1 Safety … 1\n- 2 Mounting … 3\n- 2.1 Cover ..... 4\n"
+CONTENTS = f"# Manual\n\n## Contents\n\n{ENTRIES}\n## Safety\n\nWear gloves … always.\n"
+
+
+def test_a_table_of_contents_is_found_by_its_titles_alone() -> None:
+    document = Document(id="d", text=CONTENTS, title="Manual")
+    chunks = searchable(cut(document, outline(document)))
+    assert [view.text for view in headed_views(document, chunks)] == [
+        "Manual › Contents",
+        "Manual › Safety\nWear gloves … always.",
+    ]
+    assert "2.1 Cover" in chunks[0].text
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("1 One … 1\n2 Two . . . . 12\nPreface … iv", True),
+        ("1 One … 1\n2 Two … 2", False),
+        ("It goes on …\nand on …\nand on … 3", False),
+        ("", False),
+    ],
+)
+def test_what_is_a_table_of_contents(text: str, contents: bool) -> None:
+    assert is_contents(text) is contents

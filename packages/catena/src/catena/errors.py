@@ -134,13 +134,15 @@ class MissingServiceError(CatenaError, LookupError):
 
 
 class RouteError(CatenaError):
-    """A route failed while the caller asked that failures be raised."""
+    """A route failed while the caller asked that failures be raised, or every route failed."""
 
-    def __init__(self, route: str, what: str) -> None:
-        super().__init__(route, what)
-        self.route, self.what = route, what
+    def __init__(self, route: str, what: str, all_failed: bool = False) -> None:
+        super().__init__(route, what, all_failed)
+        self.route, self.what, self.all_failed = route, what, all_failed
 
     def __str__(self) -> str:
+        if self.all_failed:
+            return f"every route failed ({self.route}): {self.what}"
         return f"route {self.route!r} failed: {self.what}. Try: on_route_error='degrade' to rank by the others"
 
 

@@ -48,7 +48,7 @@ UNCHANGED = "unchanged"
 
 # A transaction's price against what a kill may cost: documents are written when either is reached.
 BATCH_CHUNKS = 2_000
-BATCH_SECONDS = 5.0
+BATCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Library:
 
     def index(
         self,
-        paths: Iterable[str | Path],
+        paths: str | Path | Iterable[str | Path],
         *,
         password: str | None = None,
         progress: Callable[[Progress], None] | None = None,
@@ -183,7 +183,7 @@ class Library:
         the ledger. Killed or stopped at any point, the next call goes on where this one ended.
 
         Args:
-            paths: files, or folders that are searched for files of the types Catena reads.
+            paths: files, or folders that are searched for files of the types Catena reads; or one of them.
             password: opens encrypted PDFs.
             progress: called after each file.
             cancel: another thread may stop the run with it, between two files.
@@ -264,7 +264,10 @@ class Library:
 
     def _entry(self, source: Source, password: str | None) -> Entry:
         if isinstance(source, Document):
-            return prepare(source, self.preparation)
+            prepared = prepare(source, self.preparation)
+            if not prepared.chunks:
+                raise ParseError(source.id, "empty", "there is no text in it")
+            return prepared
         path = Path(source)
         outcome, entry = self._read(path, str(source), password, _fingerprint(path, str(source), self.preparation))
         if entry is None:
@@ -277,7 +280,7 @@ class Library:
         """Return how one file ends, and what is to be stored of it; no failure of a file leaves this method."""
         document_id = self.document_id(path)
         failed = Outcome(source=source, document_id=document_id, state="failed")
-        if path.suffix.lower() not in SUPPORTED_SUFFIXES:
+        if path.is_file() and path.suffix.lower() not in SUPPORTED_SUFFIXES:
             return replace(
                 failed, state="skipped", reason=f"files of type {path.suffix or 'unknown'} are not read"
             ), None
@@ -317,9 +320,19 @@ class Library:
         """Return the id of a file's document: its path relative to the folder that holds this library."""
         home = os.path.abspath(self._store.path.parent)
         try:
-            return Path(os.path.relpath(os.path.abspath(path), home)).as_posix()
+            return _text_of(Path(os.path.relpath(os.path.abspath(path), home)))
         except ValueError:  # another drive
-            return Path(os.path.abspath(path)).as_posix()
+            return _text_of(Path(os.path.abspath(path)))
+
+    def vanished(self) -> tuple[str, ...]:
+        """Return the ids of indexed files that are gone from disk; they are found until they are deleted.
+
+        Documents that were not read from a file, and files whose names are no valid text, are left alone.
+        """
+        home = Path(os.path.abspath(self._store.path.parent))
+        files = {outcome.document_id for outcome in self._store.ledger()}
+        held = (info.id for info in self._store.documents())
+        return tuple(name for name in held if name in files and "\\" not in name and not (home / name).exists())
 
 
 class _Batch:
@@ -351,21 +364,28 @@ class _Batch:
         self._written_at = monotonic()
 
 
-def discover(paths: Iterable[str | Path], *, leave_out: Path | None = None) -> Iterator[tuple[Path, str]]:
+def discover(
+    paths: str | Path | Iterable[str | Path], *, leave_out: Path | None = None
+) -> Iterator[tuple[Path, str]]:
     """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
 
     Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
     are left out. A path that does not exist is yielded too: it is for the reader to say so.
     """
     seen: set[str] = set()
-    for given in paths:
+    for given in [paths] if isinstance(paths, str | Path) else paths:
         root = Path(given)
         found = _files_below(root, leave_out) if root.is_dir() else [root]
         for path in found:
             key = os.path.abspath(path)
             if key not in seen:
                 seen.add(key)
-                yield path, path.as_posix()
+                yield path, _text_of(path)
+
+
+def _text_of(path: Path) -> str:
+    """Return a path with forward slashes; bytes that are no valid text are spelled out in hexadecimal."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
 def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:

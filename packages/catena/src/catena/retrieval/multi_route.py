@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from catena.effects import Failed, Search, Step, ask, together
 from catena.errors import FilterError, ParameterError, RouteError
+from catena.filters import check
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale, Where
 from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Bounds
@@ -50,17 +51,12 @@ def retrieve(
         the single route.
 
     Raises:
-        ParameterError: k or depth is out of range, or no route is given.
-        FilterError: a route cannot obey the filter; this is raised whatever `on_route_error` says.
+        ParameterError: an argument is of another type or out of range, or no route is given.
+        FilterError: the filter is malformed, or a route cannot obey it, whatever `on_route_error` says.
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
-    if k < 0:
-        raise ParameterError("k", k, "an integer >= 0")
-    depth = max(5 * k, 50) if depth is None else depth
-    if depth < k:
-        raise ParameterError("depth", depth, f"an integer >= k ({k})")
-    if on_route_error not in ("raise", "degrade"):
-        raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
+    depth = max(5 * k, 50) if depth is None and isinstance(k, int) else depth
+    _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error)
     table = _table(routes)
     fusion = ScoreFusion() if fusion is None else fusion
     if k == 0 or not query.strip():
@@ -69,7 +65,7 @@ def retrieve(
         {name: _searched(route(query), k=depth, where=where) for name, route in table.items()}, on_route_error
     )
     if not found:
-        raise RouteError(", ".join(table), "; ".join(failure.why for failure in failures))
+        raise RouteError(", ".join(table), "; ".join(failure.why for failure in failures), all_failed=True)
     rankings = {name: ranking for name, (_, ranking) in found.items()}
     if len(table) == 1:
         (only,) = rankings.values()
@@ -82,6 +78,24 @@ def retrieve(
         fused = weighted_sum(complete, fusion.parts, bounds=bounds)
         failures = [*failures, *more]
     return replace(fused.top(k), degraded=(*fused.degraded, *failures))
+
+
+def _check(
+    query: object, k: object, depth: object, *, fusion: object, where: Where | None, on_route_error: object
+) -> None:
+    """Raise for arguments that are of another type or out of range; nothing was asked yet."""
+    if not isinstance(query, str):
+        raise ParameterError("query", query, "a string")
+    if not isinstance(k, int) or k < 0:
+        raise ParameterError("k", k, "an integer >= 0")
+    if not isinstance(depth, int) or depth < k:
+        raise ParameterError("depth", depth, f"an integer >= k ({k})")
+    if fusion is not None and not isinstance(fusion, ScoreFusion | RankFusion):
+        raise ParameterError("fusion", fusion, "ScoreFusion(...), RankFusion(...) or None")
+    if on_route_error not in ("raise", "degrade"):
+        raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
+    if where is not None:
+        check(where)
 
 
 def _scale_of(fusion: Fusion) -> Scale:

@@ -12,6 +12,9 @@ from catena.text import same_words
 
 SEPARATOR = " › "
 
+_ENTRY = re.compile(r"(?:…|\.{3,}|(?: \.){3,})[ \t]*[\divxlcIVXLC]+[ \t]*$")  # "7.40 Source code … 41"
+_FEWEST_ENTRIES = 3
+
 _MARKED = re.compile(r"\ufeff?[ \t]*#{1,6}(?![^ \t\r\n])(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
 _UNDERLINED = re.compile(r"(?P<title>(?:[^\r\n]*(?:\r\n?|\n)){1,9}?) {0,3}(?:=+|-+)[ \t]*(?:\r\n?|\n|\Z)")
 _LINE = re.compile(r"(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
@@ -33,7 +36,8 @@ def headed_views(document: Document, chunks: Sequence[Chunk]) -> tuple[View, ...
 
     The first line is `document title › chapter › sub-chapter`; the document's title is left out where it
     is empty or the same as the first heading. The heading line that the chunk begins with is not repeated
-    below. A chunk that continues a table is given the header of the table.
+    below. A chunk that continues a table is given the header of the table. A table of contents is found by
+    its titles alone.
 
     Args:
         document: its title and text.
@@ -69,6 +73,15 @@ def _heading_end(text: str, title: str) -> int:
     return match.end() if match and " ".join(match["title"].split()) == title else 0
 
 
+def is_contents(text: str) -> bool:
+    """Return whether a text is a table of contents or an index: most of its lines end with leaders and a page."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return len(lines) >= _FEWEST_ENTRIES and 2 * sum(bool(_ENTRY.search(line)) for line in lines) > len(lines)
+
+
 def _headed(document: Document, chunk: Chunk) -> str:
     line = SEPARATOR.join(titles_above(document, chunk))
-    return "\n".join(part for part in (line, str(chunk.metadata.get(TABLE_HEADER, "")), body_of(chunk)) if part)
+    body = body_of(chunk)
+    if line and is_contents(body):  # it holds the words of every question, and the answer to none
+        return line
+    return "\n".join(part for part in (line, str(chunk.metadata.get(TABLE_HEADER, "")), body) if part)
