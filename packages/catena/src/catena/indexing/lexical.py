@@ -7,11 +7,14 @@ Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and 
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -154,10 +157,10 @@ class LexicalIndex:
         else:
             wanted = [chunk for chunk, _, _ in view_rows(connection, self.kind)]
             try:
-                with _ours(self.folder):
-                    found = TantivySearcher(_opened(self.folder), generation, self.folder).keys().tolist()
+                with _ours(self.folder), _lockable(self.folder, manifest) as folder:
+                    found = TantivySearcher(_opened(folder), generation, folder).keys().tolist()
             except LibraryError as error:
-                yield str(error)
+                yield f"{self.kind} views: {error.what}"
                 return
             if found != wanted:
                 yield f"the lexical index holds {len(found)} {self.kind} views, not the library's {len(wanted)}"
@@ -168,7 +171,7 @@ class LexicalIndex:
         discard(self.folder)
 
     def _build(self, connection: sqlite3.Connection, generation: int) -> None:
-        with _ours(self.folder):
+        with _ours(self.folder, writing=True):
             cleared(self.folder)
             Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
             _write(_new(self.folder), view_rows(connection, self.kind), heap=_HEAP)
@@ -177,7 +180,7 @@ class LexicalIndex:
     def _update(self, connection: sqlite3.Connection, generation: int, before: Manifest) -> None:
         removed = removed_since(connection, before.generation)
         rows = list(view_rows(connection, self.kind, since=before.generation))
-        with _ours(self.folder):
+        with _ours(self.folder, writing=True):
             if removed or rows:
                 Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
                 heap = _SMALL_HEAP if len(rows) < _FEW else _HEAP
@@ -276,7 +279,19 @@ def _write(index: Any, rows: Iterable[tuple[int, int, str]], *, removed: Sequenc
 
 
 @contextmanager
-def _ours(folder: Path) -> Iterator[None]:
+def _lockable(folder: Path, manifest: Manifest) -> Iterator[Path]:
+    """Give a folder where tantivy can make the lock it reads under: a copy, where this one cannot be written."""
+    if os.access(folder, os.W_OK):
+        yield folder
+        return
+    with TemporaryDirectory(prefix="catena-lexical-", ignore_cleanup_errors=True) as place:
+        for name in manifest.files:
+            shutil.copyfile(folder / name, Path(place) / name)
+        yield Path(place)
+
+
+@contextmanager
+def _ours(folder: Path, *, writing: bool = False) -> Iterator[None]:
     """Give tantivy's failures, panics of its Rust side included, our name."""
     try:
         yield
@@ -285,5 +300,8 @@ def _ours(folder: Path) -> Iterator[None]:
             isinstance(error, (OSError, ValueError)) or type(error).__name__ == "PanicException"
         ):
             raise
-        what = f"the lexical index cannot be written or read ({error}); all documents are stored"
-        raise LibraryError(str(folder), what, "more disk space; the index is rebuilt at the next search") from None
+        doing, do_next = (
+            ("written", "more disk space") if writing else ("read", "verify(), which names what is damaged")
+        )
+        what = f"the lexical index cannot be {doing} ({error}); all documents are stored"
+        raise LibraryError(str(folder), what, do_next) from None

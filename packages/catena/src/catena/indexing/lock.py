@@ -45,8 +45,13 @@ class WriterLock:
     def _refusal(self, error: sqlite3.Error) -> LibraryError:
         if "locked" not in str(error):
             return LibraryError(str(self._folder), f"the lock cannot be taken ({error})")
-        pid = "unknown"
-        with suppress(OSError):
-            pid = self._holder.read_text(encoding="ascii")
-        what = f"process {pid} has been writing for {self._timeout:g} s; nothing was changed by this call"
-        return LibraryBusyError(str(self._folder), what, "again when it has finished, or a longer timeout")
+        with suppress(OSError, ValueError):
+            pid = int(self._holder.read_text(encoding="ascii"))
+            if pid != os.getpid():
+                return self._busy(f"process {pid}", f"waiting until process {pid} has ended, or stopping it")
+            return self._busy("another thread of this process", "again when that thread has finished")
+        return self._busy("another process", "waiting until that process has ended, or stopping it")
+
+    def _busy(self, who: str, do_next: str) -> LibraryBusyError:
+        what = f"{who} has been writing for {self._timeout:g} s; nothing was changed by this call"
+        return LibraryBusyError(str(self._folder), what, do_next)

@@ -1,0 +1,99 @@
+"""What errors advise can be done by whoever reads it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import catena
+from catena.cli.app import app
+from catena.errors import LibraryBusyError, RouteError
+from catena.indexing.lock import WriterLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from catena.indexing.lock import WriterLock
+with WriterLock(Path(sys.argv[1]), timeout=1).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_who_waits_for_a_writer_learns_which_process_to_wait_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LibraryBusyError) as caught, WriterLock(tmp_path, timeout=0.1).held():
+            pass
+        holder.communicate("")
+    assert f"process {holder.pid} has been writing for 0.1 s" in str(caught.value)
+    assert str(caught.value).endswith(f"Try: waiting until process {holder.pid} has ended, or stopping it")
+    assert "timeout" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("holder", "do_next"),
+    [
+        (str(os.getpid()), "again when that thread has finished"),
+        ("", "waiting until that process has ended, or stopping it"),
+        ("no number", "waiting until that process has ended, or stopping it"),
+        (None, "waiting until that process has ended, or stopping it"),
+    ],
+    ids=["itself", "empty", "no number", "no file"],
+)
+def test_no_one_is_told_to_stop_itself_or_an_unknown_process(
+    tmp_path: Path, holder: str | None, do_next: str
+) -> None:
+    with WriterLock(tmp_path, timeout=1).held():
+        (tmp_path / "writer.pid").unlink()
+        if holder is not None:
+            (tmp_path / "writer.pid").write_text(holder)
+        with pytest.raises(LibraryBusyError) as caught, WriterLock(tmp_path, timeout=0.1).held():
+            pass
+    assert caught.value.do_next == do_next
+
+
+def test_no_one_is_told_to_rank_by_the_other_routes_when_there_are_none() -> None:
+    one, every = RouteError("dense", "gone"), RouteError("dense, lexical", "gone", all_failed=True)
+    assert str(one) == "route 'dense' failed: gone. Try: on_route_error='degrade' to rank by the others"
+    assert str(every) == "every route failed (dense, lexical): gone"
+    for error in (one, every):
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.all_failed) == (str(error), error.all_failed)
+
+
+@pytest.fixture
+def unlockable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a library whose folder cannot be written, so that tantivy cannot make the lock it reads under."""
+    (tmp_path / "note.md").write_text("# Note\n\nA sentence.\n")
+    with catena.Library.open(tmp_path / "lib") as library:
+        library.index([tmp_path / "note.md"])
+    lock = tmp_path / "lib" / "lexical" / "headed" / ".tantivy-meta.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # the tests may run as root, whom no access rights stop
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+    return tmp_path / "lib"
+
+
+def test_a_sound_library_that_cannot_be_written_is_sound(unlockable: Path) -> None:
+    result = CliRunner().invoke(app, ["verify", "-l", str(unlockable)])
+    assert result.stdout == "sound: 1 document, 1 chunk checked\n", result.output
+    assert result.exit_code == 0
+
+
+def test_an_index_that_cannot_be_read_is_named_without_advice_about_writing(
+    unlockable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    result = CliRunner().invoke(app, ["verify", "-l", str(unlockable)])
+    assert result.exit_code == 1
+    assert "headed views: the lexical index cannot be read (" in result.stdout
+    assert "disk space" not in result.output
