@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
-from catena.errors import LibraryBusyError, RouteError
+from catena.errors import CatenaError, LibraryBusyError, RouteError
 from catena.indexing.lock import WriterLock
 
 HOLD = """
@@ -97,3 +98,32 @@ def test_an_index_that_cannot_be_read_is_named_without_advice_about_writing(
     assert result.exit_code == 1
     assert "headed views: the lexical index cannot be read (" in result.stdout
     assert "disk space" not in result.output
+
+
+class Odd:
+    """An embedding model whose vectors are not what it declares."""
+
+    identity, dim = "odd/1", 4
+
+    def __init__(self, width: int, number: float) -> None:
+        self.width, self.number = width, number
+
+    def embed_documents(self, texts):
+        return np.full((len(texts), self.width), self.number, np.float32)
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+@pytest.mark.parametrize(
+    ("embedder", "told"),
+    [
+        (Odd(8, 0.5), "the embedder 'odd/1' declares 4 numbers and gave 8"),
+        (Odd(4, 1.0), "vector 0 has length 2.0000, neither 1 nor 0; the embedder 'odd/1' declares 4 numbers of"),
+    ],
+)
+def test_a_model_that_breaks_its_word_is_named(tmp_path: Path, embedder: Odd, told: str) -> None:
+    with catena.Library.open(tmp_path / "lib", embedder=embedder) as library:
+        with pytest.raises(CatenaError, match=told):
+            library.add(catena.Document(id="a", text="# A\n\nA sentence.\n"))
+        assert library.documents() == ()

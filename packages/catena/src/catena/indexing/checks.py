@@ -18,10 +18,27 @@ if TYPE_CHECKING:
 _UNIT = 1e-3  # by how much the length of a vector may differ from 1: half precision models round
 
 
-def check_entry(entry: Entry, vectors: NDArray[np.float32]) -> None:
-    """Raise `ParameterError` naming the document and the first thing that is wrong with its entry."""
-    for problem in (*problems_of(entry), *problems_of_vectors(vectors, len(entry.chunks))):
+def check_entry(
+    entry: Entry, vectors: NDArray[np.float32], *, embedder: str | None = None, dim: int | None = None
+) -> None:
+    """Raise `ParameterError` naming the document and the first thing that is wrong with its entry.
+
+    Args:
+        entry: what is to be stored.
+        vectors: shape (chunks, dim), rows of unit length or zero.
+        embedder: the model that made the vectors, named where they are wrong.
+        dim: how many numbers that model declares for a vector; any where it is not given.
+    """
+    problems = (*problems_of(entry), *_of_embedder(vectors, len(entry.chunks), embedder, dim))
+    for problem in problems:
         raise ParameterError(f"entry {entry.document.id!r}", problem, "without contradictions")
+
+
+def _of_embedder(vectors: NDArray[np.float32], n_chunks: int, embedder: str | None, dim: int | None) -> Iterator[str]:
+    if dim is not None and vectors.ndim == 2 and vectors.shape[1] != dim:
+        yield f"the embedder {embedder!r} declares {dim} numbers and gave {vectors.shape[1]}"
+    for problem in problems_of_vectors(vectors, n_chunks):
+        yield problem if dim is None else f"{problem}; the embedder {embedder!r} declares {dim} numbers of length 1"
 
 
 def problems_of(entry: Entry) -> Iterator[str]:

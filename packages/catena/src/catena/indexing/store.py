@@ -262,9 +262,7 @@ class LibraryStore:
             rows = np.ascontiguousarray(vectors, dtype=np.float32)
         except (TypeError, ValueError):
             raise ParameterError("vectors", type(vectors).__name__, "numbers of shape (chunks, dim)") from None
-        check_entry(entry, rows)
-        if rows.shape[1] != self.dim:
-            raise ParameterError("vectors", rows.shape, f"of shape ({len(entry.chunks)}, {self.dim})")
+        check_entry(entry, rows, embedder=self.embedder_identity, dim=self.dim)
         return rows
 
     def _insert(
