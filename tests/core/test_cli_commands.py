@@ -229,6 +229,13 @@ def test_ask_answers_from_the_files_that_could_be_read(shelf):
     assert "gone.md" in result.stderr
 
 
+def test_ask_names_a_file_that_is_not_there(shelf):
+    result = call("ask", "nofile", "Which fuse?", code=1)
+    assert result.stdout == ""
+    assert "nofile: there is no such file" in result.stderr
+    assert result.stderr.splitlines()[-2].startswith("Error: no passage was found; not read: nofile: ")
+
+
 # status, delete, verify
 
 
@@ -248,6 +255,60 @@ def test_delete_removes_all_or_nothing(shelf):
     assert value("delete", "hx200.md", "-l", "lib") == {"library": "lib", "deleted": ["hx200.md"], "documents": 1}
     hits = value("search", "fuse", "-l", "lib")["hits"]
     assert {hit["chunk"]["document_id"] for hit in hits} == {"hx210.md"}
+
+
+def test_delete_takes_a_path_as_index_does_and_an_id_before_it(shelf, monkeypatch):
+    (shelf / "sub").mkdir()
+    (shelf / "sub" / "hx200.md").write_text("# Other\n\nText.\n")
+    call("index", "sub", "-l", "lib")
+    monkeypatch.chdir(shelf / "sub")
+    assert value("delete", "hx200.md", "-l", "../lib")["deleted"] == ["hx200.md"]  # an id, though a file as well
+    assert value("delete", "hx200.md", "./hx200.md", "-l", "../lib")["deleted"] == ["sub/hx200.md"]
+    assert value("delete", str(shelf / "hx210.md"), "-l", "../lib") == {
+        "library": "../lib",
+        "deleted": ["hx210.md"],
+        "documents": 0,
+    }
+    assert "gone.md" in call("delete", "../gone.md", "-l", "../lib", code=2).stderr
+
+
+# files that are gone from disk
+
+
+def test_index_and_status_name_files_that_are_gone(shelf):
+    (shelf / "hx200.md").unlink()
+    result = call("index", "hx210.md", "-l", "lib")
+    assert result.stderr.splitlines() == [
+        "1 indexed file is gone from disk and can still be found: hx200.md",
+        "Try: catena index hx210.md --library lib --prune",
+    ]
+    found = value("index", "hx210.md", "-l", "lib")
+    assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == (["hx200.md"], [], 2)
+    assert value("status", "-l", "lib")["vanished"] == ["hx200.md"]
+    assert "\nFiles that are gone from disk and can still be found\nhx200.md\n" in call("status", "-l", "lib").stdout
+
+
+def test_prune_deletes_what_is_gone_and_nothing_else(shelf):
+    (shelf / "hx200.md").unlink()
+    found = value("index", "hx210.md", "-l", "lib", "--prune")
+    assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == ([], ["hx200.md"], 1)
+    assert value("status", "-l", "lib")["vanished"] == []
+    assert {hit["chunk"]["document_id"] for hit in value("search", "fuse", "-l", "lib")["hits"]} == {"hx210.md"}
+    assert call("index", "hx210.md", "-l", "lib", "--prune").stderr == ""
+
+
+def test_prune_empties_a_folder_whose_files_are_all_gone(shelf):
+    (shelf / "sub").mkdir()
+    for number in range(7):
+        (shelf / "sub" / f"{number}.md").write_text(f"# {number}\n\nText.\n")
+    call("index", "sub", "-l", "lib")
+    for path in (shelf / "sub").iterdir():
+        path.unlink()
+    assert "7 indexed files are gone" in call("index", "sub", "-l", "lib", code=1).stderr
+    told = call("index", "sub", "-l", "lib", "--prune").stderr
+    assert told.startswith("7 indexed files are gone from disk, and deleted from the library: sub/0.md, ")
+    assert told.endswith("sub/4.md and 2 more\n")
+    assert value("status", "-l", "lib")["holds"]["documents"] == 2
 
 
 def test_verify_finds_a_library_sound(shelf):

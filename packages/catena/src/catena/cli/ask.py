@@ -15,6 +15,7 @@ from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
 from catena.cli.library import indexed
 from catena.cli.options import AsJson, Engine, Number, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.terminal import printable
 from catena.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def ask(
         ranking = opened.search(question, k=k)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
-        err().print(f"not read: {outcome.source}: {split_hint(outcome.reason)[0]}", style="red", soft_wrap=True)
+        err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
     if not ranking.hits:
         raise _nothing_found(failed)
     answer, problem = _answer(llm, question, ranking.hits)
@@ -105,8 +106,13 @@ def _opened(path: Path | None, preparation: Preparation, *, create: bool) -> Ite
 
 def _nothing_found(failed: Sequence[Outcome]) -> ProblemError:
     if failed:
-        return ProblemError("no passage was found, and not every file was read", _hint(failed), SOME_FAILED)
+        what = f"no passage was found; not read: {'; '.join(map(_told, failed))}"
+        return ProblemError(what, _hint(failed), SOME_FAILED)
     return ProblemError("no passage was found", "other words, or other files", SOME_FAILED)
+
+
+def _told(failed: Outcome) -> str:
+    return f"{failed.source}: {split_hint(failed.reason)[0]}"
 
 
 def _hint(failed: Sequence[Outcome]) -> str:
@@ -143,7 +149,7 @@ def _show(question: str, passages: Sequence[Hit], answer: Answer | None) -> None
     from catena.cli.views import passages as listed
 
     if answer is not None:
-        out().print(Text(answer.text + "\n"))
+        out().print(Text(printable(answer.text) + "\n"))
         if answer.unknown:
             numbers = ", ".join(map(str, answer.unknown))
             err().print(

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TextIO
 
+from catena.cli.terminal import STEERING, printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -41,13 +43,15 @@ def _console(stream: TextIO) -> Console:
 
 
 def write_text(text: str) -> None:
-    """Write data to stdout as it is, without wrapping or colours."""
+    """Write data to stdout without wrapping or colours: as it is to a file or a program, harmless to a terminal."""
+    text = printable(text) if sys.stdout.isatty() else text
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def write_json(value: Any) -> None:
-    """Write one JSON value to stdout."""
-    write_text(json.dumps(plain(value), ensure_ascii=False, indent=2))
+    """Write one JSON value to stdout; what could steer a terminal is escaped, which leaves the value as it is."""
+    text = json.dumps(plain(value), ensure_ascii=False, indent=2)
+    write_text(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: Any) -> Any:

@@ -11,9 +11,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from catena.citation import citation
 from catena.cli.demo import showcase
-from catena.cli.views import counted, excerpt, ledger, number, table
+from catena.cli.terminal import printable
+from catena.cli.views import cited_as, counted, excerpt, ledger, number, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,7 +74,7 @@ def _side_by_side(shown: Comparison) -> Iterator[RenderableType]:
     yield both
     cited = _labelled()
     cited.add_row(
-        Text("Catena cites", style="bold"), Text(f"{citation(shown.catena.hits[0].chunk)}\n", style="green")
+        Text("Catena cites", style="bold"), Text(f"{cited_as(shown.catena.hits[0].chunk)}\n", style="green")
     )
     yield cited
 
@@ -101,9 +101,10 @@ def _cell(question: Question, ranking: Ranking, rank: int) -> Text:
     hit: Hit = ranking.hits[rank]
     right = any(evidence.is_in(hit.chunk) for evidence in question.evidence)
     mark, style = (_symbol("✓", "+"), "bold green") if right else (_symbol("✗", "-"), "red")
+    name, heading = PurePath(hit.chunk.document_id).name, hit.chunk.path[-1] if hit.chunk.path else ""
     return Text.assemble(
-        (f"{mark} {PurePath(hit.chunk.document_id).name}", style),
-        f"\n{hit.chunk.path[-1] if hit.chunk.path else ''}",
+        (f"{mark} {printable(name, one_line=True)}", style),
+        f"\n{printable(heading, one_line=True)}",
         (f", page {hit.chunk.pages[0]}" if hit.chunk.pages else "", "dim"),
         (f"\n{excerpt(hit.chunk, question.text, 130)}", "dim"),
     )

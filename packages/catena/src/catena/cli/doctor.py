@@ -125,6 +125,7 @@ def _library() -> str:
 def _show(checks: tuple[Check, ...]) -> None:
     from rich.text import Text
 
+    from catena.cli.terminal import printable
     from catena.cli.views import table
 
     colours = {"ok": "green", "absent": "dim", "failed": "bold red"}
@@ -133,7 +134,7 @@ def _show(checks: tuple[Check, ...]) -> None:
     for check in checks:
         made.add_row(
             Text(check.kind if check.kind != shown else "", style="bold"), check.name,
-            Text(check.state, style=colours[check.state]), Text(check.detail),
+            Text(check.state, style=colours[check.state]), Text(printable(check.detail)),
         )  # fmt: skip
         shown = check.kind
     out().print(made)

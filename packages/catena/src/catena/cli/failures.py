@@ -12,6 +12,7 @@ from typer import Exit
 from typer.core import TyperGroup
 
 from catena.cli.console import err
+from catena.cli.terminal import printable
 from catena.errors import CancelledError, CatenaError, ParseError, UnknownDocumentError
 
 OK, SOME_FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -78,8 +79,8 @@ def say(what: str, hint: str, *, label: str = "Error") -> None:
     from rich.text import Text
 
     console = err()
-    console.print(Text.assemble((f"{label}: ", "bold red"), what), soft_wrap=True)
-    console.print(Text.assemble(("Try: ", "bold"), hint), soft_wrap=True)
+    console.print(Text.assemble((f"{label}: ", "bold red"), printable(what)), soft_wrap=True)
+    console.print(Text.assemble(("Try: ", "bold"), printable(hint, one_line=True)), soft_wrap=True)
 
 
 def split_hint(message: str) -> tuple[str, str]:
@@ -92,22 +93,25 @@ def split_hint(message: str) -> tuple[str, str]:
 
 def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
-        traceback.print_exception(error)
+        sys.stderr.write(printable("".join(traceback.format_exception(error))))
     if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
         _let_go_of_stdout()
         return OK
+    what, hint, code = _told(error)
+    say(printable(what, one_line=True), hint)
+    return code
+
+
+def _told(error: Exception) -> tuple[str, str, int]:
+    """Return what went wrong, the advice and the exit code."""
     if isinstance(error, ProblemError):
-        say(error.what, error.hint)
-        return error.code
+        return error.what, error.hint, error.code
     if isinstance(error, CatenaError):
         what, hint = split_hint(str(error))
-        say(what, hint or _advice(error))
-        return SOME_FAILED if isinstance(error, ParseError) else WRONG
+        return what, hint or _advice(error), SOME_FAILED if isinstance(error, ParseError) else WRONG
     if isinstance(error, OSError):
-        say(f"{error.strerror or type(error).__name__}: {error.filename or 'a file'}", "another path")
-        return WRONG
-    say(f"{type(error).__name__}: {error}", "catena -v COMMAND … for the traceback, then report it")
-    return WRONG
+        return f"{error.strerror or type(error).__name__}: {error.filename or 'a file'}", "another path", WRONG
+    return f"{type(error).__name__}: {error}", "catena -v COMMAND … for the traceback, then report it", WRONG
 
 
 def _let_go_of_stdout() -> None:

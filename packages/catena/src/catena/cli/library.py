@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +15,15 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson, Engine, LibraryPath, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
     from catena.indexing.store import LibraryStore
     from catena.library import Library, Progress
     from catena.model import Outcome
+
+
+NAMED = 5  # of several documents, so many are named in one line
 
 
 def index(
@@ -28,6 +33,9 @@ def index(
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
     password: Password = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Put files into a library; what is in it unchanged is skipped, so a stopped run goes on where it ended."""
@@ -36,20 +44,44 @@ def index(
     began = time.monotonic()
     with Library.open(library, preparation=preparation_of(engine, ruled_tables)) as opened:
         outcomes = indexed(opened, paths, password)
+        gone = opened.vanished()
+        for document in gone if prune else ():
+            opened.delete(document)
         stats = opened.stats()
-    if not outcomes:
+    if gone:
+        _tell_gone(gone, prune, f"catena index {shlex.join(map(str, paths))} --library {library} --prune")
+    if not outcomes and not (gone and prune):
         raise ProblemError("there are no files in these folders", "a path that holds PDF, HTML or Markdown", 1)
     seconds = time.monotonic() - began
     if as_json:
         states = Counter(outcome.state for outcome in outcomes)
-        write_json(
-            {"library": library, "files": outcomes, "states": states, "seconds": round(seconds, 3), "holds": stats}
-        )
+        ran = {"library": library, "files": outcomes, "states": states, "seconds": round(seconds, 3)}
+        changed = {"vanished": () if prune else gone, "pruned": gone if prune else ()}
+        write_json({**ran, **changed, "holds": stats})
     else:
-        _show(outcomes, f"in {seconds:.1f} s; {library} now holds", stats.documents, stats.chunks)
+        _show(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
     if any(outcome.state == "failed" for outcome in outcomes):
         _advise(outcomes)
         raise typer.Exit(SOME_FAILED)
+
+
+def _tell_gone(gone: Sequence[str], pruned: bool, command: str) -> None:
+    files = f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
+    if pruned:
+        err().print(f"{files}, and deleted from the library: {_names(gone)}", soft_wrap=True)
+        return
+    err().print(f"{files} and can still be found: {_names(gone)}", style="yellow", soft_wrap=True)
+    err().print(f"Try: {_line(command)}", soft_wrap=True)
+
+
+def _names(documents: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
+    more = f" and {len(documents) - NAMED:,} more" if len(documents) > NAMED else ""
+    return _line(", ".join(documents[:NAMED])) + more
+
+
+def _line(text: object) -> str:
+    return printable(str(text), one_line=True)
 
 
 def indexed(library: Library, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
@@ -99,7 +131,7 @@ def _advise(outcomes: tuple[Outcome, ...]) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     hints = dict.fromkeys(hint for outcome in failed if (hint := split_hint(outcome.reason)[1]))
     for hint in hints or ("the reasons in the table; all other files are in the library",):
-        err().print(f"Try: {hint}", soft_wrap=True)
+        err().print(f"Try: {_line(hint)}", soft_wrap=True)
 
 
 @contextmanager
@@ -111,13 +143,24 @@ def stored(library: Path) -> Iterator[LibraryStore]:
         yield store
 
 
+def _around(store: LibraryStore) -> Library:
+    """Return the library around a store, for what asks where files are and embeds nothing."""
+    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.library import Library
+    from catena.pipeline import Preparation
+
+    return Library(store, StaticEmbedder(), Preparation(), None)
+
+
 def status(library: LibraryPath, as_json: AsJson = False) -> None:
-    """Show what a library holds, and the files that failed."""
+    """Show what a library holds, the files that failed, and those that are gone from disk."""
     with stored(library) as store:
         stats, documents, outcomes = store.stats(), store.documents(), store.ledger()
+        gone = _around(store).vanished()
     failed = [outcome for outcome in outcomes if outcome.state in {"failed", "partial"}]
     if as_json:
-        write_json({"library": library, "holds": stats, "documents": documents, "ledger": outcomes})
+        held = {"library": library, "holds": stats, "documents": documents}
+        write_json({**held, "ledger": outcomes, "vanished": gone})
         return
     from rich.text import Text
 
@@ -127,31 +170,37 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
     listed = table("State", "Document", "Pages#", "Chunks#")
     for each in documents:
         state = Text(each.state, style=COLOURS[each.state])
-        name = Text.assemble(each.id, (f"\n{each.title}", "dim"))
+        name = Text.assemble(_line(each.id), (f"\n{_line(each.title)}", "dim"))
         listed.add_row(state, name, str(each.pages or ""), str(each.chunks))
     if documents:
         console.print(listed)
     if failed:
         console.print(Text("Files that need a look", style="bold"))
         console.print(ledger(failed))
-    views = ", ".join(f"{count:,} {kind}" for kind, count in stats.views.items())
+    if gone:
+        console.print(Text("Files that are gone from disk and can still be found", style="bold"))
+        console.print("".join(f"{_line(name)}\n" for name in gone), soft_wrap=True)
+    views = ", ".join(f"{count:,} {_line(kind)}" for kind, count in stats.views.items())
     console.print(
         f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
         f"{number(stats.chunks, 'chunk')} (views: {views or 'none'}), {number(stats.terms, 'critical term')}\n"
-        f"embedding {stats.embedder or 'none yet'}; generation {stats.generation}; {stats.bytes / 1e6:.1f} MB on disk"
+        f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; {stats.bytes / 1e6:.1f} MB on disk"
     )
 
 
 def delete(
-    documents: Annotated[list[str], typer.Argument(metavar="DOC…", help="Ids, as `catena status` lists them.")],
+    documents: Annotated[
+        list[str], typer.Argument(metavar="DOC…", help="Ids, as `catena status` lists them, or paths.")
+    ],
     library: LibraryPath,
     as_json: AsJson = False,
 ) -> None:
     """Remove documents with every chunk, view and vector of them."""
-    wanted = list(dict.fromkeys(documents))
     with stored(library) as store:
         known = {info.id for info in store.documents()}
-        unknown = [document for document in wanted if document not in known]
+        ids = {name: name if name in known else _around(store).document_id(name) for name in documents}
+        wanted = list(dict.fromkeys(ids.values()))
+        unknown = [name for name, document in ids.items() if document not in known]
         if unknown:
             what = f"not in the library: {', '.join(unknown)}; nothing was deleted"
             raise ProblemError(what, f"catena status --library {library} lists the documents")
@@ -163,7 +212,7 @@ def delete(
     else:
         from catena.cli.views import number
 
-        out().print(f"deleted {', '.join(wanted)}; {number(left, 'document')} left", soft_wrap=True)
+        out().print(f"deleted {_line(', '.join(wanted))}; {number(left, 'document')} left", soft_wrap=True)
 
 
 def verify(library: LibraryPath, as_json: AsJson = False) -> None:
@@ -178,7 +227,7 @@ def verify(library: LibraryPath, as_json: AsJson = False) -> None:
         out().print(f"sound: {number(stats.documents, 'document')}, {number(stats.chunks, 'chunk')} checked")
     else:
         for problem in problems:
-            out().print(problem, soft_wrap=True)
+            out().print(_line(problem), soft_wrap=True)
     if problems:
         hint = f"catena index FILES --library {library} after deleting the documents named above"
         raise ProblemError(f"{len(problems)} of the library's invariants do not hold", hint, SOME_FAILED)

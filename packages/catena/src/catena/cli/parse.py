@@ -10,6 +10,7 @@ import typer
 
 from catena.cli.console import err, write_json, write_text
 from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
     from catena.layout import Parsed
@@ -47,11 +48,12 @@ def _report(file: Path, out: Path | None, parsed: Parsed, sections: Sequence[Sec
 
     console = err()
     for note in parsed.notes:
-        console.print(f"page {note.page}: {note.state}{': ' + note.why if note.why else ''}", style="yellow")
+        why = f": {printable(note.why, one_line=True)}" if note.why else ""
+        console.print(f"page {note.page}: {note.state}{why}", style="yellow")
     pages = len(parsed.document.page_starts)
     parts = ([number(pages, "page")] if pages else []) + [number(len(sections), "section")]
-    target = f" -> {out}" if out is not None else " ->"
-    console.print(f"{file}{target} {', '.join(parts)}", style="bold", soft_wrap=True)
+    named = printable(f"{file} -> {out}" if out is not None else f"{file} ->", one_line=True)
+    console.print(f"{named} {', '.join(parts)}", style="bold", soft_wrap=True)
 
 
 def _as_json(parsed: Parsed, sections: Sequence[Section]) -> dict[str, Any]:

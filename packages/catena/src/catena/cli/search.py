@@ -12,10 +12,14 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson, LibraryPath, Number
+from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
     from catena.model import Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
+
+
+DEEPEST = 150  # lists and objects in one another; no filter that can be obeyed is as deep
 
 
 class RouteName(StrEnum):
@@ -58,13 +62,19 @@ def search(
     from catena.library import Library, SearchOptions
 
     options: SearchOptions = {"k": k, "where": _filter(where), "fusion": _fusion(fusion, alpha, beta)}
-    if route:
-        options["routes"] = tuple(dict.fromkeys(name.value for name in route))
+    names = tuple(dict.fromkeys(name.value for name in route or ()))
+    if len(names) == 1 and not (alpha is None and beta is None):
+        raise ProblemError(
+            "--alpha and --beta weigh routes against each other; here is only one", "several --route, or none"
+        )
+    if names:
+        options["routes"] = names
     with Library.open(library, create=False) as opened:
         ranking = opened.search(question, **options)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None
     for degraded in ranking.degraded:
-        err().print(f"without {degraded.what}: {degraded.why}", style="yellow", soft_wrap=True)
+        without = printable(f"without {degraded.what}: {degraded.why}", one_line=True)
+        err().print(without, style="yellow", soft_wrap=True)
     if as_json:
         write_json(ranking_as_json(question, ranking, sections))
     elif ranking.hits:
@@ -80,9 +90,29 @@ def _filter(where: str | None) -> Any:
         found = json.loads(where)
     except ValueError as error:
         raise ProblemError(f"--where is not JSON ({error})", 'e.g. --where \'{"kind": "table"}\'') from None
+    except RecursionError:
+        raise _too_deep() from None
+    if _depth(found) > DEEPEST:
+        raise _too_deep()
     if not isinstance(found, dict):
         raise ProblemError("--where must be a JSON object", 'e.g. --where \'{"kind": "table"}\'')
     return found
+
+
+def _too_deep() -> ProblemError:
+    return ProblemError(f"--where is nested more than {DEEPEST} deep", "a flat filter; $in takes many values")
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects are nested; 1 for a value that holds no other."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        holders = [
+            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level = [inner for holder in holders for inner in holder]
+    return depth
 
 
 def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from catena.citation import citation
 from catena.cli.failures import split_hint
+from catena.cli.terminal import printable
 from catena.model import Chunk, Hit, IngestState, Outcome
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def ledger(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> R
 
 def _explained(name: str, reason: str, state: IngestState) -> Text:
     """Return a name with what there is to say of it: below it when something went wrong, else behind it."""
+    name = printable(name, one_line=True)
     if not reason:
         return Text(name)
-    return Text.assemble(name, "  " if state == "skipped" else "\n", (reason, "dim"))
+    return Text.assemble(name, "  " if state == "skipped" else "\n", (printable(reason, one_line=True), "dim"))
 
 
 def counted(outcomes: Sequence[Outcome]) -> str:
@@ -88,12 +90,22 @@ def hits(found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = Non
     grid.add_column(ratio=1, overflow="fold")
     shown = bodies or [excerpt(hit.chunk, query) for hit in found]
     for rank, (hit, body) in enumerate(zip(found, shown, strict=True), start=1):
-        lines = Text(citation(hit.chunk), style="bold")
-        lines.append(f"\n{hit.chunk.metadata.get('source', hit.chunk.document_id)}", style="not bold cyan")
+        lines = Text(cited_as(hit.chunk), style="bold")
+        lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
         lines.append(f"  found by {routes(hit)}", style="not bold dim")
-        lines.append(f"\n{body}\n", style="not bold")
+        lines.append(f"\n{printable(body)}\n", style="not bold")
         grid.add_row(Text(str(rank), style="bold"), f"{hit.score:.3f}", lines)
     return grid
+
+
+def cited_as(chunk: Chunk) -> str:
+    """Return the citation of a chunk, in one line that a terminal may show."""
+    return printable(citation(chunk), one_line=True)
+
+
+def source_of(chunk: Chunk) -> str:
+    """Return the name of a chunk's file, in one line that a terminal may show."""
+    return printable(str(chunk.metadata.get("source", chunk.document_id)), one_line=True)
 
 
 def routes(hit: Hit) -> str:
@@ -103,7 +115,13 @@ def routes(hit: Hit) -> str:
 
 
 def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
-    """Return the part of a chunk that shares most words with the query, in one line of at most `width` characters."""
+    """Return the part of a chunk that shares most words with the query, in one line for a terminal.
+
+    Args:
+        chunk: what to show.
+        query: decides which part of it.
+        width: characters, at most; escapes of control characters come on top.
+    """
     from catena.structure.cascade import body_of
 
     wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}
@@ -113,7 +131,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
     shared = [len(wanted & {word.casefold() for word in _WORD.findall(clause)}) for clause in clauses]
     best = max(range(len(clauses)), key=lambda at: (shared[at], -at), default=0)
     text = shorten(" ".join(clauses[best:]), width, placeholder=" …")
-    return f"… {text}" if best else text
+    return printable(f"… {text}" if best else text, one_line=True)
 
 
 def passages(found: Sequence[Hit], query: str, cited: Sequence[int] | None = None) -> RenderableType:
@@ -129,8 +147,8 @@ def passages(found: Sequence[Hit], query: str, cited: Sequence[int] | None = Non
     grid.add_column(ratio=1, overflow="fold")
     for place, hit in enumerate(found, start=1):
         style = "dim" if cited is not None and place not in cited else ""
-        lines = Text(citation(hit.chunk), style="bold")
-        lines.append(f"\n{hit.chunk.metadata.get('source', hit.chunk.document_id)}", style="not bold cyan")
+        lines = Text(cited_as(hit.chunk), style="bold")
+        lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
         lines.append(f"\n{excerpt(hit.chunk, query, 500)}\n", style="not bold")
         grid.add_row(Text(f"[{place}]", style="bold"), lines, style=style)
     return grid
