@@ -232,8 +232,13 @@ def test_ask_answers_from_the_files_that_could_be_read(shelf):
 def test_ask_names_a_file_that_is_not_there(shelf):
     result = call("ask", "nofile", "Which fuse?", code=1)
     assert result.stdout == ""
-    assert "nofile: there is no such file" in result.stderr
-    assert result.stderr.splitlines()[-2].startswith("Error: no passage was found; not read: nofile: ")
+    assert result.stderr.splitlines() == [
+        "Error: not read: nofile: missing: there is no such file; no passage was found",
+        "Try: checking its name and folder",
+    ]
+    two = call("ask", "nofile", "gone.md", "Which fuse?", code=1).stderr.splitlines()
+    assert [line.partition(": missing")[0] for line in two[:2]] == ["not read: nofile", "not read: gone.md"]
+    assert two[2] == "Error: 2 files were not read; no passage was found"
 
 
 # status, delete, verify

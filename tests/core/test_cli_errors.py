@@ -41,7 +41,7 @@ BAD = {
         2,
         "nested more than 50",
     ),
-    "asked of nothing": (["ask", "nofile", "what?"], 1, "nofile: there is no such file"),
+    "asked of nothing": (["ask", "nofile", "what?"], 1, "nofile: missing: there is no such file"),
     "file that is not there": (["parse", "gone.pdf"], 1, "gone.pdf"),
     "file that is broken": (["parse", "broken.pdf"], 1, "broken.pdf"),
     "file of another kind": (["parse", "picture.png"], 1, "picture.png"),

@@ -62,7 +62,7 @@ def ask(
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
         ranking = opened.search(question, k=k)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    for outcome in failed:
+    for outcome in failed if ranking.hits or len(failed) > 1 else ():
         err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
     if not ranking.hits:
         raise _nothing_found(failed)
@@ -106,8 +106,8 @@ def _opened(path: Path | None, preparation: Preparation, *, create: bool) -> Ite
 
 def _nothing_found(failed: Sequence[Outcome]) -> ProblemError:
     if failed:
-        what = f"no passage was found; not read: {'; '.join(map(_told, failed))}"
-        return ProblemError(what, _hint(failed), SOME_FAILED)
+        what = f"not read: {_told(failed[0])}" if len(failed) == 1 else f"{len(failed)} files were not read"
+        return ProblemError(f"{what}; no passage was found", _hint(failed), SOME_FAILED)
     return ProblemError("no passage was found", "other words, or other files", SOME_FAILED)
 
 

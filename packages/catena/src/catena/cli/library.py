@@ -184,7 +184,8 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
     console.print(
         f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
         f"{number(stats.chunks, 'chunk')} (views: {views or 'none'}), {number(stats.terms, 'critical term')}\n"
-        f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; {stats.bytes / 1e6:.1f} MB on disk"
+        f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; "
+        f"{stats.bytes / 1e6:.1f} MB on disk"
     )
 
 
