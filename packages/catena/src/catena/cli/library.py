@@ -49,7 +49,9 @@ def index(
             opened.delete(document)
         stats = opened.stats()
     if gone:
-        _tell_gone(gone, prune, f"catena index {shlex.join(map(str, paths))} --library {library} --prune")
+        _tell_gone(
+            gone, prune, f"catena index {shlex.join(map(str, paths))} --library {shlex.quote(str(library))} --prune"
+        )
     if not outcomes and not (gone and prune):
         raise ProblemError("there are no files in these folders", "a path that holds PDF, HTML or Markdown", 1)
     seconds = time.monotonic() - began
