@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -81,16 +83,27 @@ def test_any_damaged_file_of_an_index_is_reported_and_mended(tmp_path: Path, fol
             assert store.verify() == (), file.name
 
 
+def remove(folder: Path) -> None:
+    """Remove a folder in which the engine's own thread may be writing its last file."""
+    for _ in range(100):
+        with suppress(OSError):
+            shutil.rmtree(folder)
+        if not folder.exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{folder.name} cannot be removed")
+
+
 @pytest.mark.parametrize("folder", ["lexical", "lexical/headed", "vectors"])
 def test_a_deleted_index_is_rebuilt_also_while_the_library_is_open(tmp_path: Path, folder: str) -> None:
     path = filled(tmp_path / "library")
     with open_store(path) as store:
         before = rankings(store)
-    shutil.rmtree(path / folder)
+    remove(path / folder)
     with open_store(path) as store:
         assert store.verify() == ()
         assert rankings(store) == before
-        shutil.rmtree(path / folder)
+        remove(path / folder)
         assert store.verify() != ()
         store.add([addition("new", "ram")])
         assert store.verify() == ()
@@ -124,13 +137,13 @@ def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Pa
     with open_store(other) as store:
         store.add([addition(f"x{n}", "ram", "ram", "ram", seed=n) for n in range(20)])
     for folder in ("lexical", "vectors"):
-        shutil.rmtree(path / folder)
+        remove(path / folder)
         shutil.copytree(other / folder, path / folder)
     with open_store(path) as store:
         assert store.verify() != ()
         assert rankings(store) == before
         assert store.verify() == ()
-    shutil.rmtree(path / "lexical" / "raw")
+    remove(path / "lexical" / "raw")
     shutil.copytree(path / "lexical" / "headed", path / "lexical" / "raw")
     with open_store(path) as store:
         assert rankings(store) == before
@@ -280,8 +293,8 @@ def test_a_folder_that_cannot_be_written_is_read(
     with open_store(path) as store:
         before = rankings(store)
     if indexes == "gone":
-        shutil.rmtree(path / "lexical")
-        shutil.rmtree(path / "vectors")
+        remove(path / "lexical")
+        remove(path / "vectors")
     content = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     monkeypatch.setattr(store_module.os, "access", lambda *_: False)  # the tests may run as root
     path.chmod(0o555)
