@@ -43,7 +43,7 @@ def retrieve(
         routes: names of routes (any but "dense" is asked from the store under its name), or name -> step.
         where: a filter that every route obeys.
         fusion: `ScoreFusion()` by default; with one route its own scores are kept.
-        depth: hits per route, >= k; by default max(5 k, 50).
+        depth: hits per route, >= k; by default max(3 k, 30).
         on_route_error: "degrade" ranks by the other routes and says so in `Ranking.degraded`; "raise" raises.
 
     Returns:
@@ -55,7 +55,7 @@ def retrieve(
         FilterError: the filter is malformed, or a route cannot obey it, whatever `on_route_error` says.
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
-    depth = max(5 * k, 50) if depth is None and isinstance(k, int) else depth
+    depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
     _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error)
     table = _table(routes)
     fusion = ScoreFusion() if fusion is None else fusion
