@@ -23,7 +23,7 @@ MODULES = {
 TEXTS = {".md", ".py", ".toml", ".txt", ".json", ".svg", ".ipynb", ".yml", ""}
 # where people's files lie; a path that holds one of these is true on one machine only
 FOREIGN = re.compile(r"(?<![\w.:/])/(?:home|root|Users|work|private|opt|mnt)/\w")
-INDEX = re.compile(r"https?://|--(?:extra-)?index-url|--find-links|\bfile:")
+INDEX = re.compile(r"https?://|--(?:extra-)?index[-]url|--find-links|\bfile:")
 
 
 @cache
