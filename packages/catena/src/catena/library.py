@@ -74,6 +74,8 @@ class Library:
         self._embedder = embedder
         self.preparation = preparation
         self._services = Services(embedder=embedder, store=store, journal=journal)
+        # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
+        self._in_turn = replace(self._services, max_concurrency=1)
 
     @classmethod
     def open(
@@ -213,7 +215,7 @@ class Library:
 
     def search(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
         """Return the k best chunks for a question, best first, each with every route that found it."""
-        return run(retrieve(query, **options), self._services)
+        return run(retrieve(query, **options), self._in_turn)
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
         """As `search`, without blocking the event loop."""
