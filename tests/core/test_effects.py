@@ -33,6 +33,7 @@ from catena.effects import (
     Limiter,
     Price,
     Rate,
+    Recognise,
     Retry,
     Search,
     Services,
@@ -61,6 +62,7 @@ from catena.testing.fakes import (
     FakeClock,
     FakeEmbedder,
     FakeLLM,
+    FakeRecognizer,
     FakeReranker,
     FakeStore,
     Flaky,
@@ -105,6 +107,7 @@ def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
         embedder=AngleEmbedder(),
         reranker=FakeReranker(),
         captioner=FakeCaptioner(lambda image, prompt: f"{prompt} {len(image)}"),
+        recognizer=FakeRecognizer({"product": ("HX-200", "HX-210"), "company": ("Acme",)}),
         store=FakeStore({"dense": Ranking((), Scale.SIMILARITY)}),
     )
     requests = [
@@ -113,15 +116,17 @@ def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
         Embed(texts=("90",), kind="query"),
         Rate(query="red bolt", texts=("a red nut", "red bolt")),
         Describe(image=b"123", prompt="look"),
+        Recognise(texts=("Acme's HX-210 and HX-200, HX-210", ""), labels=("product",)),
         Search(route="dense", query="q", k=3, vector=np.zeros(2)),
     ]
-    text, rows, query, scores, caption, ranking = drive(ask(requests), services)
+    text, rows, query, scores, caption, names, ranking = drive(ask(requests), services)
     assert text.text == "A"
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, [[1, 0], [0, 1]], atol=1e-6)
     np.testing.assert_allclose(query, [[0, 1]], atol=1e-6)
     assert scores == (0.5, 1.0)
     assert caption == "look 3"
+    assert names == (("HX-210", "HX-200"), ())
     assert ranking == Ranking((), Scale.SIMILARITY)
 
 
@@ -593,11 +598,18 @@ def test_validate_declares_a_reply_invalid(drive: Drive) -> None:
         (Rate(query="q", texts=("a",)), [float("inf")], "infinite"),
         (Describe(image=b"", prompt="p"), " ", "empty"),
         (Complete(prompt="p", purpose="test"), None, "AttributeError"),
+        (Recognise(texts=("a", "b")), [["a"]], "entities of 1 texts for 2 texts"),
+        (Recognise(texts=("HX",)), ["HX"], "not a list of strings"),
+        (Recognise(texts=("HX",)), [[("HX", "product")]], "not a list of strings"),
     ],
 )
 def test_replies_of_the_wrong_form_are_failures(drive: Drive, request_: Any, reply: Any, what: str) -> None:
     form = Services(
-        llm=FakeLLM(), embedder=FakeEmbedder(), reranker=FakeReranker(), captioner=FakeCaptioner()
+        llm=FakeLLM(),
+        embedder=FakeEmbedder(),
+        reranker=FakeReranker(),
+        captioner=FakeCaptioner(),
+        recognizer=FakeRecognizer({}),
     ).handler(type(request_))
     services = Services(handlers={type(request_): replace(form, call=lambda _: reply, acall=None)})
     with pytest.raises(InvalidReplyError, match=what):

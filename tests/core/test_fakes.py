@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catena.effects import Complete, Describe, Embed, Rate, Search, Services, ask, run
 from catena.errors import MissingExtraError, ServiceError
 from catena.model import Chunk, Document, Hit, Ranking, Scale
-from catena.ports import LLM, Captioner, Completion, Embedder, Reranker, Store, Tokenizer
+from catena.ports import LLM, Captioner, Completion, Embedder, EntityRecognizer, Reranker, Store, Tokenizer
 from catena.testing import strategies
 from catena.testing.fakes import (
     AngleEmbedder,
@@ -22,6 +22,7 @@ from catena.testing.fakes import (
     FakeClock,
     FakeEmbedder,
     FakeLLM,
+    FakeRecognizer,
     FakeReranker,
     FakeStore,
     FakeTokenizer,
@@ -49,6 +50,7 @@ def chunk(name: str, text: str) -> Chunk:
         (AngleEmbedder(), Embedder),
         (FakeReranker(), Reranker),
         (FakeCaptioner(), Captioner),
+        (FakeRecognizer({}), EntityRecognizer),
         (FakeTokenizer(), Tokenizer),
         (FakeStore({}), Store),
         (Flaky(FakeLLM(), []), LLM),

@@ -31,6 +31,7 @@ from catena.effects import (
     Journal,
     Price,
     Rate,
+    Recognise,
     Search,
     Services,
     Step,
@@ -49,6 +50,7 @@ from catena.testing.fakes import (
     FakeCaptioner,
     FakeEmbedder,
     FakeLLM,
+    FakeRecognizer,
     FakeReranker,
     FakeStore,
     FakeTokenizer,
@@ -81,6 +83,7 @@ EVERY_KIND = [
     Embed(texts=("a b", "c"), kind="query"),
     Rate(query="a", texts=("a b", "c")),
     Describe(image=b"\x89PNG", prompt="what is it?"),
+    Recognise(texts=("an HX-200 and a \ud800", "none"), labels=("product",)),
 ]
 
 
@@ -90,6 +93,7 @@ def all_fakes(journal: Journal | None = None) -> Services:
         embedder=FakeEmbedder(5),
         reranker=FakeReranker(),
         captioner=FakeCaptioner(),
+        recognizer=FakeRecognizer({"product": ("HX-200", "\ud800")}),
         store=FakeStore({"r": Ranking((), Scale.RANK)}),
         journal=journal,
     )
@@ -110,6 +114,8 @@ def test_kept_replies_cannot_be_told_from_fresh_ones(drive: Drive, journal: Jour
     assert fresh[1].dtype == kept[1].dtype == np.float32
     assert kept[1].flags.writeable == fresh[1].flags.writeable
     assert silent.llm.calls == silent.embedder.calls == silent.reranker.calls == silent.captioner.calls == []
+    assert silent.recognizer.calls == []
+    assert kept[5] == (("HX-200", "\ud800"), ())
 
 
 def test_a_journal_outlives_its_process(drive: Drive, tmp_path: Path) -> None:
@@ -544,12 +550,14 @@ def test_a_plan_needs_no_services_and_fails_types_it_does_not_know() -> None:
             Search(route="r", query="q", k=1),
             Describe(image=b"", prompt="p"),
         ]
+        (names,) = yield [Recognise(texts=("a", "b"))]
+        assert names == ((), ())
         assert rows.shape == (1, 1)
         assert ranking.hits == ()
         return [caption]
 
     found = plan(asks_unknown(), Services())
-    assert (found.total.calls, found.stopped_by) == (4, "")
+    assert (found.total.calls, found.stopped_by) == (5, "")
 
 
 def test_a_budget_resumes_where_a_journal_stopped(drive: Drive, journal: Journal) -> None:

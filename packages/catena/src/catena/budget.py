@@ -9,7 +9,7 @@ from typing import Any
 
 from catena.errors import BudgetExceededError, ParameterError
 from catena.ports import Completion
-from catena.steps import Complete, Describe, Embed, Rate, Request
+from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
 
 IMAGE_TOKENS = 1_500  # what vision models charge for one page-sized picture, roughly
 CAPTION_TOKENS = 300  # a long description
@@ -70,7 +70,7 @@ class Tariff:
         match request:
             case Complete():
                 return self._usage(request, self.count(request.system + request.prompt), request.max_tokens)
-            case Embed():
+            case Embed() | Recognise():
                 return self._usage(request, sum(map(self.count, request.texts)))
             case Rate():
                 query = self.count(request.query)

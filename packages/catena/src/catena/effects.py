@@ -9,13 +9,27 @@ from catena.driver import arun, run
 from catena.journal import Journal
 from catena.plan import Plan, plan
 from catena.services import Cancel, Clock, Event, Handler, Limiter, Retry, Services
-from catena.steps import Complete, Describe, Embed, Failed, Rate, Request, Search, Step, Validate, ask, together
+from catena.steps import (
+    Complete,
+    Describe,
+    Embed,
+    Failed,
+    Rate,
+    Recognise,
+    Request,
+    Search,
+    Step,
+    Validate,
+    ask,
+    together,
+)
 
 __all__ = [
     "Complete",
     "Embed",
     "Rate",
     "Describe",
+    "Recognise",
     "Search",
     "Request",
     "Step",

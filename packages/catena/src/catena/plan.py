@@ -12,7 +12,7 @@ from catena.errors import CatenaError, ServiceError
 from catena.model import Ranking, Scale
 from catena.ports import Completion
 from catena.services import Services
-from catena.steps import Complete, Describe, Embed, Failed, Rate, Request, Search, Step
+from catena.steps import Complete, Describe, Embed, Failed, Rate, Recognise, Request, Search, Step
 
 StandIn = Callable[[Any], Any]
 """request -> the reply that a dry run goes on with."""
@@ -154,5 +154,6 @@ STAND_INS: Mapping[type[Request], StandIn] = {
     Complete: lambda request: Completion(text="stand-in"),
     Rate: lambda request: (0.0,) * len(request.texts),
     Describe: lambda request: "stand-in",
+    Recognise: lambda request: ((),) * len(request.texts),
     Search: lambda request: Ranking((), Scale.SIMILARITY),
 }

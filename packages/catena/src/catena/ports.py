@@ -90,6 +90,18 @@ class Captioner(Protocol):
 
 
 @runtime_checkable
+class EntityRecognizer(Protocol):
+    """Finds names in texts."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def recognise(self, texts: Sequence[str], labels: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Return per text, in order, the entities of these labels as the text prints them; no labels: of any."""
+        ...
+
+
+@runtime_checkable
 class Tokenizer(Protocol):
     """Counts the tokens of a text, for length limits and prices."""
 

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from catena.ports import Completion
-from catena.steps import Complete, Describe, Embed, Rate, Request
+from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,6 +112,24 @@ def _unpack(form: str, payload: bytes) -> tuple[Any, ...]:
         raise ValueError(str(error)) from None
 
 
+def _clean_names(request: Recognise, reply: Any) -> tuple[tuple[str, ...], ...]:
+    names = _names(reply)
+    if len(names) != len(request.texts):
+        raise ValueError(f"entities of {len(names)} texts for {len(request.texts)} texts")
+    return names
+
+
+def _names(reply: Any) -> tuple[tuple[str, ...], ...]:
+    return tuple(_distinct(of_text) for of_text in reply)
+
+
+def _distinct(names: Any) -> tuple[str, ...]:
+    listed = () if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in listed):
+        raise ValueError("the entities of a text are not a list of strings")
+    return tuple(dict.fromkeys(name for name in listed if name.strip()))
+
+
 FORMS: dict[type[Request], Form] = {
     Complete: Form(_clean_completion, _encode_completion, _decode_completion),
     Embed: Form(_clean_rows, _encode_rows, _decode_rows),
@@ -120,5 +138,8 @@ FORMS: dict[type[Request], Form] = {
         _clean_caption,
         lambda reply: reply.encode("utf-8", "surrogatepass"),
         lambda payload: payload.decode("utf-8", "surrogatepass"),
+    ),
+    Recognise: Form(
+        _clean_names, lambda reply: json.dumps(reply).encode(), lambda payload: _names(json.loads(payload))
     ),
 }

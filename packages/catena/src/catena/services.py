@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.errors import MissingServiceError, ParameterError
-from catena.ports import LLM, Captioner, Embedder, Reranker, Store
+from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker, Store
 from catena.replies import FORMS, Form
-from catena.steps import Complete, Describe, Embed, Rate, Request, Search
+from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request, Search
 
 if TYPE_CHECKING:
     from catena.budget import Budget
@@ -155,7 +155,8 @@ class Services:
     """The outside world of a run, and how to behave towards it.
 
     Attributes:
-        llm, embedder, reranker, captioner, store: answer `Complete`, `Embed`, `Rate`, `Describe`, `Search`.
+        llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
+            `Recognise`, `Search`.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
@@ -170,6 +171,7 @@ class Services:
     embedder: Embedder | None = None
     reranker: Reranker | None = None
     captioner: Captioner | None = None
+    recognizer: EntityRecognizer | None = None
     store: Store | None = None
     handlers: Mapping[type[Request], Handler] = field(default_factory=dict)
     max_concurrency: int = 8
@@ -195,6 +197,10 @@ class Services:
         if self.captioner is not None:
             known[Describe] = _answering(
                 self.captioner, Describe, "caption", lambda request: (request.image, request.prompt)
+            )
+        if self.recognizer is not None:
+            known[Recognise] = _answering(
+                self.recognizer, Recognise, "recognise", lambda request: (request.texts, request.labels)
             )
         if self.store is not None:
             known[Search] = _answering(self.store, Search, "search", lambda request: (request,))

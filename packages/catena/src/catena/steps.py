@@ -64,6 +64,19 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recognise:
+    """Find the named entities in texts; the reply is one tuple per text: its distinct entities as printed, in order.
+
+    Attributes:
+        labels: the kinds of entities that are asked for, in the model's own words; none: all that it knows.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    purpose: str = field(default="entity recognition", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """Ask a store for one route's ranking; the reply is a `Ranking`."""
 
@@ -78,7 +91,7 @@ class Search:
 
 
 Request: TypeAlias = object
-"""`Complete`, `Embed`, `Rate`, `Describe`, `Search`, or a frozen dataclass with a handler of its own."""
+"""`Complete`, `Embed`, `Rate`, `Describe`, `Recognise`, `Search`, or a frozen dataclass with a handler of its own."""
 
 Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]
 

@@ -8,12 +8,14 @@ query's terms that it carries.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text import normalise_term
 
 # letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
 # (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
@@ -33,16 +35,17 @@ class CriticalTermOptions:
             rare words of it.
         codes: take words that mix letters and digits.
         cells: take the cells of tables, header rows left out, of at most `max_words` words.
-        expert: further terms, matched in every chunk.
+        expert: further terms, found in every chunk; a sequence is made ready once, as `ExpertTerms`.
     """
 
     title_weight: int = 2
     codes: bool = True
     cells: bool = True
     max_words: int = 5
-    expert: tuple[str, ...] = ()
+    expert: ExpertTerms | Sequence[str | ExpertTerm] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "expert", _ready(self.expert))
         if self.title_weight < 1:
             raise ParameterError("title_weight", self.title_weight, "an integer >= 1")
         if self.max_words < 1:
@@ -66,49 +69,68 @@ def critical_terms(
         One tuple per chunk, as `Entry.terms` takes it.
     """
     options = options or CriticalTermOptions()
-    names = _names(document.title, options)
-    expert = {term for word in options.expert if (term := normalise_term(word))}
-    return tuple(_of_chunk(chunk, names, expert, options) for chunk in chunks)
+    names = dict.fromkeys(_names(document.title, options), options.title_weight)
+    expert = _ready(options.expert)
+    return tuple(
+        tuple(sorted((_found(chunk.text, options) | Counter(expert.carried(chunk.text)) | Counter(names)).elements()))
+        for chunk in chunks
+    )
 
 
-def _of_chunk(chunk: Chunk, names: set[str], expert: set[str], options: CriticalTermOptions) -> tuple[str, ...]:
-    found = {term for raw in _candidates(chunk.text, options) if _worth(term := normalise_term(raw))}
-    if expert:
-        text = normalise_query(chunk.text)
-        found |= {term for term in expert if _stands_in(term, text)}
-    return tuple(sorted([*(found - names), *(name for name in names for _ in range(options.title_weight))]))
+def merge_terms(*lists: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Return per chunk all terms that any of the lists holds for it, each as often as the list with the most.
+
+    So a title that weighs 2 and is also found by a model still weighs 2. An empty list says nothing.
+
+    Args:
+        lists: each empty, or as long as there are chunks; terms normalised, a term of weight w occurring w times.
+
+    Raises:
+        ParameterError: two lists that are not empty differ in length.
+    """
+    said = [terms for terms in lists if terms]
+    if len({len(terms) for terms in said}) > 1:
+        raise ParameterError("lengths of the lists of terms", [len(terms) for terms in said], "equal, or 0")
+    return tuple(tuple(sorted(_most(of_chunk).elements())) for of_chunk in zip(*said, strict=True))
+
+
+def _most(of_chunk: Iterable[Sequence[str]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for terms in of_chunk:
+        counts |= Counter(terms)
+    return counts
+
+
+def codes_in(text: str) -> tuple[str, ...]:
+    """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept."""
+    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
+
+
+def says_something(term: str) -> bool:
+    """Return whether a normalised term is worth keeping: two characters at least, one of them a letter."""
+    return len(term) >= 2 and any(character.isalpha() for character in term)
+
+
+def _ready(expert: ExpertTerms | Sequence[str | ExpertTerm]) -> ExpertTerms:
+    return expert if isinstance(expert, ExpertTerms) else ExpertTerms(expert)
+
+
+def _found(text: str, options: CriticalTermOptions) -> Counter[str]:
+    """Return the terms that the text itself gives away, each once."""
+    return Counter({term for raw in _candidates(text, options) if says_something(term := normalise_term(raw))})
 
 
 def _names(title: str, options: CriticalTermOptions) -> set[str]:
     """Return what people may call a document: its title, and the codes in it."""
-    codes = _codes(title) if options.codes else ()
-    return {name for raw in (title, *codes) if _worth(name := normalise_term(raw))}
-
-
-def _stands_in(term: str, text: str) -> bool:
-    """Return whether a term occurs in a text with a word border on both sides; both normalised."""
-    at = text.find(term)
-    while at >= 0:
-        if is_border(text, at) and is_border(text, at + len(term)):
-            return True
-        at = text.find(term, at + 1)
-    return False
+    codes = codes_in(title) if options.codes else ()
+    return {name for raw in (title, *codes) if says_something(name := normalise_term(raw))}
 
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:
     if options.codes:
-        yield from _codes(text)
+        yield from codes_in(text)
     if options.cells:
         yield from (cell for cell in table_cells(text) if len(cell.split()) <= options.max_words)
-
-
-def _codes(text: str) -> tuple[str, ...]:
-    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
-
-
-def _worth(term: str) -> bool:
-    """Return whether a term says anything: two characters at least, one of them a letter."""
-    return len(term) >= 2 and any(character.isalpha() for character in term)
 
 
 def table_cells(text: str) -> tuple[str, ...]:

@@ -195,6 +195,29 @@ class FakeCaptioner(Recorder):
         return self._caption(image, prompt)
 
 
+class FakeRecognizer(Recorder):
+    """Finds given names where a text prints them, in the order of their first places.
+
+    Args:
+        names: by label; a request without labels asks for all of them.
+        identity: service and model.
+    """
+
+    def __init__(self, names: Mapping[str, Sequence[str]], identity: str = "fake-recognizer") -> None:
+        super().__init__()
+        self.identity = identity
+        self._names = {label: tuple(of_label) for label, of_label in names.items()}
+
+    def recognise(self, texts: Sequence[str], labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Return the names of these labels in each text."""
+        self.record((tuple(texts), tuple(labels)))
+        wanted = {name for label in labels or self._names for name in self._names.get(label, ())}
+        return tuple(
+            tuple(sorted((name for name in wanted if name in text), key=lambda name: (text.index(name), name)))
+            for text in texts
+        )
+
+
 class FakeStore(Recorder):
     """A store in memory that answers each route by a ranking, or by a function of the request.
 
@@ -317,7 +340,9 @@ class FakeClock(Clock):
         self.sleep(seconds)
 
 
-_ASYNC_NAMES = frozenset({"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "asearch"})
+_ASYNC_NAMES = frozenset(
+    {"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "arecognise", "asearch"}
+)
 
 
 @functools.lru_cache(maxsize=10_000)
