@@ -9,6 +9,7 @@ from typing import NamedTuple
 from catena.layout import Line
 
 SOFT_HYPHEN = "\u00ad"
+UNSPACED = "\u3001-\u9fff\uf900-\ufaff\uff00-\uffef"  # scripts without spaces between words, for a character class
 
 _DIGITS = r"\d{1,3}"
 _NUMBER = re.compile(
