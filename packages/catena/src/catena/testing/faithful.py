@@ -63,8 +63,7 @@ class FaithfulFormatter(Recorder):
         """Return the truth from one word to another, with the marks that belong to both ends."""
         start, end = self._spans[first][0], self._spans[last - 1][1]
         before = self._truth[self._spans[first - 1][1] if first else 0 : start]
-        opening = (
-            before.rpartition("\n")[2] if "\n" in before or not first else _MARKS.search(before)[0].split(" ")[-1]
-        )
+        own_line = before.rpartition("\n")[2]
+        opening = own_line if "\n" in before or not first else own_line.rpartition(" ")[2]
         rest = _REST.match(self._truth, end)
         return opening + self._truth[start : rest.end() if rest else end]
