@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 CORE = "packages/catena"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EVERYTHING = (f"{CORE}[eval,fast-pdf,openai,rank-bm25,tables,testing]", BENCH, *ADAPTERS)
+EVERYTHING = (f"{CORE}[eval,fast-pdf,openai,rank-bm25,tables,testing]", f"{BENCH}[peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
 
@@ -108,7 +108,7 @@ def torch(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Run a benchmark: `nox -s bench -- similar-docs --data DIR --json FILE`."""
-    install(session, CORE, BENCH)
+    install(session, CORE, f"{BENCH}[peers]", *ADAPTERS)
     session.run("catena-bench", *(session.posargs or ("--help",)))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from catena.errors import ParameterError
-from catena_bench.similar_docs import read_collection, run
+from catena_bench.collection import read_collection
+from catena_bench.similar_docs import run
 from conftest import needs_data
 
 FACTS = {
@@ -59,8 +60,25 @@ def test_figures_of_a_collection_that_is_easy(collection: Path) -> None:
     assert set(figures) >= {
         f"{metric}.{method}" for metric in ("recall", "lri") for method in ("lexical", "dense", "keyword", "fused")
     }
+    others = ("raw_bm25", "cascade_bm25", "ensemble_retriever", "query_fusion_retriever")
+    assert set(figures) >= {f"{metric}.{method}" for metric in ("recall", "lri") for method in others}
+    assert set(figures) >= {f"recall.{method}_two_routes.field" for method in others[2:]}
+    assert figures["recall.cascade_bm25"] == 1.0
     assert all(0 <= value <= 1 for key, value in figures.items() if "." in key)
     assert 0 < figures["query_ms_p50"] <= figures["query_ms_p95"]
+
+
+def test_without_the_frameworks_their_figures_are_left_out_and_said_to_be(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "langchain_classic.retrievers", None)
+    monkeypatch.delitem(sys.modules, "catena_bench.peers", raising=False)
+    monkeypatch.delattr("catena_bench.peers", raising=False)
+    told: list[str] = []
+    figures = run(collection, tell=told.append)
+    assert "recall.fused" in figures
+    assert not [key for key in figures if "ensemble" in key or "query_fusion" in key]
+    assert any("catena-bench[peers]" in message for message in told)
 
 
 def test_gold_of_another_document_is_a_miss(collection: Path, tmp_path: Path) -> None:

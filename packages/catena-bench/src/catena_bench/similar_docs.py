@@ -1,103 +1,55 @@
-"""Look-alike documents: is the right one's section found, by each route alone and by all together?
+"""Look-alike documents: is the right one's section found, by each route alone, by all together, and by others?
 
-Reads any directory of the layout `similar_docs`: `documents.json`, `sections.jsonl`, `questions.jsonl` and the
-Markdown files that they name. Gold is a section's character span, so any chunker can be judged; the same text in
-another document is a miss, because its citation would be wrong.
+Reads any directory of the layout that `catena_bench.collection` states.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
 
-from catena.errors import ParameterError
-from catena.evaluation.log_rank_index import log_rank_index
-from catena.evaluation.spans import GoldSpan, chunks_of_items, item_recall
+from catena.effects import run as run_step
+from catena.evaluation.judgements import Ranked
 from catena.library import Library
-from catena.model import Chunk, Ranking
+from catena.model import Ranking
 from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import Fusion
+from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
+from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
+from catena_bench.plain_bm25 import PlainBm25
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "lexical": ("lexical",),
     "dense": ("dense",),
     "keyword": ("keyword",),
-    "fused": ("lexical", "dense", "keyword"),
-    "rank_fused": ("lexical", "dense", "keyword"),
+    "fused": DEFAULT_ROUTES,
+    "rank_fused": DEFAULT_ROUTES,
 }
-MIN_CUTOFF = 5  # recall is taken at max(5, number of gold sections)
+TWO_ROUTES, TWO = ("lexical", "dense"), "_two_routes"
+USUAL_DEPTH = 30  # hits per route, as `retrieve` asks for short rankings
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question, and the sections that answer it (none: it has no answer in the collection)."""
-
-    id: str
-    text: str
-    kind: str
-    gold: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
-    """Files by document id, gold sections as spans, and the questions."""
-
-    files: Mapping[str, Path]
-    sections: Mapping[str, GoldSpan]
-    questions: tuple[Question, ...]
-
-
-def read_collection(data: Path) -> Collection:
-    """Read a directory of the layout.
-
-    Raises:
-        ParameterError: a file of the layout is missing, or a row lacks a field.
-    """
-    try:
-        documents = json.loads((data / "documents.json").read_text(encoding="utf-8"))
-        sections, questions = (_rows(data / name) for name in ("sections.jsonl", "questions.jsonl"))
-        return Collection(
-            files={row["doc_id"]: data / row["path"] for row in documents},
-            sections={
-                row["section_id"]: GoldSpan(
-                    item=row["section_id"], document_id=row["doc_id"], start=row["start"], end=row["end"]
-                )
-                for row in sections
-            },
-            questions=tuple(
-                Question(
-                    id=row["qid"], text=row["question"], kind=row.get("kind") or "other", gold=tuple(row["gold"])
-                )
-                for row in questions
-            ),
-        )
-    except (OSError, ValueError, KeyError) as error:
-        what = (
-            f"a directory with documents.json, sections.jsonl and questions.jsonl ({type(error).__name__}: {error})"
-        )
-        raise ParameterError("data", str(data), what) from None
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+System = Callable[[str, int, int | None], Ranked]
+"""From a question, the length of the ranking and the hits per route (None: as usual) to a ranking."""
 
 
 def run(
     data: Path,
     *,
     fusion: Fusion | None = None,
-    depth: int = 1_000,
+    depth: int = 300,
     questions: int | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> dict[str, float]:
     """Index the collection, ask every question by every method, and return the figures.
+
+    Methods: each route alone; "fused" and "rank_fused", the library's search by score and by rank; and over the same
+    chunks "raw_bm25", plain BM25 over their text, "cascade_bm25", the same over their headed views. Where the peers
+    are installed, "ensemble_retriever" and "query_fusion_retriever" are LangChain's and LlamaIndex's fusion over the
+    same three routes; with "_two_routes" without the keyword route, which neither framework has (recall only).
 
     Args:
         data: a directory of the layout.
@@ -110,58 +62,96 @@ def run(
         `recall.METHOD[.KIND]` at max(5, gold sections), of a search with the default depth, and
         `lri.METHOD[.KIND]` (Log-Rank Index, gamma 1, N = the chunks, ties by mid-rank, a section at the rank of
         its first chunk), both in [0, 1];
+        `unanswerable.recognised` and `unanswerable.false_alarms`: the shares of the questions without and with gold
+        in which the search named something that is nowhere in the library;
         `index_seconds`; `query_ms_p50` and `query_ms_p95` of a fused search for ten hits; `n_questions`,
         `n_judged` (those with gold), `n_documents`, `n_chunks`.
     """
     collection = read_collection(data)
-    asked = _some(collection.questions, questions)
+    asked = some_of_each_kind(collection.questions, questions)
     with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
         tell(f"indexing {len(collection.files)} documents")
         start = perf_counter()
         library.index(collection.files.values())
         library.search(asked[0].text if asked else "warm-up", k=1)  # the derived indexes are part of the price
         index_seconds = perf_counter() - start
-        chunks = _chunks(library, collection)
-        items = chunks_of_items(chunks, collection.sections.values())
+        chunks = chunks_in(library, collection)
+        judge = Judge.of(collection, chunks)
+        depth = min(depth, len(chunks))
         judged = [question for question in asked if question.gold]
-        figures: dict[str, float] = {
+        systems = {
+            **_methods(library, fusion),
+            **_plain(library, collection),
+            **_peers(library, depth, tell),
+        }
+        tell(f"{len(judged)} questions with an answer, by {len(systems)} methods")
+        return {
             "index_seconds": index_seconds,
             "n_documents": len(library.documents()),
             "n_chunks": len(chunks),
             "n_questions": len(asked),
             "n_judged": len(judged),
             **_query_times(library, asked, fusion),
+            **_unanswerable(library, asked, fusion),
+            **_quality(systems, judged, judge, depth, tell),
         }
-        for method in METHODS:
-            tell(f"{method}: {len(judged)} questions")
-            search = _searcher(library, method, fusion)
-            figures.update(_quality(method, judged, items, search, depth=min(depth, len(chunks)), n=len(chunks)))
-    return figures
 
 
-def _some(questions: Iterable[Question], most: int | None) -> list[Question]:
-    taken: defaultdict[str, list[Question]] = defaultdict(list)
-    for question in questions:
-        taken[question.kind].append(question)
-    return [question for group in taken.values() for question in group[:most]]
+def _methods(library: Library, fusion: Fusion | None) -> dict[str, System]:
+    def searcher(method: str) -> System:
+        how = RankFusion() if method == "rank_fused" else fusion
+
+        def search(question: str, k: int, depth: int | None) -> Ranking:
+            routes = METHODS[method]
+            return library.search(question, k=k, depth=depth, routes=routes, fusion=how, on_route_error="raise")
+
+        return search
+
+    return {method: searcher(method) for method in METHODS}
 
 
-def _chunks(library: Library, collection: Collection) -> list[Chunk]:
-    """Return all chunks under the collection's own document ids."""
-    return [
-        replace(chunk, document_id=document_id)
-        for document_id, path in collection.files.items()
-        for chunk in library.get(library.document_id(path)).chunks
-    ]
+def _plain(library: Library, collection: Collection) -> dict[str, System]:
+    """Return plain BM25 over the texts of the chunks, and over their headed views."""
+    entries = [library.get(library.document_id(path)) for path in collection.files.values()]
+    texts = {
+        "raw_bm25": {chunk.id: chunk.text for entry in entries for chunk in entry.chunks},
+        "cascade_bm25": {
+            view.chunk_id: view.text for entry in entries for view in entry.views if view.kind == "headed"
+        },
+    }
+
+    def searcher(index: PlainBm25) -> System:
+        return lambda question, k, depth: index.scores(question, k)
+
+    return {name: searcher(PlainBm25(of_chunks)) for name, of_chunks in texts.items()}
 
 
-def _searcher(library: Library, method: str, fusion: Fusion | None) -> Callable[..., Ranking]:
-    how = RankFusion() if method == "rank_fused" else fusion
+def _peers(library: Library, depth: int, tell: Callable[[str], None]) -> dict[str, System]:
+    """Return the frameworks' fusion retrievers over the library's routes, each asked once per question."""
+    try:
+        from catena_bench import peers
+    except ImportError as error:
+        tell(f"without LangChain's and LlamaIndex's retrievers ({error}). Try: pip install 'catena-bench[peers]'")
+        return {}
 
-    def search(question: str, k: int, depth: int | None) -> Ranking:
-        return library.search(question, k=k, depth=depth, routes=METHODS[method], fusion=how, on_route_error="raise")
+    @lru_cache(maxsize=64)
+    def ranked(question: str, route: str, hits: int) -> Ranking:
+        return run_step(
+            retrieve(question, k=hits, depth=hits, routes=(route,), on_route_error="raise"), library.services
+        )
 
-    return search
+    def over(build: peers.Build, *names: str) -> System:
+        def route(name: str, hits: int) -> peers.Ranked:
+            return lambda question: ranked(question, name, hits)
+
+        usual, deep = (build([route(name, hits) for name in names], hits) for hits in (USUAL_DEPTH, depth))
+        return lambda question, k, hits: (usual if hits is None else deep)(question)
+
+    builders = {"ensemble_retriever": peers.ensemble, "query_fusion_retriever": peers.query_fusion}
+    return {
+        **{name: over(build, *DEFAULT_ROUTES) for name, build in builders.items()},
+        **{f"{name}{TWO}": over(build, *TWO_ROUTES) for name, build in builders.items()},
+    }
 
 
 def _query_times(library: Library, questions: Sequence[Question], fusion: Fusion | None) -> dict[str, float]:
@@ -176,36 +166,39 @@ def _query_times(library: Library, questions: Sequence[Question], fusion: Fusion
 
 
 def _quality(
-    method: str,
+    systems: Mapping[str, System],
     questions: Sequence[Question],
-    items: Mapping[str, frozenset[str]],
-    search: Callable[[str, int, int | None], Ranking],
-    *,
+    judge: Judge,
     depth: int,
-    n: int,
+    tell: Callable[[str], None],
 ) -> dict[str, float]:
+    """Ask every question by every system; a question's rankings are not kept."""
     recall: defaultdict[str, list[float]] = defaultdict(list)
     index: defaultdict[str, list[float]] = defaultdict(list)
-    for question in questions:
-        gold = {name: items.get(name, frozenset()) for name in question.gold}
-        cutoff = max(MIN_CUTOFF, len(gold))
-        found = item_recall(search(question.text, cutoff, None), gold, cutoff)
-        ranking = search(question.text, depth, depth)
-        value = log_rank_index(_first_chunks(ranking, gold), ranking, n=n).value or 0.0
-        for key in (method, f"{method}.{question.kind}"):
-            recall[key].append(found)
-            index[key].append(value)
+    for number, question in enumerate(questions, start=1):
+        for name, system in systems.items():
+            keys = (name, f"{name}.{question.kind}")
+            found = judge.recall(question, system(question.text, question.cutoff, None))
+            for key in keys:
+                recall[key].append(found)
+            if name.endswith(TWO):
+                continue
+            value = judge.log_rank(question, system(question.text, depth, depth))
+            for key in keys:
+                index[key].append(value)
+        if number % 100 == 0:
+            tell(f"{number} questions asked")
     return {
         **{f"recall.{key}": fmean(values) for key, values in recall.items()},
         **{f"lri.{key}": fmean(values) for key, values in index.items()},
     }
 
 
-def _first_chunks(ranking: Ranking, gold: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return for each gold section the chunk by which it was found first; any of its chunks when none was."""
-    place = {hit.chunk.id: number for number, hit in enumerate(ranking.hits)}
-    last = len(place)
-    return frozenset(
-        min(ids, key=lambda chunk_id: (place.get(chunk_id, last), chunk_id)) if ids else f"lost:{name}"
-        for name, ids in gold.items()
-    )
+def _unanswerable(library: Library, questions: Sequence[Question], fusion: Fusion | None) -> dict[str, float]:
+    """Return how many questions without and with an answer the search says to name something unknown."""
+    said: dict[bool, list[bool]] = {True: [], False: []}  # by whether there is an answer
+    for question in questions:
+        ranking = library.search(question.text, k=question.cutoff, fusion=fusion, on_route_error="raise")
+        said[bool(question.gold)].append(bool(getattr(ranking, "unknown", ())))
+    shares = {"unanswerable.recognised": said[False], "unanswerable.false_alarms": said[True]}
+    return {key: fmean(values) for key, values in shares.items() if values}
