@@ -1,38 +1,71 @@
-"""Whether a model's Markdown says what its source says: recall, precision and order of the words, and named faults."""
+"""Whether a model's Markdown says what its source says: recall, precision and order of words, and named faults."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 
-_TOKEN = re.compile(r"[^\W_]+(?:[.,]\d+)*")
+from catena.errors import ParameterError
+from catena.formatting import fidelity_excuses as excuses
+from catena.formatting.anomalies import (
+    Fault,
+    added_numbers,
+    first_of_each,
+    heading_faults,
+    origin,
+    shingles,
+    wholesale,
+)
+from catena.formatting.fidelity_alignment import Alignment, align, gaps
+from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, source_words
+
+__all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
+
+_VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityOptions:
-    """Thresholds below which an answer is not taken.
+    """What counts how much, and what is let pass.
+
+    A value, a negation or a word that is lost, changed or added is a fault at once: one digit may be all that matters
+    on a page. The thresholds hold against the sum of what is let pass one by one (corrected spelling, added titles).
 
     Attributes:
-        recall: least share of the source's weight that the answer has.
-        precision: least share of the answer's weight that the source has.
-        order: least share of the shared weight that stands in the source's order.
-        number_weight: weight of a word with a digit in it, in plain words.
+        recall: least share of the source's weight that the answer must have.
+        precision: least share of the answer's weight that must be the source's.
+        number: weight of a number or a code with digits, in plain words.
+        unit: weight of a unit behind a number, of a percent or comparison sign, in plain words.
+        negation: weight of "not" and its like, in plain words.
+        cell: factor on the weight of words in the cells of a table.
+        stray_words: plain words that may be missing, added or changed in a window; values may never.
+        added_titles: headings that a window may get where a part has none (a rule of HiQA's formatter).
+        title_words: length of such a heading at most, in words.
+        most_faults: of one kind that are listed; the last says how many more there are.
     """
 
-    recall: float = 0.98
-    precision: float = 0.98
-    order: float = 0.95
-    number_weight: float = 3.0
+    recall: float = 0.95
+    precision: float = 0.95
+    number: float = 3.0
+    unit: float = 2.0
+    negation: float = 3.0
+    cell: float = 1.5
+    stray_words: int = 0
+    added_titles: int = 2
+    title_words: int = 8
+    most_faults: int = 8
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One thing that is wrong with an answer: its kind and, in a few words, what and where."""
-
-    kind: str
-    detail: str
+    def __post_init__(self) -> None:
+        for name in ("recall", "precision"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ParameterError(name, getattr(self, name), "a share from 0 to 1")
+        for name in ("number", "unit", "negation", "cell"):
+            if not 1 <= getattr(self, name) < float("inf"):
+                raise ParameterError(name, getattr(self, name), "a finite number >= 1")
+        for name, least in (("stray_words", 0), ("added_titles", 0), ("title_words", 1), ("most_faults", 1)):
+            if getattr(self, name) < least:
+                raise ParameterError(name, getattr(self, name), f"an integer >= {least}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +73,13 @@ class Fidelity:
     """How faithful an answer is.
 
     Attributes:
-        recall: share of the source's weight that the answer has.
+        recall: share of the source's weight that the answer has; page furniture does not count.
         precision: share of the answer's weight that the source has.
-        order: share of the shared weight that stands in the source's order.
+        order: share of the weight of the shared words that stands in the source's order, or is out of it for a good
+            reason (a caption put above its table, a wrapped cell, columns that were read line by line).
         missing: what the source says and the answer does not, as printed, in the order of the source.
-        invented: what the answer says and the source does not, in the order of the answer.
+        invented: what the answer says and the source does not, in the order of the answer; additions that are let
+            pass (a title, a chapter number) included.
         faults: why the answer should not be taken; empty when it should.
     """
 
@@ -61,44 +96,285 @@ class Fidelity:
         return not self.faults
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A fault and the word of the source at which it was found, from 0."""
+
+    fault: Fault
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comparison:
+    """An answer laid beside its source: what is matched, and which differences are let pass."""
+
+    source: Words
+    answer: Words
+    aligned: Alignment
+    dropped: frozenset[int]  # words of the source that are page furniture or said twice
+    marks: tuple[frozenset[int], frozenset[int]]  # small marks of source and answer
+    titles: frozenset[int]  # words of the answer
+    numbers: frozenset[int]
+    settled: frozenset[int]  # moved words of the answer
+    spelling: tuple[frozenset[int], frozenset[int]]  # corrected words
+
+    def lost(self, index: int) -> bool:
+        """Whether a word of the source is missing without an excuse."""
+        excused = index in self.dropped or index in self.marks[0] or index in self.spelling[0]
+        return self.aligned.there[index] < 0 and not excused
+
+    def new(self, index: int) -> bool:
+        """Whether a word of the answer is added without an excuse."""
+        excused = any(index in words for words in (self.marks[1], self.titles, self.numbers, self.spelling[1]))
+        return self.aligned.here[index] < 0 and not excused
+
+
 def fidelity(
     source: str,
     markdown: str,
-    options: FidelityOptions = FidelityOptions(),  # noqa: B008 - frozen
+    options: FidelityOptions = FidelityOptions(),
     *,
     prompt: str = "",
     previous: str = "",
+    furniture: Sequence[str] = (),
 ) -> Fidelity:
     """Compare the words of a window with the Markdown that a model made of them.
 
+    `recall = w(shared) / w(source)`, `precision = w(shared) / w(answer)`, `order = w(in order) / w(shared)`, where w
+    sums the weights of words. Words are matched by an alignment anchored at runs that both sides have once, so that
+    a value beside another label is a difference although both sides have the same words.
+
     Args:
-        source: the words as the parser saw them.
+        source: the words as the parser saw them: printed lines, one below the other; empty lines between pages help
+            to know running headers.
         markdown: the model's answer.
-        options: thresholds and weights.
+        options: weights, and what is let pass.
         prompt: the rules that the model was given, to know an echo of them.
         previous: the answer for the window before, to know a drift of heading levels.
+        furniture: lines known to be running headers or footers, which may be dropped wherever they stand.
+
+    Returns:
+        Shares from 0 to 1, and the faults in the order of the source.
     """
-    there, here = (_TOKEN.findall(text.casefold()) for text in (source, markdown))
-    count_there, count_here = Counter(there), Counter(here)
-    shared = sum((count_there & count_here).values())
-    recall, precision = (shared / len(words) if words else 1.0 for words in (there, here))
-    missing = tuple(sorted((count_there - count_here).elements()))
-    invented = tuple(sorted((count_here - count_there).elements()))
-    places = {word: index for index, word in enumerate(there) if count_there[word] == count_here[word] == 1}
-    line = [places[word] for word in here if word in places]
-    tails: list[int] = []
-    for place in line:
-        tails[bisect_left(tails, place) : bisect_left(tails, place) + 1] = [place]
-    order = len(tails) / len(line) if line else 1.0
-    faults = tuple(
-        Fault(kind=kind, detail=f"{name} {value:.3f} is below {least:g}")
-        for kind, name, value, least in (
-            ("omission", "recall", recall, options.recall),
-            ("invention", "precision", precision, options.precision),
-            ("order", "order", order, options.order),
+    return page_fidelity([source], markdown, options, prompt=prompt, previous=previous, furniture=furniture)[0]
+
+
+def page_fidelity(
+    pages: Sequence[str],
+    markdown: str,
+    options: FidelityOptions = FidelityOptions(),
+    *,
+    prompt: str = "",
+    previous: str = "",
+    furniture: Sequence[str] = (),
+) -> tuple[Fidelity, ...]:
+    """Compare pages with the one Markdown that was made of all of them; return one result per page.
+
+    Arguments as in `fidelity`. A word that was added belongs to the page of the matched word before it, a fault of
+    the whole answer to its first page.
+
+    Raises:
+        ParameterError: there is no page.
+    """
+    if not pages:
+        raise ParameterError("pages", pages, "at least one text")
+    side = _compare(source_words(pages), markdown_words(markdown), options, furniture)
+    before = markdown_words(previous)
+    faults = _faults(side, options, markdown_words(prompt), before)
+    page_of = [side.source.lines[word.line].page for word in side.source.words] or [0]
+    return tuple(_of_page(side, options, page, page_of, faults) for page in range(len(pages)))
+
+
+def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
+    starts = frozenset(line.start for line in source.lines)
+    aligned = align([word.key for word in source.words], [word.key for word in answer.words], starts)
+    dropped = excuses.furniture(source, aligned, furniture) | excuses.repeated_heads(source, answer, aligned)
+    titles, numbers = excuses.added_titles(answer, aligned, options.added_titles, options.title_words)
+    numbers -= {i for i in numbers if _replaces_value(source, aligned, i, dropped)}
+    return _Comparison(
+        source=source,
+        answer=answer,
+        aligned=aligned,
+        dropped=dropped,
+        marks=excuses.small_marks(source, answer, aligned),
+        titles=titles,
+        numbers=numbers,
+        settled=excuses.settled_moves(source, answer, aligned),
+        spelling=_corrected(source, answer, aligned),
+    )
+
+
+def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: frozenset[int]) -> bool:
+    """Whether an added number stands where the source has another one: before the word that follows it."""
+    after = aligned.here[index + 1] if index + 1 < len(aligned.here) else -1
+    lost = after > 0 and aligned.there[after - 1] < 0 and after - 1 not in dropped
+    return lost and source.words[after - 1].kind == "number"
+
+
+def _corrected(source: Words, answer: Words, aligned: Alignment) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the words, on both sides, that differ by one letter only and stand at the same place."""
+    there: set[int] = set()
+    here: set[int] = set()
+    for lost, new in gaps(aligned):
+        if len(lost) == len(new) <= 3:
+            for one, other in zip(lost, new, strict=True):
+                free = aligned.there[one] < 0 and aligned.here[other] < 0
+                words = source.words[one], answer.words[other]
+                if free and words[0].kind == words[1].kind == "word" and excuses.similar(words[0].key, words[1].key):
+                    there.add(one)
+                    here.add(other)
+    return frozenset(there), frozenset(here)
+
+
+def _faults(side: _Comparison, options: FidelityOptions, prompt: Words, previous: Words) -> list[_Found]:
+    found = list(_residues(side, prompt))
+    plain = ("omission", "invention", "changed-word")
+    strays = [one for one in found if one.fault.kind in plain and one.fault.detail.count(" ") == 0]
+    if len(strays) <= options.stray_words:
+        found = [one for one in found if one not in strays]
+    found += [_Found(fault=fault, at=0) for fault in _of_the_whole(side, previous)]
+    return sorted(found, key=lambda one: one.at)
+
+
+def _residues(side: _Comparison, prompt: Words) -> Iterator[_Found]:
+    """Give what is lost, changed, added or moved, gap by gap."""
+    known = shingles([word.key for word in side.source.words])
+    rules = shingles([word.key for word in prompt.words]) - known
+    for there, here in gaps(side.aligned):
+        lost = [i for i in there if side.lost(i)]
+        new = [i for i in here if side.new(i)]
+        yield from _residue(side, lost, new, there.start, (known, rules))
+    yield from _disorder(side)
+    yield from _changed_units(side)
+
+
+def _residue(
+    side: _Comparison,
+    lost: list[int],
+    new: list[int],
+    at: int,
+    known: tuple[frozenset[tuple[str, ...]], frozenset[tuple[str, ...]]],
+) -> Iterator[_Found]:
+    gone = [side.source.words[i] for i in lost]
+    come = [side.answer.words[i] for i in new]
+    if gone and come and max(len(gone), len(come)) <= 6:
+        kind = "changed-value" if any(word.kind in _VALUES for word in (*gone, *come)) else "changed-word"
+        yield _Found(fault=Fault(kind=kind, detail=f"{_phrase(gone)} → {_phrase(come)}"), at=lost[0])
+        return
+    if gone:
+        last = lost[-1] >= len(side.source.words) - 3 and not come and len(gone) >= 3
+        yield _Found(fault=Fault(kind="truncation" if last else "omission", detail=_phrase(gone)), at=lost[0])
+    if come:
+        kind = origin([word.key for word in come], *known)
+        yield _Found(fault=Fault(kind=kind, detail=_phrase(come)), at=at)
+
+
+def _disorder(side: _Comparison) -> Iterator[_Found]:
+    for run in excuses.moved_runs(side.aligned):
+        if not side.settled.issuperset(run):
+            words = [side.answer.words[i] for i in run]
+            yield _Found(fault=Fault(kind="order", detail=_phrase(words)), at=side.aligned.here[run[0]])
+
+
+def _changed_units(side: _Comparison) -> Iterator[_Found]:
+    """Give units whose capitals changed: "mA" and "MA" are not the same; titles may change theirs."""
+    for index, place in enumerate(side.aligned.here):
+        word = side.answer.words[index]
+        if word.kind != "unit" or place < 0 or side.answer.lines[word.line].kind == "heading":
+            continue
+        printed = side.source.words[place]
+        capitals = side.source.lines[printed.line].text.isupper()
+        if printed.key == word.key and printed.text != word.text and not capitals:
+            detail = f"{printed.text} → {word.text}"
+            yield _Found(fault=Fault(kind="changed-value", detail=detail), at=place)
+
+
+def _of_the_whole(side: _Comparison, previous: Words) -> Iterator[Fault]:
+    source, answer, aligned = side.source.words, side.answer.words, side.aligned
+    plain = [i for i, word in enumerate(source) if word.kind not in _VALUES and i not in side.dropped]
+    values = [i for i, word in enumerate(source) if word.kind in _VALUES and i not in side.dropped]
+    kept = sum(aligned.there[i] >= 0 for i in plain)
+    if plain:
+        fault = wholesale(
+            kept / len(plain),
+            sum(place >= 0 for place in aligned.here) / max(1, len(answer)),
+            sum(aligned.there[i] >= 0 for i in values) / len(values) if values else 0.0,
+            len(answer) / len(source),
         )
-        if value < least
-    )
+        if fault:
+            yield fault
+    if side.answer.fenced:
+        yield Fault(kind="fence", detail="the whole answer is one code block")
+    yield from heading_faults(side.answer, previous)
+    yield from added_numbers(side.answer, previous, side.numbers)
+
+
+def _of_page(
+    side: _Comparison, options: FidelityOptions, page: int, page_of: Sequence[int], faults: Sequence[_Found]
+) -> Fidelity:
+    """Return the shares and faults of one page."""
+    source, answer, aligned = side.source, side.answer, side.aligned
+    there = [i for i in range(len(source.words)) if page_of[i] == page and i not in side.dropped]
+    here = _words_of_page(side, page, page_of)
+    in_table = {
+        source.words[aligned.here[i]].line
+        for i in here
+        if aligned.here[i] >= 0 and answer.lines[answer.words[i].line].kind == "row"
+    }
+
+    def weight(word: Word, table: bool) -> float:
+        own = {"number": options.number, "unit": options.unit, "symbol": options.unit, "negation": options.negation}
+        return own.get(word.kind, 1.0) * (options.cell if table else 1.0)
+
+    printed = {i: weight(source.words[i], source.words[i].line in in_table) for i in there}
+    said = {i: weight(answer.words[i], answer.lines[answer.words[i].line].kind == "row") for i in here}
+    free = side.marks[1]
+    recall = _share((printed[i] for i in there if aligned.there[i] >= 0 or i in side.marks[0]), printed.values())
+    precision = _share((said[i] for i in here if aligned.here[i] >= 0 or i in free), said.values())
+    shared = [i for i in here if aligned.here[i] >= 0]
+    order = _share((said[i] for i in shared if not aligned.moved[i] or i in side.settled), (said[i] for i in shared))
+    own = [one.fault for one in faults if (page_of[min(one.at, len(page_of) - 1)] if one.at else 0) == page]
+    for kind, value, least in (
+        ("low-recall", recall, options.recall),
+        ("low-precision", precision, options.precision),
+    ):
+        if value < least:
+            own.append(Fault(kind=kind, detail=f"{value:.3f} is below {least:g}"))
     return Fidelity(
-        recall=recall, precision=precision, order=order, missing=missing, invented=invented, faults=faults
+        recall=recall,
+        precision=precision,
+        order=order,
+        missing=tuple(_phrases(source, [i for i in there if side.lost(i)])),
+        invented=tuple(_phrases(answer, [i for i in here if aligned.here[i] < 0 and i not in free])),
+        faults=first_of_each(own, options.most_faults),
     )
+
+
+def _words_of_page(side: _Comparison, page: int, page_of: Sequence[int]) -> list[int]:
+    """Return the words of the answer that belong to a page."""
+    at = 0
+    found = []
+    for index, place in enumerate(side.aligned.here):
+        at = page_of[place] if place >= 0 else at
+        if at == page:
+            found.append(index)
+    return found
+
+
+def _share(part: Iterable[float], whole: Iterable[float]) -> float:
+    total = fsum(whole)
+    return fsum(part) / total if total else 1.0
+
+
+def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
+    """Give runs of neighbouring words as printed."""
+    start = 0
+    for position in range(1, len(indexes) + 1):
+        if position == len(indexes) or indexes[position] != indexes[position - 1] + 1:
+            yield side.phrase(indexes[start], indexes[position - 1] + 1)
+            start = position
+
+
+def _phrase(words: Sequence[Word], most: int = 80) -> str:
+    text = " ".join(word.text for word in words)
+    return repr(text if len(text) <= most else text[: most - 1] + "…")

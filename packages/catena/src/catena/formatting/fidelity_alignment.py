@@ -1,0 +1,275 @@
+"""Which word of an answer is which word of its source: in order, joined or divided, and moved.
+
+Everything here is linear in the words but for logarithms: gaps between two anchors are compared cell by cell only
+when they are small, the search for anchors stops at a fixed depth, and a moved run is looked for at few places.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TypeAlias
+
+_SHINGLES = (8, 4, 2, 1)  # words; lengths of the anchors, the surest first
+_DEPTH = 12  # gaps within gaps; a hostile text could nest them one word at a time
+_SMALL = 4_096  # words of one side times words of the other that are compared cell by cell in one gap
+_PLACES = 16  # at which a moved run may begin
+_REACH = 16  # words that a missing run is moved to begin a line
+_JOINED = 4  # words that may have become one
+_NEAR = 80  # words; how far a single word may have moved and still be the same one
+
+
+Ranges: TypeAlias = tuple[int, int, int, int]
+"""First word and end in the source, first word and end in the answer; both half open."""
+
+
+@dataclass(slots=True)
+class Alignment:
+    """Word indexes of one side on the other; -1 where there is none.
+
+    Attributes:
+        here: per word of the answer, the word of the source; of several that were joined, the first.
+        there: per word of the source, the word of the answer.
+        moved: per word of the answer, whether it is matched out of order.
+    """
+
+    here: list[int]
+    there: list[int]
+    moved: list[bool]
+
+    def match(self, one: int, other: int, *, moved: bool = False) -> None:
+        """Note that the source's word `one` is the answer's word `other`."""
+        self.there[one] = other
+        if self.here[other] < 0:
+            self.here[other] = one
+        self.moved[other] = moved
+
+
+def align(source: Sequence[str], answer: Sequence[str], starts: Collection[int] = frozenset()) -> Alignment:
+    """Match the words of an answer with those of its source.
+
+    Args:
+        source: its words.
+        answer: its words, equal to those of the source when they say the same.
+        starts: words of the source that begin a line; where a missing run may lie at two places, it begins there.
+    """
+    aligned = Alignment([-1] * len(answer), [-1] * len(source), [False] * len(answer))
+    for one, other in _in_order(source, answer):
+        aligned.match(one, other)
+    _slide(aligned, source, starts)
+    for there, here in list(gaps(aligned)):
+        _join(aligned, source, answer, there, here)
+    _find_moved(aligned, source, answer)
+    return aligned
+
+
+def gaps(aligned: Alignment) -> Iterator[tuple[range, range]]:
+    """Give (words of the source, words of the answer) between neighbouring matches in order, if not both empty."""
+    one = other = 0
+    for index in range(len(aligned.here) + 1):
+        ended = index == len(aligned.here)
+        if not ended and (aligned.here[index] < 0 or aligned.moved[index]):
+            continue
+        place = len(aligned.there) if ended else aligned.here[index]
+        if place > one or index > other:
+            yield range(one, place), range(other, index)
+        one, other = place + 1, index + 1
+        while not ended and one < len(aligned.there) and aligned.there[one] == index:
+            one += 1  # several words became this one
+
+
+def _in_order(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Give pairs of equal words, increasing on both sides within each gap."""
+    todo = [(0, len(a), 0, len(b), 0)]
+    while todo:
+        i, m, j, n, depth = todo.pop()
+        while i < m and j < n and a[i] == b[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        while i < m and j < n and a[m - 1] == b[n - 1]:
+            m, n = m - 1, n - 1
+            yield m, n
+        if i == m or j == n:
+            continue
+        if (m - i) * (n - j) <= _SMALL:
+            yield from _longest_common(a, b, (i, m, j, n))
+        elif depth < _DEPTH:
+            todo.extend((*ranges, depth + 1) for ranges in _divided(a, b, (i, m, j, n)))
+
+
+def _divided(a: Sequence[str], b: Sequence[str], ranges: Ranges) -> list[Ranges]:
+    """Return the ranges that begin at the anchors of two ranges, or nothing without an anchor."""
+    i, m, j, n = ranges
+    for size in _SHINGLES:
+        there, here = _unique(a, i, m, size), _unique(b, j, n, size)
+        pairs = sorted((place, here[shingle]) for shingle, place in there.items() if shingle in here)
+        chain = _increasing(pairs)
+        if chain:
+            cuts = [(i, j), *chain, (m, n)]
+            return [
+                (one, one2, other, other2)
+                for (one, other), (one2, other2) in pairwise(cuts)
+                if one < one2 or other < other2
+            ]
+    return []
+
+
+def _unique(words: Sequence[str], start: int, end: int, size: int) -> dict[Hashable, int]:
+    seen: dict[Hashable, int] = {}
+    twice: set[Hashable] = set()
+    for index in range(start, end - size + 1):
+        shingle = words[index] if size == 1 else tuple(words[index : index + size])
+        if shingle in seen:
+            twice.add(shingle)
+        seen[shingle] = index
+    return {shingle: place for shingle, place in seen.items() if shingle not in twice}
+
+
+def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return a longest chain of pairs, sorted by the first, that increases in the second."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        at = bisect_left(tails, place)
+        tails[at : at + 1] = [place]
+        ends[at : at + 1] = [index]
+        before.append(ends[at - 1] if at else -1)
+    chain = []
+    index = ends[-1] if ends else -1
+    while index >= 0:
+        chain.append(pairs[index])
+        index = before[index]
+    return chain[::-1]
+
+
+def _longest_common(a: Sequence[str], b: Sequence[str], ranges: Ranges) -> Iterator[tuple[int, int]]:
+    """Give the pairs of a longest common subsequence of two small ranges, as early as possible."""
+    i, m, j, n = ranges
+    width = n - j + 1
+    lengths = [[0] * width]
+    for one in range(m - 1, i - 1, -1):
+        below, row = lengths[-1], [0] * width
+        word = a[one]
+        for column in range(width - 2, -1, -1):
+            if b[j + column] == word:
+                row[column] = below[column + 1] + 1
+            else:
+                row[column] = below[column] if below[column] >= row[column + 1] else row[column + 1]
+        lengths.append(row)
+    lengths.reverse()
+    one, column = 0, 0
+    while one < m - i and column < n - j:
+        if a[i + one] == b[j + column]:
+            yield i + one, j + column
+            one, column = one + 1, column + 1
+        elif lengths[one + 1][column] >= lengths[one][column + 1]:
+            one += 1
+        else:
+            column += 1
+
+
+def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -> None:
+    """Move missing runs that begin and end alike to where they begin a line: "a [b a] c" is "[a b] a c"."""
+    for there, here in list(gaps(aligned)):
+        first, last = there.start, there.stop
+        if here or not there or first in starts:
+            continue
+        reach = range(1, min(first, _REACH) + 1)
+        for step in reach:
+            if source[first - step] != source[last - step] or aligned.there[first - step] < 0:
+                break
+            if first - step in starts:
+                for back in range(1, step + 1):
+                    other = aligned.there[first - back]
+                    aligned.there[first - back], aligned.here[other] = -1, -1
+                    aligned.match(last - back, other)
+                break
+
+
+def joinable(parts: Sequence[str]) -> bool:
+    """Whether words may be written as one: no digit comes to stand beside another."""
+    return all(
+        not (one[-1].isdigit() and other[0].isdigit()) and one[0] not in "+-" and other[0] not in "+-."
+        for one, other in pairwise(parts)
+    )
+
+
+def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], there: range, here: range) -> None:
+    """Match words of a gap that became one word, or one that became several: "inter" + "val" is "interval"."""
+    if not there or not here:
+        return
+    for many, few, back in ((source, answer, False), (answer, source, True)):
+        spans, places = (here, there) if back else (there, here)
+        joined: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for start in spans:
+            for size in range(2, min(_JOINED, spans.stop - start) + 1):
+                parts = many[start : start + size]
+                if joinable(parts):
+                    joined["".join(parts)].append((start, size))
+        last = -1
+        for place in places:
+            for start, size in joined.get(few[place], ()):
+                pairs = [(place, part) if back else (part, place) for part in range(start, start + size)]
+                free = all(aligned.there[one] < 0 and aligned.here[other] < 0 for one, other in pairs)
+                if free and start > last:
+                    for one, other in pairs:
+                        aligned.there[one] = other if not back else max(other, aligned.there[one])
+                        aligned.here[other] = one if aligned.here[other] < 0 else aligned.here[other]
+                    last = start + size - 1
+                    break
+
+
+def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> None:
+    """Match what is left on both sides: runs of two words and more anywhere, single words nearby."""
+    left = [index for index, place in enumerate(aligned.there) if place < 0]
+    pairs: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+    singles: dict[str, list[int]] = defaultdict(list)
+    for one, other in zip(left, [*left[1:], -1], strict=False):
+        singles[source[one]].append(one)
+        if other == one + 1:
+            pairs[source[one], source[other]].append(one)
+    free = set(left)
+    index = 0
+    while index + 1 < len(answer):
+        best, start = 0, -1
+        if aligned.here[index] < 0 and aligned.here[index + 1] < 0:
+            places = pairs.get((answer[index], answer[index + 1]), deque())
+            while places and places[0] not in free:
+                places.popleft()
+            for place in islice(places, _PLACES):
+                length = 0
+                while (
+                    index + length < len(answer)
+                    and aligned.here[index + length] < 0
+                    and place + length in free
+                    and source[place + length] == answer[index + length]
+                ):
+                    length += 1
+                if length > max(best, 1):
+                    best, start = length, place
+        for step in range(best):
+            aligned.match(start + step, index + step, moved=True)
+            free.discard(start + step)
+        index += max(1, best)
+    _find_moved_singles(aligned, answer, singles)
+
+
+def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict[str, list[int]]) -> None:
+    expected = 0
+    for index, word in enumerate(answer):
+        if aligned.here[index] >= 0:
+            expected = aligned.here[index]
+            continue
+        places = singles.get(word, ())
+        at = bisect_left(places, expected)
+        near = [
+            place
+            for place in places[max(0, at - _PLACES) : at + _PLACES]
+            if aligned.there[place] < 0 and abs(place - expected) <= _NEAR
+        ]
+        if near:
+            aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)

@@ -1,0 +1,351 @@
+"""What a faithful formatter may drop, add or move: furniture, marks of items, captions, wrapped cells, columns."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from catena.formatting.fidelity_alignment import Alignment, gaps
+from catena.formatting.fidelity_words import Line, Words
+from catena.formatting.words import is_caption, key
+
+_PAGE_NUMBER = re.compile(
+    r"(?:(?:page|seite|p\.|pag\.|página|pagina|sayfa|strona|стр\.|第)\s*)?[-([]?\s*(?:\d{1,4}|[ivxlc]{1,6})\s*[-)\]]?\s*"
+    r"(?:页|頁)?(?:\s*(?:/|of|von|de|sur|di|共)\s*\d{1,4}\s*(?:页|頁)?)?",
+    re.IGNORECASE,
+)
+_HEADING_LIKE = re.compile(r"(?:[A-Z]\.)?\d{1,2}(?:\.\d{1,2})*[.)]?\s+\w")
+_MARGIN = 2  # lines beside a page number that may be furniture too
+_LONGEST = 12  # words of a running line
+_CHAPTER_WORDS = frozenset(
+    ("chapter", "section", "part", "appendix", "kapitel", "abschnitt", "teil", "anhang", "chapitre", "capítulo")
+)
+_WRAPPED = 8  # lines of the source that one row of a table may take
+_SWITCHES = 4  # lines read in turn from two columns before that is what they are
+_DIGITS = re.compile(r"\d+")
+
+
+def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> frozenset[int]:
+    """Return the words of dropped running headers and footers and of page numbers.
+
+    A dropped line is furniture when the caller knows it, when it is a page number, when it stands at the edge of a
+    page beside one, or when a line like it (one number at either end apart) is dropped everywhere but once.
+    """
+    lines = source.lines
+    keys = frozenset(map(_pattern, known))
+    gone = [
+        all(aligned.there[i] < 0 or aligned.moved[aligned.there[i]] for i in range(x.start, x.end)) for x in lines
+    ]
+    alike: dict[str, list[int]] = defaultdict(list)
+    for index, line in enumerate(lines):
+        if line.end - line.start <= _LONGEST:
+            alike[_pattern(line.text)].append(index)
+    numbers = {index for index, line in enumerate(lines) if gone[index] and _PAGE_NUMBER.fullmatch(line.text)}
+    found: set[int] = set()
+    for index, line in enumerate(lines):
+        if not gone[index]:
+            continue
+        pattern = _pattern(line.text)
+        group = alike.get(pattern, [])
+        runs = len(group) > 1 and group[-1] - group[0] > 8 and sum(gone[i] for i in group) >= len(group) - 1
+        if pattern in keys or runs or (index in numbers and _at_edge(lines, index, numbers)):
+            found.add(index)
+    for index, line in enumerate(lines):
+        short = line.end - line.start <= _LONGEST and not _HEADING_LIKE.match(line.text)
+        if gone[index] and short and index not in found and _beside(lines, index, found & numbers):
+            found.add(index)
+    return frozenset(i for index in found for i in range(lines[index].start, lines[index].end))
+
+
+def _pattern(text: str) -> str:
+    """Return a line's letters, and its digits but for a number at either end."""
+    words = text.split()
+    if len(words) > 1:
+        words = words[1:] if words[0].isdigit() else words
+        words = words[:-1] if len(words) > 1 and words[-1].isdigit() else words
+    return key(" ".join(words)) or "#"
+
+
+def _at_edge(lines: Sequence[Line], index: int, numbers: Collection[int]) -> bool:
+    """Whether a number stands where a page begins or ends, or the numbers of the window count up."""
+    last = index + 1 == len(lines)
+    if lines[index].gap or last or lines[index + 1].gap:
+        return True
+    if any(char.isalpha() for char in lines[index].text):
+        return True
+    values = {int(_DIGITS.findall(lines[i].text)[0]) for i in numbers if _DIGITS.search(lines[i].text)}
+    own = _DIGITS.findall(lines[index].text)
+    return bool(own) and ({int(own[0]) - 1, int(own[0]) + 1} & values) != set()
+
+
+def _beside(lines: Sequence[Line], index: int, numbers: Collection[int]) -> bool:
+    return any(index + step in numbers for step in range(-_MARGIN, _MARGIN + 1))
+
+
+def repeated_heads(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
+    """Return the words of dropped lines that repeat, after a page break, what heads a table: its row or caption."""
+    heads: set[tuple[str, ...]] = set()
+    found: set[int] = set()
+    for line in source.lines:
+        keys = tuple(word.key for word in source.words[line.start : line.end])
+        places = [aligned.there[index] for index in range(line.start, line.end)]
+        if all(place < 0 for place in places):
+            extra = [size for size in range(len(keys), max(1, len(keys) - 3), -1) if keys[:size] in heads]
+            if extra and not any(any(map(str.isdigit, word)) for word in keys[extra[0] :]):
+                found.update(range(line.start, line.end))
+            continue
+        shown = [answer.lines[answer.words[place].line] for place in places if place >= 0]
+        first = [x for x in shown if x.kind == "row" and _is_head(answer, x)]
+        if (first and len(first) == len(places)) or is_caption(line.text):
+            heads.add(keys)
+    return frozenset(found)
+
+
+def _is_head(answer: Words, row: Line) -> bool:
+    """Whether a row is the first of its table."""
+    index = answer.words[row.start].line
+    return index == 0 or answer.lines[index - 1].table != row.table
+
+
+def small_marks(source: Words, answer: Words, aligned: Alignment) -> tuple[frozenset[int], frozenset[int]]:
+    """Return words that are marks on either side: ordinals of items, a broken line's hyphen, "Chapter", a word twice.
+
+    The ordinal of an item may go or come, or become "1." as in Markdown that counts by itself; another number may not
+    take its place.
+    """
+    gone: set[int] = set()
+    come: set[int] = set()
+    for there, here in gaps(aligned):
+        lost = [i for i in there if aligned.there[i] < 0]
+        new = [i for i in here if aligned.here[i] < 0]
+        for i in lost:
+            word = source.words[i]
+            line = source.lines[word.line]
+            after = aligned.there[i + 1] if i + 1 < len(aligned.there) else -1
+            item = after >= 0 and answer.lines[answer.words[after].line].kind == "item"
+            if (
+                (word.marker and item)
+                or (word.key == "-" and source.lines[source.words[i - 1].line].broken)
+                or (word.key in _CHAPTER_WORDS and i == line.start and i + 1 < line.end)
+                or (word.kind == "word" and not new and i and source.words[i - 1].key == word.key)
+            ):
+                gone.add(i)
+        replaced = {source.words[i].key for i in lost if source.words[i].marker}
+        for i in new:
+            word = answer.words[i]
+            if word.key == "-" and i and _ends_broken_line(source, aligned, i - 1):
+                come.add(i)
+            elif word.marker and answer.lines[word.line].kind == "item":
+                digits = any(map(str.isdigit, "".join(replaced)))
+                if not digits or word.key == "1":
+                    come.add(i)
+    return frozenset(gone), frozenset(come)
+
+
+def _ends_broken_line(source: Words, aligned: Alignment, place: int) -> bool:
+    one = aligned.here[place]
+    if one < 0:
+        return False
+    line = source.lines[source.words[one].line]
+    return line.broken and one == line.end - 1
+
+
+def added_titles(answer: Words, aligned: Alignment, most: int, longest: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the words of added titles, and those of numbers added before the title of a heading.
+
+    A title is a heading, or a line that only names a table, of which no word is the source's.
+
+    Args:
+        answer: the words of the answer.
+        aligned: how they are matched.
+        most: titles that may be added.
+        longest: words of such a title, its number not counted.
+    """
+    titles: set[int] = set()
+    numbers: set[int] = set()
+    count = 0
+    for line in answer.lines:
+        if line.kind != "heading":
+            continue
+        new = [i for i in range(line.start, line.end) if aligned.here[i] < 0]
+        lead = new[:1] if new[:1] == [line.start] and answer.words[line.start].kind == "number" else []
+        rest = new[len(lead) :]
+        whole = len(new) == line.end - line.start
+        plain = all(answer.words[i].kind == "word" for i in rest)
+        if not rest and lead and line.end - line.start > 1:
+            numbers.update(lead)
+        elif whole and rest and plain and len(rest) <= longest and count < most:
+            count += 1
+            numbers.update(lead)
+            titles.update(rest)
+    return frozenset(titles), frozenset(numbers)
+
+
+def similar(one: str, other: str) -> bool:
+    """Whether two words of five letters or more differ by one letter, or by two neighbours that changed places."""
+    if min(len(one), len(other)) < 5 or abs(len(one) - len(other)) > 1:
+        return False
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    one_rest, other_rest = one[start : len(one) - end], other[start : len(other) - end]
+    swapped = len(one_rest) == 2 and one_rest == other_rest[::-1]
+    return swapped or max(len(one_rest), len(other_rest)) <= 1
+
+
+def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
+    """Return the words of the answer that are out of order for a good reason."""
+    if not any(aligned.moved):
+        return frozenset()
+    settled = {i for i, word in enumerate(answer.words) if aligned.moved[i] and word.marker}
+    settled |= _captions_moved(source, answer, aligned)
+    for rows in _tables(answer):
+        settled |= _wrapped_cells(source, aligned, rows)
+        settled |= _column_by_column(source, aligned, rows)
+    settled |= _read_across_columns(source, answer, aligned)
+    return frozenset(settled)
+
+
+def _tables(answer: Words) -> Iterator[list[Line]]:
+    tables: dict[int, list[Line]] = defaultdict(list)
+    for line in answer.lines:
+        if line.kind == "row":
+            tables[line.table].append(line)
+    yield from tables.values()
+
+
+def moved_runs(aligned: Alignment) -> Iterator[range]:
+    """Give the runs of neighbouring words of the answer that stand together, but elsewhere, in the source."""
+    start = 0
+    for index in range(1, len(aligned.here) + 1):
+        goes_on = (
+            index < len(aligned.here)
+            and aligned.moved[index]
+            and aligned.moved[index - 1]
+            and aligned.here[index] == aligned.here[index - 1] + 1
+        )
+        if not goes_on:
+            if aligned.moved[start]:
+                yield range(start, index)
+            start = index
+
+
+def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int]:
+    """Return moved words where a caption and its table, and nothing else, have changed places."""
+    found: set[int] = set()
+    for run in moved_runs(aligned):
+        first, last = aligned.here[run[0]], aligned.here[run[-1]]
+        before = next((aligned.here[i] for i in range(run[0] - 1, -1, -1) if _in_order(aligned, i)), -1)
+        after = next(
+            (aligned.here[i] for i in range(run[-1] + 1, len(aligned.here)) if _in_order(aligned, i)),
+            len(aligned.there),
+        )
+        jumped = range(after, first) if first > after else range(last + 1, before + 1)
+        if not jumped:
+            continue
+        parts = [(range(first, last + 1), run)]
+        across = [aligned.there[i] for i in jumped if aligned.there[i] >= 0]
+        for part, places in ((jumped, run), (range(first, last + 1), across)):
+            caption = all(is_caption(source.lines[source.words[i].line].text) for i in (part[0],)) and (
+                part[0] == source.lines[source.words[part[0]].line].start
+            )
+            rows = places and all(answer.lines[answer.words[i].line].kind == "row" for i in places)
+            if caption and rows and part[-1] - part[0] < 40:
+                found.update(run)
+        del parts
+    return found
+
+
+def _in_order(aligned: Alignment, index: int) -> bool:
+    return aligned.here[index] >= 0 and not aligned.moved[index]
+
+
+def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[Line]) -> set[int]:
+    """Return moved words of rows whose cells were printed side by side on several lines."""
+    spans = [_source_lines(source, aligned, row) for row in rows]
+    found: set[int] = set()
+    for index, (row, span) in enumerate(zip(rows, spans, strict=True)):
+        moved = [i for i in range(row.start, row.end) if aligned.moved[i]]
+        if not moved or span is None or not 1 < span[1] - span[0] + 1 <= _WRAPPED:
+            continue
+        above = next((s for s in reversed(spans[:index]) if s), None)
+        below = next((s for s in spans[index + 1 :] if s), None)
+        alone = (above is None or above[1] < span[0]) and (below is None or span[1] < below[0])
+        if alone and _reads_as_wrapped(source, aligned, row):
+            found.update(moved)
+    return found
+
+
+def _source_lines(source: Words, aligned: Alignment, row: Line) -> tuple[int, int] | None:
+    lines = [source.words[aligned.here[i]].line for i in range(row.start, row.end) if aligned.here[i] >= 0]
+    return (min(lines), max(lines)) if lines else None
+
+
+def _reads_as_wrapped(source: Words, aligned: Alignment, row: Line) -> bool:
+    """Whether every cell is read downwards, and every printed line from its first cell to its last."""
+    by_line: dict[int, list[int]] = defaultdict(list)
+    begins = -1
+    for start, end in row.cells:
+        places = [aligned.here[i] for i in range(start, end) if aligned.here[i] >= 0]
+        if any(one >= other for one, other in pairwise(places)):
+            return False
+        if not places:
+            continue
+        lines = [source.words[place].line for place in places]
+        taller = lines[0] < begins < lines[-1]  # a cell of one line is set in the middle of a taller neighbour
+        if lines[0] < begins and not taller:
+            return False
+        begins = lines[0]
+        for place, line in zip(places, lines, strict=True):
+            by_line[line].append(place)
+    return all(sorted(places) == places for places in by_line.values())
+
+
+def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Line]) -> set[int]:
+    """Return moved words of a table whose source gives one cell per line, and the columns one after the other."""
+    width = max(len(row.cells) for row in rows)
+    last = -1
+    for column in range(width):
+        for row in rows:
+            start, end = row.cells[column] if column < len(row.cells) else (0, 0)
+            places = [aligned.here[i] for i in range(start, end)]
+            if not places:
+                continue
+            lines = {source.words[place].line for place in places if place >= 0}
+            if min(places) <= last or len(lines) > 1:
+                return set()
+            last = places[-1]
+            line = source.lines[source.words[last].line]
+            if (places[0], places[-1] + 1) != (line.start, line.end):
+                return set()
+    return {i for row in rows for i in range(row.start, row.end) if aligned.moved[i]}
+
+
+def _read_across_columns(source: Words, answer: Words, aligned: Alignment) -> set[int]:
+    """Return moved words where the source gives the lines of two columns in turn, and the answer does not."""
+    in_row = [answer.lines[word.line].kind == "row" for word in answer.words]
+    body = [i for i, place in enumerate(aligned.here) if place >= 0 and not in_row[i]]
+    places = [aligned.here[i] for i in body]
+    falls = switches = 0
+    for one, other in pairwise(places):
+        if other == one + 1 or other == one:
+            continue
+        ends = one + 1 == source.lines[source.words[one].line].end
+        begins = other == source.lines[source.words[other].line].start
+        if not (ends and begins):
+            continue
+        falls += other < one
+        switches += other > one
+    moved = [i for i in body if aligned.moved[i]]
+    whole = all(
+        aligned.here[run[0]] == source.lines[source.words[aligned.here[run[0]]].line].start
+        and aligned.here[run[-1]] + 1 == source.lines[source.words[aligned.here[run[-1]]].line].end
+        for run in moved_runs(aligned)
+        if run[0] in set(moved)
+    )
+    return set(moved) if falls and whole and switches >= _SWITCHES * falls else set()
