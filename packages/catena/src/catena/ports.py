@@ -97,7 +97,7 @@ class EntityRecognizer(Protocol):
     def identity(self) -> str: ...
 
     def recognise(self, texts: Sequence[str], labels: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Return per text, in order, the entities of these labels as the text prints them; no labels: of any."""
+        """Return per text, in order, the entities of these labels as printed; no labels: its own choice."""
         ...
 
 

@@ -68,7 +68,7 @@ class Recognise:
     """Find the named entities in texts; the reply is one tuple per text: its distinct entities as printed, in order.
 
     Attributes:
-        labels: the kinds of entities that are asked for, in the model's own words; none: all that it knows.
+        labels: the kinds of entities asked for, in the model's own words; none: those that the service was made with.
     """
 
     texts: tuple[str, ...]
