@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms, table_cells
+from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
 from catena.text import normalise_term
@@ -76,3 +79,119 @@ def test_terms_are_normal_sorted_and_the_same_each_time(text: str, title: str) -
 def test_options_out_of_range(bad: dict[str, int]) -> None:
     with pytest.raises(ParameterError, match="an integer >= 1, got 0"):
         CriticalTermOptions(**bad)
+
+
+# Expert lists
+
+
+def listed(tmp_path: Path, name: str, content: str | bytes) -> ExpertTerms:
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return ExpertTerms.read(file)
+
+
+def test_one_spelling_stands_for_all_and_the_weight_counts() -> None:
+    expert = (ExpertTerm(name="Digital Signal Controller", aliases=("DSC",), weight=3), "motor")
+    found = terms("The DSC drives the motor, not the motors.", title="", expert=expert, codes=False)
+    assert found == Counter({"digital signal controller": 3, "dsc": 3, "motor": 1})
+
+
+def test_a_spelling_of_two_things_stands_for_both() -> None:
+    expert = ExpertTerms(
+        [ExpertTerm(name="A one", aliases=("X",)), ExpertTerm(name="B two", aliases=("x",), weight=2)]
+    )
+    assert expert.carried("the X") == {"a one": 1, "x": 2, "b two": 2}
+    assert expert.carried("the A-one") == {"a one": 1, "x": 1}
+
+
+def test_expert_terms_inside_each_other_are_all_carried_but_the_longest_is_asked_for() -> None:
+    expert = ExpertTerms(["valve", "purge valve"])
+    assert expert.carried("The purge valve") == {"purge valve": 1, "valve": 1}
+    assert expert.named_in("a purge valve or a valve") == ("purge valve", "valve")
+    assert expert.named_in("a purge valve") == ("purge valve",)
+
+
+def test_lists_are_values_with_short_names() -> None:
+    one, same, other = ExpertTerms(["a1", "b"]), ExpertTerms(("a1", ExpertTerm(name="b"))), ExpertTerms(["a1"])
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert one != ("a1", "b")
+    assert repr(one) == repr(same) != repr(other)
+    assert len(repr(ExpertTerms(f"term {i}" for i in range(10_000)))) < 60
+    assert CriticalTermOptions(expert=["a1", "b"]) == CriticalTermOptions(expert=one)
+    assert repr(CriticalTermOptions(expert=("a1",))) == repr(CriticalTermOptions(expert=["a1"]))
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_text_file_holds_a_term_a_line(tmp_path: Path) -> None:
+    read = listed(
+        tmp_path, "parts.txt", "\ufeff# parts\nHX-200\tHX200; Hexa 200\t3\n\nC#, the language\n  purge valve  \n"
+    )
+    assert read == ExpertTerms(
+        [ExpertTerm(name="HX-200", aliases=("HX200", "Hexa 200"), weight=3), "C#, the language", "purge valve"]
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'HX-200,HX200;Hexa 200,3\n"Pump, large",,\n',
+        'term,aliases,weight\r\nHX-200,HX200 ; Hexa 200,3\r\n"Pump, large"\r\n',
+        'Term,Weight,Aliases\nHX-200,3,HX200;;Hexa 200\n,,\n"Pump, large"\n',
+    ],
+)
+def test_a_csv_file_with_and_without_a_line_of_names(tmp_path: Path, content: str) -> None:
+    assert listed(tmp_path, "parts.CSV", content) == ExpertTerms(
+        [ExpertTerm(name="HX-200", aliases=("HX200", "Hexa 200"), weight=3), "Pump, large"]
+    )
+
+
+def test_an_empty_list_finds_nothing(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.csv"):
+        empty = listed(tmp_path, name, "")
+        assert len(empty) == 0
+        assert empty.carried("anything") == {}
+        assert repr(empty) == "ExpertTerms()"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "HX-200\n...\t\t2\n", "expert term in line 2 of a.txt must be text with more than punctuation"),
+        ("a.txt", "HX-200\t - \t2\n", "expert term in line 1 of a.txt"),
+        ("a.txt", "one\n# note\n\ntwo\t\t-1\n", "weight in line 4 of a.txt must be an integer >= 1, got '-1'"),
+        ("a.txt", "one\t\t0\n", "weight of the expert term 'one' in line 1 of a.txt must be an integer >= 1, got 0"),
+        ("a.txt", "one\ttwo\t3\t4\n", "line 1 of a.txt must be at most 3 fields"),
+        ("a.csv", "term,weight\none,2\n,3\n", "expert term in line 3 of a.csv"),
+        ("a.csv", "term,wieght\none,2\n", "columns in line 1 .* some of term, aliases, weight, once each"),
+        ("a.csv", "term,term\none,2\n", "columns in line 1"),
+        ("a.csv", "term,weight\none,2,5\n", "line 2 of a.csv must be at most 2 fields: term, weight"),
+        ("a.csv", "one,x,2,y\n", "line 1 of a.csv must be at most 3 fields"),
+        ("a.csv", 'one\n"two\nlines",,x\n', "weight in line 2 of a.csv must be an integer"),
+        ("a.csv", 'one\n"two" x\n', "line 2 of a.csv must be a line of CSV"),
+        (
+            "a.txt",
+            b"\xff\xfe",
+            r"expert list must be a file of UTF-8 text that can be read, got 'a.txt \(not UTF-8\)'",
+        ),
+    ],
+)
+def test_a_line_that_is_no_term_is_named(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
+        listed(tmp_path, name, content)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_missing_list_is_our_error(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"got 'absent\.txt \(No such file or directory\)'"):
+        ExpertTerms.read(tmp_path / "absent.txt")
+
+
+def test_one_string_is_no_list_and_a_weight_is_at_least_one() -> None:
+    with pytest.raises(ParameterError, match="a sequence of terms, got 'HX-200'"):
+        ExpertTerms("HX-200")
+    with pytest.raises(ParameterError, match="weight of the expert term 'a' must be an integer >= 1"):
+        ExpertTerm(name="a", weight=0)
+    with pytest.raises(ParameterError, match="expert term must be text with more than punctuation"):
+        CriticalTermOptions(expert=("", "a"))

@@ -75,7 +75,7 @@ class ExpertTerms:
         """
         file = Path(path)
         rows = _csv_rows(file) if file.suffix.lower() == ".csv" else _tabbed_rows(file)
-        return cls(_term(fields, f"line {number} of {file.name}") for number, fields in _without_header(rows))
+        return cls(_term(fields, f"line {number} of {file.name}") for number, fields in _in_order(rows, file.name))
 
     def carried(self, text: str) -> Mapping[str, int]:
         """Return all spellings of the terms in a text, normalised, with their weights."""
@@ -151,27 +151,26 @@ def _csv_rows(file: Path) -> Iterator[Row]:
         raise ParameterError(f"line {end + 1} of {file.name}", str(error), "a line of CSV") from None
 
 
-def _without_header(rows: Iterator[Row]) -> Iterator[Row]:
-    """Leave out the line that names the columns, and bring their fields into the order of `COLUMNS`."""
-    order: list[int] | None = None
+def _in_order(rows: Iterator[Row], name: str) -> Iterator[Row]:
+    """Leave out the line that names the columns, and bring the fields into the order of `COLUMNS`."""
+    order = list(range(len(COLUMNS)))
     for at, (number, fields) in enumerate(rows):
+        where = f"line {number} of {name}"
         names = [field.strip().lower() for field in fields]
         if at == 0 and names[0] == COLUMNS[0]:
-            if unknown := [name for name in names if name not in COLUMNS] or len(set(names)) < len(names):
-                raise ParameterError(f"columns in line {number}", unknown, f"some of {', '.join(COLUMNS)}, once each")
+            if not set(names) <= set(COLUMNS) or len(set(names)) < len(names):
+                raise ParameterError(f"columns in {where}", names, f"some of {', '.join(COLUMNS)}, once each")
             order = [COLUMNS.index(name) for name in names]
-        elif order is None or len(fields) > len(order):
-            yield number, fields
-        else:
-            placed = dict(zip(order, fields, strict=False))
-            yield number, [placed.get(column, "") for column in range(len(COLUMNS))]
+            continue
+        if len(fields) > len(order):
+            columns = ", ".join(COLUMNS[column] for column in order)
+            raise ParameterError(where, fields, f"at most {len(order)} fields: {columns}")
+        placed = dict(zip(order, fields, strict=False))
+        yield number, [placed.get(column, "").strip() for column in range(len(COLUMNS))]
 
 
 def _term(fields: list[str], where: str) -> ExpertTerm:
-    fields = [field.strip() for field in fields]
-    if len(fields) > len(COLUMNS):
-        raise ParameterError(where, fields, f"at most {len(COLUMNS)} fields: {', '.join(COLUMNS)}")
-    name, aliases, weight = (*fields, *[""] * (len(COLUMNS) - len(fields)))
+    name, aliases, weight = fields
     if weight and not weight.isdecimal():
         raise ParameterError(f"weight in {where}", weight, "an integer >= 1")
     others = tuple(alias.strip() for alias in aliases.split(ALIAS_SEPARATOR) if alias.strip())
