@@ -33,7 +33,7 @@ _OPTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something of a row that a person should look at; the row is kept. Rows are counted as the file shows them."""
+    """Something of a row that a person should look at; rows are counted from 1, as a spreadsheet does."""
 
     row: int
     question: str  # its id
@@ -158,15 +158,15 @@ def _columns(header: Sequence[str]) -> dict[str, int] | None:
 
 
 def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line on which the row ends, cells); a cell may hold line breaks."""
+    """Yield (row from 1, cells); a cell may hold line breaks, so a row may be several lines."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise EvaluationError(f"cannot read {path.name}: {error.strerror or 'unreadable'}") from None
     reader = csv.reader(io.StringIO(_decoded(path, data), newline=""), strict=True)
     try:
-        for cells in reader:
-            yield reader.line_num, [cell.strip() for cell in cells]
+        for number, cells in enumerate(reader, start=1):
+            yield number, [cell.strip() for cell in cells]
     except csv.Error as error:
         raise EvaluationError(f"{path.name}, line {reader.line_num}: not CSV ({error})") from None
 

@@ -99,9 +99,9 @@ def read_questions(path: str | Path) -> tuple[BankQuestion, ...]:
     """Read a file of JSON lines, in one of two layouts; ids are the row numbers where a row names none.
 
     - Simple: `{"question": "…", "gold": {"document": "manual.pdf", "page": 3}}`. Gold is one place or a list of
-      them, each with "document" (or "source") and at most one of "page", "heading", "text"; a "text" without a document
-      is looked for in every one. No gold, null or [] marks a question that the collection does not answer. Also read: "id",
-      "kind", "answer".
+      them, each with "document" (or "source") and at most one of "page", "heading", "text"; a "text" without a
+      document is looked for in every one. No gold, null or [] marks a question that the collection does not
+      answer. Also read: "id", "kind", "answer".
     - With sections: `{"qid": …, "question": …, "kind": …, "gold": [section ids]}`, beside it `sections.jsonl` with
       section_id, doc_id, start and end, and if there is one `documents.json` with doc_id and path.
 

@@ -1,0 +1,32 @@
+"""One call per picture: to a PNG, to one interactive HTML file, or as a value that a notebook shows.
+
+Every caption states the numbers that the picture shows. Needs the extra `plots`: matplotlib (PNG), plotly (HTML).
+"""
+
+from catena.plots.fidelity import FidelityPage, FidelityReportLike, fidelity_strip
+from catena.plots.picture import Picture
+from catena.plots.ranking import (
+    ablation,
+    degradation,
+    index_over_gamma,
+    log_rank_curves,
+    recall_by_kind,
+    recall_curve,
+)
+from catena.plots.space import cohesion, embedding_shift, question_distances
+
+__all__ = [
+    "Picture",
+    "log_rank_curves",
+    "index_over_gamma",
+    "recall_curve",
+    "recall_by_kind",
+    "ablation",
+    "degradation",
+    "cohesion",
+    "embedding_shift",
+    "question_distances",
+    "fidelity_strip",
+    "FidelityPage",
+    "FidelityReportLike",
+]

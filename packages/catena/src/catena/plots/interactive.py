@@ -1,0 +1,182 @@
+"""Pictures as one HTML file, by plotly: everything it needs is inside, and nothing is fetched."""
+
+from __future__ import annotations
+
+import textwrap
+from html import escape
+from math import log10
+from pathlib import Path
+from typing import Any
+
+from catena.errors import MissingExtraError
+from catena.plots.picture import GREY, Arrows, Axis, Bars, Cells, Line, Panel, Picture, Points, colour
+
+PER_INCH = 96  # CSS pixels
+
+_DASHES = ("solid", "dash", "dashdot", "dot")
+_SHAPES = ("circle", "triangle-up", "square", "diamond", "triangle-down", "cross", "x")
+_CAPTION_LINE = 17  # pixels
+
+
+def draw(picture: Picture) -> Any:
+    """Return the picture as a plotly `Figure`.
+
+    Raises:
+        MissingExtraError: plotly is not installed.
+    """
+    try:
+        from plotly.subplots import make_subplots
+    except ImportError as error:
+        raise MissingExtraError("plotly", "plots") from error
+    titles = [escape(panel.title) for panel in picture.panels]
+    figure = make_subplots(rows=1, cols=len(picture.panels), subplot_titles=titles if any(titles) else None)
+    named: set[str] = set()
+    for number, panel in enumerate(picture.panels, start=1):
+        for mark in panel.marks:
+            for trace in _traces(mark, figure, number):
+                first = bool(trace.name) and trace.name not in named and trace.showlegend is not False
+                trace.update(showlegend=first, legendgroup=trace.name)
+                named.add(trace.name or "")
+                figure.add_trace(trace, row=1, col=number)
+        _axes(figure, panel, number)
+    _frame(figure, picture)
+    return figure
+
+
+def save(picture: Picture, path: Path) -> None:
+    """Write the picture as one HTML file that works without a network."""
+    page = draw(picture).to_html(
+        include_plotlyjs=True, full_html=True, div_id="picture", config={"displaylogo": False, "responsive": False}
+    )
+    head = f"<head><title>{escape(picture.title)}</title>"
+    path.write_text(page.replace("<head>", head, 1), encoding="utf-8")
+
+
+def _frame(figure: Any, picture: Picture) -> None:
+    lines = textwrap.wrap(picture.caption, int(picture.width * 15))
+    below = 70 + _CAPTION_LINE * len(lines)
+    figure.update_layout(
+        title={"text": f"<b>{escape(picture.title)}</b>", "x": 0.01, "font": {"size": 16}},
+        width=int(picture.width * PER_INCH) + 60,
+        height=int(picture.height * PER_INCH) + 40 + below - 70,
+        margin={"l": 70, "r": 20, "t": 80, "b": below},
+        template="plotly_white",
+        font={"family": "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"},
+        hovermode="closest",
+        barmode="overlay",
+    )
+    figure.add_annotation(
+        text="<br>".join(map(escape, lines)), xref="paper", yref="paper", x=0, y=0, xanchor="left", yanchor="top",
+        yshift=-50, showarrow=False, align="left", font={"size": 12, "color": "#333333"},
+    )  # fmt: skip
+
+
+def _axes(figure: Any, panel: Panel, number: int) -> None:
+    for axis, update in ((panel.x, figure.update_xaxes), (panel.y, figure.update_yaxes)):
+        update(**_axis(axis), row=1, col=number)
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    made: dict[str, Any] = {"title": {"text": escape(axis.label)}, "zeroline": False}
+    if axis.logarithmic:
+        made["type"] = "log"
+    if axis.ticks is not None:
+        made |= {"tickvals": [at for at, _ in axis.ticks], "ticktext": [escape(text) for _, text in axis.ticks]}
+    if axis.limits is not None:
+        made["range"] = [log10(end) for end in axis.limits] if axis.logarithmic else list(axis.limits)
+    return made
+
+
+def _traces(mark: Any, figure: Any, number: int) -> list[Any]:
+    import plotly.graph_objects as go
+
+    match mark:
+        case Line():
+            return _line(go, mark)
+        case Points():
+            faint = mark.series < 0
+            look = {
+                "color": colour(mark.series), "symbol": "circle" if faint else _SHAPES[mark.series % len(_SHAPES)],
+                "size": 15 if mark.large else 5 if faint else 8, "opacity": 0.6 if faint else 0.85,
+                "line": {"width": 0.5, "color": "white"},
+            }  # fmt: skip
+            names = [escape(name) for name in mark.names]
+            text = {"text": names, "hovertemplate": "%{text}<extra></extra>"} if names else {}
+            return [
+                go.Scatter(
+                    x=list(mark.x), y=list(mark.y), mode="markers", name=escape(mark.label), marker=look, **text
+                )
+            ]
+        case Bars():
+            return [_bars(go, mark)]
+        case Arrows():
+            _arrows(figure, mark, number)
+            return []
+        case Cells():
+            return [_cells(go, mark)]
+    return []
+
+
+def _line(go: Any, mark: Line) -> list[Any]:
+    shade, shape = colour(mark.series), "hv" if mark.step else "linear"
+    traces = []
+    if mark.low:
+        bounds = ((mark.high, "none"), (mark.low, "tonexty"))
+        traces += [
+            go.Scatter(
+                x=list(mark.x), y=list(bound), mode="lines", line={"width": 0, "shape": shape}, fill=fill,
+                fillcolor=_pale(shade, 0.15), hoverinfo="skip", showlegend=False, name=escape(mark.label),
+            )
+            for bound, fill in bounds
+        ]  # fmt: skip
+    look = {"color": shade, "dash": _DASHES[mark.series % len(_DASHES)], "shape": shape}
+    look["width"] = 2.2 if mark.series >= 0 else 1.0
+    filled = {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10)} if mark.filled else {}
+    dots = {"symbol": _SHAPES[mark.series % len(_SHAPES)], "size": 8}
+    traces.append(
+        go.Scatter(
+            x=list(mark.x), y=list(mark.y), mode="lines+markers" if mark.dotted else "lines", line=look, marker=dots,
+            name=escape(mark.label), **filled,
+        )
+    )  # fmt: skip
+    return traces
+
+
+def _bars(go: Any, mark: Bars) -> Any:
+    bounds = list(mark.intervals) or [None] * len(mark.y)
+    pairs = list(zip(mark.lengths, bounds, strict=True))
+    error = {
+        "type": "data", "symmetric": False, "color": "#222222", "thickness": 1.4,
+        "array": [0.0 if bound is None else bound[1] - length for length, bound in pairs],
+        "arrayminus": [0.0 if bound is None else length - bound[0] for length, bound in pairs],
+    }  # fmt: skip
+    return go.Bar(
+        x=list(mark.lengths), y=list(mark.y), orientation="h", width=mark.thickness, name=escape(mark.label),
+        marker={"color": colour(mark.series), "opacity": 0.85}, error_x=error if any(bounds) else None,
+        hovertemplate="%{x:.3f}<extra></extra>", text=[f"{length:.3f}" for length in mark.lengths],
+        textposition="inside", insidetextanchor="start",
+    )  # fmt: skip
+
+
+def _arrows(figure: Any, mark: Arrows, number: int) -> None:
+    suffix = "" if number == 1 else str(number)
+    for (x0, y0), (x1, y1) in zip(mark.tails, mark.heads, strict=True):
+        figure.add_annotation(
+            x=x1, y=y1, ax=x0, ay=y0, xref=f"x{suffix}", yref=f"y{suffix}", axref=f"x{suffix}", ayref=f"y{suffix}",
+            showarrow=True, arrowhead=2, arrowwidth=1.2, arrowcolor="#666666", opacity=0.7, text="",
+        )  # fmt: skip
+
+
+def _cells(go: Any, mark: Cells) -> Any:
+    names = [[escape(name) for name in row] for row in reversed(mark.names)]
+    places = [number + 0.5 for number in range(len(mark.values))]
+    return go.Heatmap(
+        x=list(mark.x), y=places, z=[list(row) for row in reversed(mark.values)], zmin=mark.low, zmax=mark.high,
+        colorscale="Cividis", colorbar={"title": {"text": escape(mark.label)}}, text=names,
+        hovertemplate="%{text}<extra></extra>", hoverongaps=False, showlegend=False,
+    )  # fmt: skip
+
+
+def _pale(shade: str, opacity: float) -> str:
+    red, green, blue = (int((shade or GREY)[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"

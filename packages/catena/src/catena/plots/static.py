@@ -1,0 +1,176 @@
+"""Pictures as PNG, by matplotlib: no screen, no global state, equal bytes each time."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from catena.errors import MissingExtraError
+from catena.plots.picture import Arrows, Bars, Cells, Line, Panel, Picture, Points, colour
+
+DPI = 150
+
+_DASHES = ("-", "--", "-.", ":")
+_SHAPES = ("o", "^", "s", "D", "v", "P", "X")
+_SIZES = {
+    (False, False): 20,
+    (False, True): 8,
+    (True, False): 90,
+    (True, True): 90,
+}  # large, background: square points
+_DEFAULTS = {"axes", "figure", "font", "grid", "legend", "lines", "patch", "savefig", "text", "xtick", "ytick"}
+# Scripts that matplotlib's own font lacks; the first of these that is installed is asked after it.
+_MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei")
+
+
+def draw(picture: Picture) -> Any:
+    """Return the picture as a matplotlib `Figure`.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots") from error
+    with mpl.rc_context(_settings()):
+        figure = Figure(figsize=(picture.width, picture.height), dpi=DPI, layout="constrained")
+        axes = figure.subplots(1, len(picture.panels), squeeze=False)[0]
+        for panel, ax in zip(picture.panels, axes, strict=True):
+            _panel(figure, ax, panel)
+        figure.suptitle(picture.title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+        caption = textwrap.fill(picture.caption, int(picture.width * 14.5))
+        figure.supxlabel(caption, fontsize=8.5, color="#333333", x=0.01, ha="left")
+        handles = {text: each for ax in axes for each, text in zip(*ax.get_legend_handles_labels(), strict=True)}
+        if len(handles) > 1:
+            figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8.5, frameon=False)
+    return figure
+
+
+def save(picture: Picture, path: Path) -> None:
+    """Write the picture as PNG."""
+    path.write_bytes(png(picture))
+
+
+def png(picture: Picture) -> bytes:
+    """Return the picture as the bytes of a PNG."""
+    figure, buffer = draw(picture), BytesIO()
+    import matplotlib as mpl
+
+    with mpl.rc_context(_settings()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # such letters are boxes; the HTML has them
+        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _settings() -> Any:
+    """Return what all pictures are drawn under, whatever a user has set: text is text, never a formula."""
+    from matplotlib import font_manager, rcParamsDefault
+
+    there = {font.name for font in font_manager.fontManager.ttflist}
+    fonts = ["DejaVu Sans", *[name for name in _MORE_FONTS if name in there][:1]]
+    usual = {key: value for key, value in rcParamsDefault.items() if key.partition(".")[0] in _DEFAULTS}
+    return {**usual, "text.parse_math": False, "font.family": fonts}
+
+
+def _panel(figure: Any, ax: Any, panel: Panel) -> None:
+    ax.set_title(panel.title, fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, color="#E6E6E6", linewidth=0.7)
+    ax.set_axisbelow(True)
+    for mark in panel.marks:
+        _mark(figure, ax, mark)
+    for axis, side in ((panel.x, "x"), (panel.y, "y")):
+        getattr(ax, f"set_{side}label")(axis.label, fontsize=9)
+        if axis.logarithmic:
+            getattr(ax, f"set_{side}scale")("log")
+        if axis.ticks is not None:
+            places, labels = [at for at, _ in axis.ticks], [text for _, text in axis.ticks]
+            getattr(ax, f"set_{side}ticks")(places, labels)
+            ax.tick_params(axis=side, which="minor", length=0, labelsize=0)
+        if axis.limits is not None:
+            getattr(ax, f"set_{side}lim")(*axis.limits)
+        ax.tick_params(axis=side, which="major", labelsize=8.5)
+
+
+def _mark(figure: Any, ax: Any, mark: Any) -> None:
+    match mark:
+        case Line():
+            _line(ax, mark)
+        case Points():
+            shape = _SHAPES[mark.series % len(_SHAPES)]
+            faint = mark.series < 0
+            ax.scatter(
+                mark.x, mark.y, s=_SIZES[mark.large, faint], c=colour(mark.series), marker="o" if faint else shape,
+                alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label,
+            )  # fmt: skip
+        case Bars():
+            _bars(ax, mark)
+        case Arrows():
+            for tail, head in zip(mark.tails, mark.heads, strict=True):
+                style = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.9, "shrinkA": 2, "shrinkB": 2, "alpha": 0.7}
+                ax.annotate("", xy=head, xytext=tail, arrowprops=style)
+        case Cells():
+            _cells(figure, ax, mark)
+
+
+def _line(ax: Any, mark: Line) -> None:
+    shade = colour(mark.series)
+    dash = _DASHES[mark.series % len(_DASHES)]
+    drawn = "steps-post" if mark.step else "default"
+    if mark.low:
+        step = {"step": "post"} if mark.step else {}
+        ax.fill_between(mark.x, mark.low, mark.high, color=shade, alpha=0.15, linewidth=0, **step)
+    if mark.filled:
+        step = {"step": "post"} if mark.step else {}
+        ax.fill_between(mark.x, mark.y, color=shade, alpha=0.10, linewidth=0, **step)
+    shape = _SHAPES[mark.series % len(_SHAPES)] if mark.dotted else None
+    ax.plot(
+        mark.x,
+        mark.y,
+        dash,
+        color=shade,
+        linewidth=1.8,
+        drawstyle=drawn,
+        marker=shape,
+        markersize=5,
+        label=mark.label,
+    )
+
+
+def _bars(ax: Any, mark: Bars) -> None:
+    ax.barh(mark.y, mark.lengths, height=mark.thickness, color=colour(mark.series), alpha=0.85, label=mark.label)
+    for place, length, interval in zip(mark.y, mark.lengths, mark.intervals or [None] * len(mark.y), strict=True):
+        end = length
+        if interval is not None:
+            ax.plot(interval, [place, place], "-", color="#222222", linewidth=1.2)
+            for edge in interval:
+                ax.plot([edge, edge], [place - 0.12, place + 0.12], "-", color="#222222", linewidth=1.2)
+            end = max(length, interval[1])
+        ax.annotate(f"{length:.3f}", (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.grid(visible=False, axis="y")
+
+
+def _cells(figure: Any, ax: Any, mark: Cells) -> None:
+    import numpy as np
+
+    values = np.array([[np.nan if cell is None else cell for cell in row] for row in mark.values], dtype=float)
+    edges = _edges(mark.x)
+    drawn = ax.pcolormesh(
+        edges, np.arange(len(values) + 1), values[::-1], cmap="cividis", vmin=mark.low, vmax=mark.high
+    )
+    ax.grid(visible=False)
+    bar = figure.colorbar(drawn, ax=ax, extend="min", fraction=0.04, pad=0.02)
+    bar.set_label(mark.label, fontsize=8.5)
+    bar.ax.tick_params(labelsize=8)
+
+
+def _edges(centres: Any) -> list[float]:
+    """Return the borders of cells about their centres."""
+    middles = [(one + two) / 2 for one, two in pairwise(centres)]
+    return [centres[0] - 0.5, *middles, centres[-1] + 0.5]
