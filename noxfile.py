@@ -39,7 +39,7 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests: no key, no network, no torch."""
     install(session, *EVERYTHING, group="test")
-    session.run("pytest", "-m", "not torch", *session.posargs)
+    session.run("pytest", "-m", "not torch and not entities", *session.posargs)
 
 
 @nox.session
@@ -94,7 +94,9 @@ def lowest(session: nox.Session) -> None:
     editable = [part for package in EVERYTHING for part in ("-e", package)]
     session.install("--resolution", "lowest-direct", *editable, "--group", "pyproject.toml:test")
     folders = ("tests/core", "tests/backends", "tests/integrations")
-    session.run("pytest", "-m", "not torch and not slow", "-W", "default", *folders, *session.posargs)
+    session.run(
+        "pytest", "-m", "not torch and not entities and not slow", "-W", "default", *folders, *session.posargs
+    )
 
 
 @nox.session
@@ -103,6 +105,13 @@ def torch(session: nox.Session) -> None:
     install(session, *EVERYTHING, f"{CORE}[sentence-transformers]", group="test")
     install(session, group="torch")
     session.run("pytest", "-m", "torch", *session.posargs, env={"HF_HUB_OFFLINE": "1"})
+
+
+@nox.session
+def entities(session: nox.Session) -> None:
+    """Run the tests that need spaCy (no trained pipeline), which is too large for the others."""
+    install(session, *EVERYTHING, f"{CORE}[spacy]", group="test")
+    session.run("pytest", "-m", "entities", "tests/backends", *session.posargs)
 
 
 @nox.session

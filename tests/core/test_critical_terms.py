@@ -184,7 +184,7 @@ def test_a_line_that_is_no_term_is_named(tmp_path: Path, name: str, content: str
 
 
 def test_a_missing_list_is_our_error(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"got 'absent\.txt \(No such file or directory\)'"):
+    with pytest.raises(ParameterError, match=r"got 'absent\.txt \("):
         ExpertTerms.read(tmp_path / "absent.txt")
 
 
