@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
 from catena.cli.library import indexed
+from catena.cli.llm_options import BaseUrl, opened_llm
 from catena.cli.options import AsJson, Engine, Number, Password, PdfEngine, RuledTables, preparation_of
 from catena.cli.terminal import printable
 from catena.errors import ServiceError
@@ -35,9 +35,7 @@ def ask(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Let this OpenAI-compatible model write an answer.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is, if not at OpenAI.")
-    ] = None,
+    base_url: BaseUrl = None,
     library: Annotated[
         Path | None,
         typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
@@ -56,7 +54,7 @@ def ask(
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
     if base_url is not None and model is None:
         raise ProblemError("--base-url needs the name of a model", "--model NAME")
-    llm = _llm(model, base_url)
+    llm = None if model is None else opened_llm(model, base_url)
     preparation = preparation_of(engine, ruled_tables)
     with _opened(library, preparation, create=bool(files)) as opened:
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
@@ -76,20 +74,6 @@ def ask(
         raise ProblemError(f"no answer was written: {problem}", where)
     if failed:
         raise ProblemError(f"{len(failed)} of {len(outcomes)} files were not read", _hint(failed), SOME_FAILED)
-
-
-def _llm(model: str | None, base_url: str | None) -> OpenAILLM | None:
-    """Return the model before any work is done: a missing key or extra is said at once."""
-    if model is None:
-        return None
-    from catena.backends.openai_llm import OpenAILLM
-
-    key = os.environ.get("CATENA_API_KEY") or os.environ.get("OPENAI_API_KEY")
-    if key is None and base_url is None and not os.environ.get("OPENAI_BASE_URL"):
-        raise ProblemError(
-            "there is no key for OpenAI", "setting OPENAI_API_KEY, or --base-url for a server of your own"
-        )
-    return OpenAILLM(model, api_key=key, base_url=base_url)
 
 
 @contextmanager

@@ -1,49 +1,208 @@
-"""`catena parse`: one file to Markdown."""
+"""`catena parse`: files to Markdown, by their layout, or with a language model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catena.cli.console import err, write_json, write_text
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.llm_options import (
+    JOURNAL,
+    BaseUrl,
+    JournalPath,
+    PriceIn,
+    PriceOut,
+    Spending,
+    SpendingCap,
+    asking,
+    opened_llm,
+)
 from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
 from catena.cli.terminal import printable
+from catena.errors import ParseError
 
 if TYPE_CHECKING:
+    from catena.formatting.fidelity_report import FidelityReport
+    from catena.formatting.llm_markdown import FormatOptions
     from catena.layout import Parsed
     from catena.model import Section
+    from catena.pipeline import Preparation
 
 
 def parse(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF, HTML, Markdown or text file.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="PDF, HTML, Markdown or text files.")],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the Markdown there, not to stdout.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="PATH", help="Write there, not to stdout; of several files, a folder."),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option("--llm", metavar="MODEL", help="Let this OpenAI-compatible model write the Markdown."),
+    ] = None,
+    base_url: BaseUrl = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
+    journal: JournalPath = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    budget: SpendingCap = None,
+    window: Annotated[
+        int | None, typer.Option("--window", min=1, metavar="WORDS", help="Words that one call answers for [800].")
+    ] = None,
+    padding: Annotated[
+        int | None, typer.Option("--padding", min=1, metavar="WORDS", help="Words shown before and after [100].")
+    ] = None,
+    fidelity: Annotated[
+        Path | None, typer.Option("--fidelity", metavar="FILE.json", help="Write how faithful each page is.")
+    ] = None,
+    fidelity_plot: Annotated[
+        Path | None, typer.Option("--fidelity-plot", metavar="FILE.png|html", help="Draw how faithful each page is.")
     ] = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a file into Markdown; pages without text are named on stderr."""
+    """Turn files into Markdown; pages without text are named on stderr.
+
+    With --llm a model writes the Markdown, window by window. Its words are checked against the file; pages that it
+    does not give faithfully come from the layout. Its key is read from CATENA_API_KEY or OPENAI_API_KEY. Replies
+    are kept in the journal, so that a stopped run goes on where it ended and nothing is paid for twice.
+    """
+    given = {
+        "--base-url": base_url, "--journal": journal, "--price-in": price_in, "--price-out": price_out,
+        "--budget": budget, "--window": window, "--padding": padding, "--fidelity": fidelity,
+        "--fidelity-plot": fidelity_plot, "--plan": plan or None,
+    }  # fmt: skip
+    unused = [name for name, value in given.items() if value is not None]
+    if llm is None and unused:
+        raise ProblemError(f"{unused[0]} needs the name of a model", "--llm NAME")
+    targets = _targets(files, out)
+    preparation = preparation_of(engine, ruled_tables)
+    reports: dict[Path, FidelityReport] = {}
+    if llm is None:
+        parsed, failed = _read(files, preparation, password, layout=True)
+    else:
+        options = _options(window, padding)
+        spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
+        with asking(opened_llm(llm, base_url), journal or JOURNAL, spending, dry=plan) as services:
+            from catena.cli import parse_llm
+
+            parsed, failed = _read(files, preparation, password, layout=False)
+            if plan:
+                parse_llm.show_plan(parsed, services, options, spending, as_json=as_json)
+                _end(failed, files)
+                return
+            done = parse_llm.formatted(parsed, services, options)
+        parsed = {file: each for file, (each, _) in done.items()}
+        reports = {file: report for file, (_, report) in done.items()}
+        if fidelity is not None:
+            parse_llm.write_fidelity([*reports.values()], fidelity)
+        if fidelity_plot is not None:
+            parse_llm.draw_fidelity([*reports.values()], fidelity_plot)
+    _write(parsed, targets, reports, as_json=as_json)
+    _end(failed, files)
+
+
+def _options(window: int | None, padding: int | None) -> FormatOptions:
+    from catena.formatting.llm_markdown import FormatOptions
+
+    usual = FormatOptions()
+    return FormatOptions(
+        window=usual.window if window is None else window, padding=usual.padding if padding is None else padding
+    )
+
+
+def _targets(files: Sequence[Path], out: Path | None) -> dict[Path, Path | None]:
+    """Return where each file goes: `out` itself for one, a file of the same name in it for several.
+
+    Raises:
+        ProblemError: two files would be written to one.
+    """
+    if out is None or (len(files) == 1 and not out.is_dir()):
+        return dict.fromkeys(files, out)
+    targets: dict[Path, Path | None] = {file: out / f"{file.stem}.md" for file in files}
+    if len(set(targets.values())) < len(targets):
+        raise ProblemError(f"files of the same name cannot all be written to {out}", "one call per folder of files")
+    out.mkdir(parents=True, exist_ok=True)
+    return targets
+
+
+def _read(
+    files: Sequence[Path], preparation: Preparation, password: str | None, *, layout: bool
+) -> tuple[dict[Path, Parsed], dict[Path, ParseError]]:
+    """Read the files; of several, those that cannot be read are returned with the reason."""
+    from catena import parsing
     from catena.pipeline import read
+
+    parsed: dict[Path, Parsed] = {}
+    failed: dict[Path, ParseError] = {}
+    for file in files:
+        try:
+            if layout:
+                parsed[file] = read(file, preparation, source=str(file), password=password)
+            else:
+                parsed[file] = parsing.parse(
+                    file,
+                    source=str(file),
+                    password=password,
+                    limits=preparation.limits,
+                    engine=preparation.engine,
+                    ruled_tables=preparation.ruled_tables,
+                )
+        except ParseError as error:
+            failed[file] = error
+            if len(files) == 1:
+                raise
+    return parsed, failed
+
+
+def _write(
+    parsed: Mapping[Path, Parsed],
+    targets: Mapping[Path, Path | None],
+    reports: Mapping[Path, FidelityReport],
+    *,
+    as_json: bool,
+) -> None:
     from catena.structure.outline import outline
 
-    parsed = read(file, preparation_of(engine, ruled_tables), source=str(file), password=password)
-    sections = outline(parsed.document)
-    if out is not None:
-        out.write_text(parsed.document.text, encoding="utf-8", newline="")
+    found = {file: outline(each.document) for file, each in parsed.items()}
+    for file, each in parsed.items():
+        target = targets[file]
+        if target is not None:
+            target.write_text(each.document.text, encoding="utf-8", newline="")
+        elif not as_json:
+            write_text(each.document.text)
     if as_json:
-        write_json(_as_json(parsed, sections))
-    elif out is None:
-        write_text(parsed.document.text)
-    _report(file, out, parsed, sections)
+        values = [_as_json(each, found[file], reports.get(file)) for file, each in parsed.items()]
+        write_json(values[0] if len(targets) == 1 else values)
+    for file, each in parsed.items():
+        _report(file, targets[file], each, found[file], reports.get(file))
 
 
-def _report(file: Path, out: Path | None, parsed: Parsed, sections: Sequence[Section]) -> None:
+def _end(failed: Mapping[Path, ParseError], files: Sequence[Path]) -> None:
+    """Name the files that could not be read.
+
+    Raises:
+        ProblemError: there are some.
+    """
+    for error in failed.values():
+        err().print(printable(f"not read: {error}", one_line=True), style="red", soft_wrap=True)
+    if failed:
+        raise ProblemError(
+            f"{len(failed)} of {len(files)} files were not read",
+            "the paths and types of the files named above",
+            SOME_FAILED,
+        )
+
+
+def _report(
+    file: Path, out: Path | None, parsed: Parsed, sections: Sequence[Section], report: FidelityReport | None
+) -> None:
     from catena.cli.views import number
 
     console = err()
@@ -54,9 +213,13 @@ def _report(file: Path, out: Path | None, parsed: Parsed, sections: Sequence[Sec
     parts = ([number(pages, "page")] if pages else []) + [number(len(sections), "section")]
     named = printable(f"{file} -> {out}" if out is not None else f"{file} ->", one_line=True)
     console.print(f"{named} {', '.join(parts)}", style="bold", soft_wrap=True)
+    if report is not None and report.pages:
+        from catena.cli.parse_llm import told
+
+        console.print(told(report), style="yellow" if report.states["layout"] else None, soft_wrap=True)
 
 
-def _as_json(parsed: Parsed, sections: Sequence[Section]) -> dict[str, Any]:
+def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport | None) -> dict[str, Any]:
     """Return the document with its pages, sections and notes; spans are 0-based [start, end) in `text`."""
     document = parsed.document
     noted = {note.page: note for note in parsed.notes}
@@ -83,4 +246,5 @@ def _as_json(parsed: Parsed, sections: Sequence[Section]) -> dict[str, Any]:
         ],
         "sections": sections,
         "notes": parsed.notes,
+        **({"fidelity": report.as_json()} if report is not None else {}),
     }

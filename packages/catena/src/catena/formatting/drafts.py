@@ -17,7 +17,7 @@ from catena.ports import Completion
 from catena.steps import Complete, Failed, Step, Validate
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
-NO_ANSWER = "no-answer"  # the kind of fault of a window for which the model gave nothing of use
+NO_ANSWER = "no-answer"  # the kind of fault of a window for which no answer came
 
 _NONE = "(nothing: this is the beginning of the document)"
 _OWN_TAG = re.compile(r"<(?=/?(?:window|previous_input|previous_output|first_answer)\b)")
@@ -25,6 +25,8 @@ _WINDOW = re.compile(r"<window>\n(.*?)\n</window>", re.DOTALL)
 _FENCED = re.compile(
     r"\A\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:markdown|md)?[ \t]*\n(?P<inside>.*?)\n?(?P=fence)\s*\Z", re.DOTALL
 )
+_REFUSED = "the model refused to convert the window"
+_ENDINGS = {"'length'": "truncation", "'refusal'": "refusal", "'content_filter'": "refusal", _REFUSED: "refusal"}
 _NAMED = 40  # missing or invented words that a second request names
 _SPARE_TOKENS = 512  # for the marks of Markdown
 
@@ -123,7 +125,7 @@ class _Checker:
         """Raise ValueError for an answer that must not be kept: there is nothing of the window in it."""
         found = self.judge(unfenced(answer))
         if any(fault.kind == "refusal" for fault in found.faults):
-            raise ValueError("the model refused to convert the window")
+            raise ValueError(_REFUSED)
 
     def judge(self, text: str) -> Fidelity:
         return fidelity(self.window.text, text, self.options, prompt=self.rules, previous=self.previous)
@@ -151,7 +153,9 @@ def _answer(request: Complete, checker: _Checker) -> Step[Draft]:
     if isinstance(reply, Failed):
         if not isinstance(reply.error, ServiceError):
             raise reply.error
-        return Draft(window=checker.window, faults=(Fault(kind=NO_ANSWER, detail=str(reply.error)),))
+        why = str(reply.error)
+        kind = next((kind for ending, kind in _ENDINGS.items() if ending in why), NO_ANSWER)
+        return Draft(window=checker.window, faults=(Fault(kind=kind, detail=why),))
     return checker.draft(reply.text)
 
 

@@ -45,8 +45,8 @@ class FormatOptions:
     def __post_init__(self) -> None:
         if self.window < 1:
             raise ParameterError("window", self.window, "at least 1 word")
-        if self.padding < 0:
-            raise ParameterError("padding", self.padding, "at least 0 words")
+        if self.padding < 1:
+            raise ParameterError("padding", self.padding, "at least 1 word: windows are joined in their overlap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

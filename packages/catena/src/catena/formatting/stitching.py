@@ -59,8 +59,8 @@ def stitch(stretches: Sequence[Stretch], source_gaps: Sequence[str], *, reach: i
     borders: list[_Border] = []
     missing: list[int] = []
     for left, right in pairwise(stretches):
-        low = max(left.piece.start, right.piece.start, right.start - reach, borders[-1].place if borders else 0)
-        high = min(left.piece.end, right.piece.end, right.start + reach, right.end)
+        low = max(left.piece.start, right.piece.start, right.start - reach, borders[-1].place + 1 if borders else 0)
+        high = min(left.piece.end, right.piece.end, right.start + reach, right.end - 1)
         border = _border(left.piece, right.piece, range(low, high + 1), right.start, source_gaps)
         if border is None:
             missing.append(right.start)

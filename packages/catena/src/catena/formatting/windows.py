@@ -33,7 +33,7 @@ def windows_of(source: SourceText, *, window: int, padding: int) -> tuple[Window
     Args:
         source: the text to cut.
         window: W, the words by which a window advances and which it answers for, >= 1.
-        padding: K, the words shown before and after them, >= 0.
+        padding: K, the words shown before and after them, >= 1.
 
     Raises:
         ParameterError: `window` or `padding` is too small.
@@ -42,8 +42,8 @@ def windows_of(source: SourceText, *, window: int, padding: int) -> tuple[Window
     """
     if window < 1:
         raise ParameterError("window", window, "at least 1 word")
-    if padding < 0:
-        raise ParameterError("padding", padding, "at least 0 words")
+    if padding < 1:
+        raise ParameterError("padding", padding, "at least 1 word")
     words = source.words
     cores = [source.atom_at(words[first][0]) for first in range(0, len(words), window)] + [len(source.atoms)]
     found = []

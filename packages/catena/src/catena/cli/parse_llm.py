@@ -1,0 +1,170 @@
+"""`catena parse --llm`: files to Markdown with a language model, planned, paid for once, and checked page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import INTERRUPTED, ProblemError, say
+from catena.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from catena.cli.llm_options import Spending
+    from catena.effects import Event, Plan, Services, Step
+    from catena.formatting.fidelity_report import FidelityReport
+    from catena.formatting.llm_markdown import FormatOptions, Formatted
+    from catena.layout import Parsed
+
+
+def formatted(
+    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions
+) -> dict[Path, tuple[Parsed, FidelityReport]]:
+    """Format files side by side, with a progress bar on stderr.
+
+    Returns:
+        Each file with its document as the model wrote it, and its report.
+
+    Raises:
+        Exit: it was stopped by Ctrl-C; stderr says what is kept.
+        CatenaError: the budget would be passed, or the journal failed.
+    """
+    from catena.effects import Failed, run
+    from catena.errors import CancelledError
+
+    try:
+        with _progress(_windows(parsed, options)) as tell:
+            results = run(_all(parsed, options), replace(services, progress=tell))
+    except (KeyboardInterrupt, CancelledError):
+        journal = services.journal
+        where = f"{journal.count()} replies are kept in {journal.path}" if journal else "nothing was kept"
+        say(where, "the same command again: it goes on where it stopped", label="Stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    done: dict[Path, tuple[Parsed, FidelityReport]] = {}
+    for (file, before), result in zip(parsed.items(), results, strict=True):
+        if isinstance(result, Failed):
+            raise result.error
+        done[file] = replace(before, document=result.document), result.fidelity
+    return done
+
+
+def show_plan(
+    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions, spending: Spending, *, as_json: bool
+) -> None:
+    """Write what formatting these files would take; nothing is called."""
+    from catena.effects import plan
+    from catena.formatting.llm_markdown import PLANNED_ANSWERS
+
+    found = plan(_all(parsed, options), services, tariff=spending.tariff(), stand_ins=PLANNED_ANSWERS)
+    if found.stopped_by:
+        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
+    windows = _windows(parsed, options)
+    if as_json:
+        write_json({"files": len(parsed), "windows": windows, "kept": found.kept, **_usage(found, spending)})
+        return
+    out().print(_table(found, spending))
+    more = "An answer that is not faithful is asked for once again; that is not counted."
+    kept = f"{found.kept} of {windows} windows are in the journal already. " if found.kept else ""
+    out().print(f"{kept}{more}")
+
+
+def told(report: FidelityReport) -> str:
+    """Return in one line who wrote how many pages, and name the pages of the layout formatter."""
+    states = report.states
+    by_layout = [str(page.page) for page in report.pages if page.state == "layout"]
+    parts = [f"{states['llm']} pages by the model"]
+    if states["re-asked"]:
+        parts.append(f"{states['re-asked']} asked again")
+    if by_layout:
+        shown = ", ".join(by_layout[:20]) + (" …" if len(by_layout) > 20 else "")
+        parts.append(f"{len(by_layout)} from the layout: {shown}")
+    return "; ".join(parts)
+
+
+def write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
+    """Write one report as an object, several as a list."""
+    import json
+
+    values = [report.as_json() for report in reports]
+    text = json.dumps(values[0] if len(values) == 1 else values, ensure_ascii=False, indent=2)
+    target.write_text(text + "\n", encoding="utf-8")
+
+
+def draw_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
+    """Draw the strip of one report; of several, one picture each, numbered from 1."""
+    from catena.plots.fidelity import fidelity_strip
+
+    for number, report in enumerate(reports, start=1):
+        path = target if len(reports) == 1 else target.with_stem(f"{target.stem}-{number}")
+        if report.pages:
+            fidelity_strip(report, path)
+
+
+def _all(parsed: Mapping[Path, Parsed], options: FormatOptions) -> Step[list[Any]]:
+    from catena.effects import together
+    from catena.formatting.llm_markdown import format_markdown
+
+    steps: list[Step[Formatted]] = [format_markdown(each, options) for each in parsed.values()]
+    return together(steps)
+
+
+def _windows(parsed: Mapping[Path, Parsed], options: FormatOptions) -> int:
+    from catena.formatting.llm_markdown import window_count
+
+    return sum(window_count(each, options) for each in parsed.values())
+
+
+def _usage(found: Plan, spending: Spending) -> dict[str, Any]:
+    total = found.total
+    money = {"cost": round(total.cost, 6)} if spending.priced else {}
+    return {"calls": total.calls, "input_tokens": total.input_tokens, "output_tokens": total.output_tokens, **money}
+
+
+def _table(found: Plan, spending: Spending) -> Table:
+    from rich.table import Table
+
+    table = Table("purpose", box=None, pad_edge=False)
+    for name in ("calls", "tokens in", "tokens out", *(["money"] if spending.priced else [])):
+        table.add_column(name, justify="right")
+    rows = [*found.by_purpose.items(), *([("in all", found.total)] if len(found.by_purpose) != 1 else [])]
+    for purpose, usage in rows:
+        money = [f"{usage.cost:,.4f}"] if spending.priced else []
+        table.add_row(
+            printable(purpose), f"{usage.calls:,}", f"{usage.input_tokens:,}", f"{usage.output_tokens:,}", *money
+        )
+    return table
+
+
+@contextmanager
+def _progress(windows: int) -> Iterator[Any]:
+    """Show how many windows are done, how many came from the journal and how many were asked for again."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from catena.formatting.drafts import PURPOSE_AGAIN
+
+    console = err()
+    done = kept = again = 0
+    with Progress(
+        TextColumn("formatting"), BarColumn(28), MofNCompleteColumn(), TextColumn("windows"),
+        TextColumn("{task.fields[notes]}"), TimeElapsedColumn(), console=console, disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("formatting", total=windows, notes="")
+
+        def tell(event: Event) -> None:
+            nonlocal done, kept, again
+            if event.kind not in {"finished", "cached", "failed"}:
+                return
+            second = event.purpose == PURPOSE_AGAIN
+            done, again = done + (not second), again + second
+            kept += event.kind == "cached"
+            notes = [f"{kept} kept"] * bool(kept) + [f"{again} again"] * bool(again)
+            bar.update(task, completed=done, notes=", ".join(notes))
+
+        yield tell
