@@ -91,6 +91,20 @@ class RuledTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FigureCrop:
+    """A figure as it is printed, cut out of its page with a small margin."""
+
+    x0: float
+    x1: float
+    top: float
+    bottom: float
+    kind: Literal["bitmap", "drawing"]
+    png: bytes = field(repr=False)
+    width: int  # pixels
+    height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page; a page without text says so in `state`."""
 
@@ -102,6 +116,7 @@ class Page:
     state: PageState = "text"
     note: str = ""  # why, when the state is "failed"
     tables: tuple[RuledTable, ...] = ()
+    figures: tuple[FigureCrop, ...] = ()  # from top to bottom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +141,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageNote:
-    """A page that gave no text, and why."""
+    """A page that gave no text, or ("text") not all of its figures, and why."""
 
     page: int  # from 1
     state: PageState

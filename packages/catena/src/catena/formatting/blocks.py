@@ -24,7 +24,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A heading, a paragraph, an item of a list, code or a table.
+    """A heading, a paragraph, an item of a list, code, a table or a figure.
 
     Attributes:
         prefix: what Markdown wants before the first piece ("## ", "- ", a fence).
@@ -32,7 +32,7 @@ class Block:
         indent: spaces before the prefix, for items inside items.
     """
 
-    kind: Literal["heading", "paragraph", "item", "code", "table"]
+    kind: Literal["heading", "paragraph", "item", "code", "table", "figure"]
     pieces: tuple[Piece, ...]
     prefix: str = ""
     suffix: str = ""

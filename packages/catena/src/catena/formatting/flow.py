@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from catena.formatting.blocks import Block, Piece, code_block, escape, escape_heading, table_block
+from catena.formatting.figures import PlacedFigure, figure_block, with_titles
 from catena.formatting.headings import Heading
 from catena.formatting.joining import Compounds, continues, glue
 from catena.formatting.rows import Measures, Row
@@ -78,11 +79,23 @@ class _Flow:
         self.close()
         self.items = []
 
+    def show(self, figure: PlacedFigure) -> bool:
+        """Put a figure where the text stands, or say that it has to wait for the end of the open paragraph.
+
+        A paragraph that goes on around a figure is never torn: it follows the figure where it begins on the
+        same page, else the figure waits for its end.
+        """
+        if figure.captioned:
+            self.close()
+        elif self.open and self.rows[self.open[0]].page < figure.page:
+            return False
+        self.blocks.append(figure_block(figure))
+        return True
+
     def take(self, index: int) -> None:
         """Add a line of text: to what is open, as an item, or as a new paragraph."""
         row = self.rows[index]
-        hang = self.items[-1].hang if self.is_item and self.items else None
-        goes_on = bool(self.open) and continues(self.rows, self.open, index, self.measures, hang)
+        goes_on = bool(self.open) and _goes_on(self, index)
         item = self._item(row, goes_on=goes_on)
         if item is not None:
             self.close()
@@ -140,20 +153,31 @@ _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." a
 
 
 def blocks_of(
-    rows: Sequence[Row], measures: Measures, headings: Sequence[Heading], tables: Sequence[Table]
+    rows: Sequence[Row],
+    measures: Measures,
+    headings: Sequence[Heading],
+    tables: Sequence[Table],
+    figures: Sequence[PlacedFigure] = (),
 ) -> list[Block]:
     """Return the blocks of a file in reading order.
 
     Every line is in exactly one block. The title of a table stands directly before it, also where it is
-    printed below.
+    printed below; a figure stands directly before its caption, also where that is printed above it.
     """
     flow = _Flow(rows, measures, Compounds(row.text for row in rows))
     heading_at = {heading.start: heading for heading in headings}
     table_at = {table.indexes[0]: table for table in tables}
     taken = {index for table in tables for index in table.indexes}
     blocked = heading_at.keys() | taken
+    waiting = list(figures)
     index = 0
     while index < len(rows):
+        while waiting and waiting[0].before <= index and (index not in taken or index in table_at):
+            if flow.open and not _goes_on(flow, index):
+                flow.close()
+            if not flow.show(waiting[0]):
+                break
+            del waiting[0]
         if heading := heading_at.get(index):
             flow.end_lists()
             flow.last.clear()
@@ -175,7 +199,14 @@ def blocks_of(
         flow.take(index)
         index += 1
     flow.close()
-    return _titles_first(flow.blocks)
+    flow.blocks += map(figure_block, waiting)
+    return with_titles(_titles_first(flow.blocks), figures)
+
+
+def _goes_on(flow: _Flow, index: int) -> bool:
+    """Whether a line goes on with the open paragraph or item."""
+    hang = flow.items[-1].hang if flow.is_item and flow.items else None
+    return continues(flow.rows, flow.open, index, flow.measures, hang)
 
 
 def join(texts: Sequence[tuple[int, str]], compounds: Compounds) -> tuple[Piece, ...]:

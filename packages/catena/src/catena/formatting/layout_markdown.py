@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from catena.formatting.blocks import write
 from catena.formatting.candidates import contents_pages
+from catena.formatting.figures import place_figures
 from catena.formatting.flow import blocks_of
 from catena.formatting.headings import Heading, find_headings
 from catena.formatting.rows import measure, rows_of
@@ -32,7 +33,8 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
     Headings come from the file's outline first, then from size, weight and numbering. The title on the first
     page is the only heading of level 1 and chapters are of level 2; without a title, chapters are of level 1.
     Apart from running heads, hyphens at line ends and repeated headers of a table, every letter and digit of
-    the layout is in the text, in the order of its lines (inside a table, of its cells).
+    the layout is in the text, in the order of its lines (inside a table, of its cells). A figure is an image
+    whose alternative text begins its caption and whose title is the text inside it, see `catena.figures`.
 
     Args:
         parsed: a file as a parser read it; without a layout its document is returned as it is.
@@ -45,9 +47,10 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
     layout, document = parsed.layout, parsed.document
     if layout is None:
         return document
-    rows = rows_of(layout)
+    rows, figures = place_figures(layout.pages, rows_of(layout), document.id)
     if not options.running_heads:
         running = running_rows(layout.pages, rows)
+        figures = [replace(figure, before=_without(figure.before, running)) for figure in figures]
         rows = [row for index, row in enumerate(rows) if index not in running]
     measures = measure(rows)
     tables = ruled_tables(layout.pages, rows)
@@ -57,7 +60,7 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
         taken = frozenset(index for table in tables for index in table.indexes)
     outline = layout.outline if options.outline else ()
     headings = find_headings(rows, measures, taken=taken, outline=outline, title=layout.title)
-    text, starts = write(blocks_of(rows, measures, headings, tables), len(layout.pages))
+    text, starts = write(blocks_of(rows, measures, headings, tables, figures), len(layout.pages))
     labels = document.page_labels if len(document.page_labels) == len(starts) else ()
     return replace(
         document,
@@ -67,6 +70,11 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
         page_starts=starts,
         page_labels=labels,
     )
+
+
+def _without(index: int, dropped: frozenset[int]) -> int:
+    """Return where a line stands once those of `dropped` are gone."""
+    return index - sum(other < index for other in dropped)
 
 
 def _title(headings: tuple[Heading, ...], named: str, document: Document) -> str:

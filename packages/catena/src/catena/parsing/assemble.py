@@ -35,15 +35,37 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     count = int(start["pages"])
     labels = labels if len(labels) == count else [""] * count
     read = {event["number"]: event for event in events if event["event"] == "page"}
+    figures: dict[int, list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event["event"] == "figure":
+            figures.setdefault(event["page"], []).append(event)
     missing = str(failed["what"]) if failed else ""
     pages = tuple(
-        page_of(read[number], labels[number - 1])
+        page_of(read[number], labels[number - 1], figures.get(number, ()))
         if number in read
         else _unread(number, labels[number - 1], f"not read: {missing}")
         for number in range(1, count + 1)
     )
     _check_some_text(pages, failed)
-    return _parsed(pages, about, blank, name)
+    parsed = _parsed(pages, about, blank, name)
+    lost = _lost_figures(events, failed if len(read) == count else None, count)
+    return parsed if not lost else replace(parsed, state="partial", notes=(*parsed.notes, *lost))
+
+
+def _lost_figures(
+    events: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None, pages: int
+) -> tuple[PageNote, ...]:
+    """Return the pages whose figures are not all there; figures come last, so a reading that ended late lost some."""
+    notes = [
+        PageNote(page=int(event["page"]), state="text", why=str(event["why"]))
+        for event in events
+        if event["event"] == "no-figure"
+    ]
+    if failed is not None:
+        reached = max((int(event["page"]) for event in events if event["event"] == "figure"), default=1)
+        why = f"figures from here on may be missing: {failed['what']}"
+        notes.append(PageNote(page=min(reached, pages), state="text", why=why))
+    return tuple(notes)
 
 
 def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str) -> Parsed:

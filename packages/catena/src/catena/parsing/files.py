@@ -22,6 +22,7 @@ from catena.parsing.text import decode, markdown_title
 Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 
 DEFAULT_LIMITS = Limits()
+FIGURE_DPI = 200.0  # dots per inch of a figure: small print is read, and a page-wide chart has some 250 kB
 
 
 def parse(
@@ -33,6 +34,8 @@ def parse(
     limits: Limits = DEFAULT_LIMITS,
     engine: Engine = "pypdf",
     ruled_tables: bool = False,
+    figures: bool = False,
+    figure_dpi: float = FIGURE_DPI,
 ) -> Parsed:
     """Read a file: PDF, HTML, Markdown or plain text, told apart by content first and by name second.
 
@@ -47,11 +50,13 @@ def parse(
         limits: what the file may cost.
         engine: who reads PDF: "pypdf", or "pypdfium2" (faster; extra `[fast-pdf]`).
         ruled_tables: find tables with drawn borders (slow; extra `[tables]`).
+        figures: crop the figures of PDFs; only pypdfium2 can, the other engine gives none.
+        figure_dpi: dots per inch of the crops, 36 to 600; a large figure gets fewer, see `figure_images`.
 
     Raises:
         ParseError: no document came of it; `state` is a `FailureState`.
         MissingExtraError: the engine or the table finder is not installed.
-        ParameterError: the engine is unknown.
+        ParameterError: the engine is unknown, or `figure_dpi` out of range.
     """
     name = str(path)
     return parse_bytes(
@@ -63,6 +68,8 @@ def parse(
         limits=limits,
         engine=engine,
         ruled_tables=ruled_tables,
+        figures=figures,
+        figure_dpi=figure_dpi,
     )
 
 
@@ -76,9 +83,13 @@ def parse_bytes(
     limits: Limits = DEFAULT_LIMITS,
     engine: Engine = "pypdf",
     ruled_tables: bool = False,
+    figures: bool = False,
+    figure_dpi: float = FIGURE_DPI,
 ) -> Parsed:
     """Read a file that is in memory; `name` is what it is called. For the rest see `parse`."""
     _check_installed(engine, ruled_tables)
+    if not 36 <= figure_dpi <= 600:
+        raise ParameterError("figure_dpi", figure_dpi, "a number from 36 to 600")
     source = source or name
     blank = Document(id=document_id or digest("document", source), text="", source=source)
     try:
@@ -87,7 +98,13 @@ def parse_bytes(
         kind = kind_of(data, name)
         if kind in {"markdown", "text"}:
             return _parsed_text(data, blank, name, kind)
-        request = {"kind": kind, "engine": engine, "password": password, "ruled_tables": ruled_tables}
+        request: dict[str, object] = {
+            "kind": kind,
+            "engine": engine,
+            "password": password,
+            "ruled_tables": ruled_tables,
+        }
+        request["figure_dpi"] = figure_dpi if figures else 0.0
         reply = ask(POOL, request, data, limits)
         return parsed_pdf(reply, blank, name) if kind == "pdf" else parsed_html(reply, blank, name)
     except Unreadable as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catena.layout import Line, OutlineItem, Page, PageState, RuledTable, Span
+from catena.layout import FigureCrop, Line, OutlineItem, Page, PageState, RuledTable, Span
 
 MAX_BOOKMARKS = 20_000  # of a file; the rest is left out
 MAX_BOOKMARK_LEVEL = 50  # deeper ones are listed at this level, or left out
@@ -26,8 +27,8 @@ def page_event(page: Page) -> dict[str, Any]:
     }
 
 
-def page_of(event: Mapping[str, Any], label: str) -> Page:
-    """Rebuild a page."""
+def page_of(event: Mapping[str, Any], label: str, figures: Sequence[Mapping[str, Any]] = ()) -> Page:
+    """Rebuild a page from its event and those of its figures."""
     return Page(
         number=int(event["number"]),
         width=float(event["size"][0]),
@@ -37,6 +38,7 @@ def page_of(event: Mapping[str, Any], label: str) -> Page:
         state=_state(event["state"]),
         note=str(event["note"]),
         tables=tuple(_table_of(data) for data in event["tables"]),
+        figures=tuple(_figure_of(data) for data in figures),
     )
 
 
@@ -84,6 +86,21 @@ def _table_of(data: Sequence[Any]) -> RuledTable:
     x0, x1, top, bottom, rows = data
     cells = tuple(tuple(str(cell) for cell in row) for row in rows)
     return RuledTable(x0=float(x0), x1=float(x1), top=float(top), bottom=float(bottom), rows=cells)
+
+
+def _figure_of(event: Mapping[str, Any]) -> FigureCrop:
+    x0, top, x1, bottom = map(float, event["box"])
+    width, height = map(int, event["size"])
+    return FigureCrop(
+        x0=x0,
+        x1=x1,
+        top=top,
+        bottom=bottom,
+        kind="bitmap" if event["kind"] == "bitmap" else "drawing",
+        png=base64.b64decode(event["png"]),
+        width=width,
+        height=height,
+    )
 
 
 def _state(value: object) -> PageState:

@@ -12,8 +12,9 @@ from typing import Any
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from catena.layout import Page
+from catena.layout import Page, PageState
 from catena.parsing.failures import Unreadable, failure_of, reason
+from catena.parsing.figures import FigureFinder
 from catena.parsing.frames import LETTER, Matrix, multiply, page_frame
 from catena.parsing.lines import page_lines
 from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, page_event
@@ -31,8 +32,18 @@ _VIEWS_WITH_TOP = {
 _PASSWORD_ERRORS = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
-def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bool) -> Iterator[dict[str, Any]]:
-    """Yield "start", one "page" per page, "about", as `pdf_pypdf.read_pdf` does."""
+def read_pdf(
+    data: bytes, password: str | None, max_pages: int, ruled_tables: bool, figure_dpi: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """Yield "start", one "page" per page, "about", as `pdf_pypdf.read_pdf` does, and then one "figure" per figure.
+
+    Args:
+        data: the file.
+        password: opens it.
+        max_pages: a longer file is refused.
+        ruled_tables: find tables with drawn borders.
+        figure_dpi: dots per inch at which figures are cropped; 0 looks for none.
+    """
     file = open_pdf(data, password)
     try:
         count = len(file)
@@ -41,9 +52,10 @@ def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bo
         if count == 0:
             raise Unreadable("empty", "it has no pages")
         blank: list[dict[str, Any]] = [{"event": "start", "pages": count}]
+        figures = FigureFinder(figure_dpi)
         with RuledTables(data, password, wanted=ruled_tables) as tables:
             for number in range(1, count + 1):
-                page = page_event(_page(file, number, tables))
+                page = page_event(_page(file, number, tables, figures))
                 if page["state"] == "blank" and blank:
                     blank.append(page)
                     continue
@@ -52,6 +64,7 @@ def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bo
                 yield page
         if not blank:
             yield about(file)
+            yield from figures.events(file)
             return
     finally:
         file.close()
@@ -75,7 +88,7 @@ def open_pdf(data: bytes, password: str | None) -> Any:
     raise Unreadable("encrypted", what, "parse(path, password=...)")
 
 
-def _page(file: Any, number: int, tables: RuledTables) -> Page:
+def _page(file: Any, number: int, tables: RuledTables, figures: FigureFinder) -> Page:
     """Read one page; what goes wrong on it is told by its state."""
     width, height = LETTER
     try:
@@ -86,16 +99,18 @@ def _page(file: Any, number: int, tables: RuledTables) -> Page:
         lines = page_lines(page_runs(textpage, base))
         painted = bool(lines) or raw.FPDFPage_CountObjects(page) > 0
         textpage.close()
-        page.close()
+        state: PageState = "text" if lines else "no-text" if painted else "blank"
         found = tables.on_page(number)
+        read = Page(number=number, width=width, height=height, lines=lines, state=state, tables=found)
+        figures.look(page, read, base)
+        page.close()
     except MemoryError:
         raise
     except Exception as error:  # one broken page must not take the others with it
-        state, what, _ = failure_of(error)
-        note = f"{state}: {what}"
+        problem, what, _ = failure_of(error)
+        note = f"{problem}: {what}"
         return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
-    state = "text" if lines else "no-text" if painted else "blank"
-    return Page(number=number, width=width, height=height, lines=lines, state=state, tables=found)  # type: ignore[arg-type]
+    return read
 
 
 def page_runs(textpage: Any, base: Matrix) -> list[Run]:

@@ -56,9 +56,12 @@ def _read(request: Mapping[str, Any], data: bytes) -> Iterator[Event]:
 
         return read_html(data)
     if request["engine"] == "pypdfium2":
-        from catena.parsing.pdf_pypdfium2 import read_pdf
-    else:
-        from catena.parsing.pdf_pypdf import read_pdf
+        from catena.parsing.pdf_pypdfium2 import read_pdf as read_with_pdfium
+
+        options = (request["password"], int(request["pages"]), bool(request["ruled_tables"]))
+        return read_with_pdfium(data, *options, float(request["figure_dpi"]))
+    from catena.parsing.pdf_pypdf import read_pdf
+
     return read_pdf(data, request["password"], int(request["pages"]), bool(request["ruled_tables"]))
 
 

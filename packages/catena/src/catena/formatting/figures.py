@@ -1,0 +1,170 @@
+"""Where figures stand in the text: before their caption, or between the lines above and below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from catena.figures import figure_link, figure_name, is_figure_caption
+from catena.formatting.blocks import Block, Piece
+from catena.formatting.rows import Row
+from catena.layout import FigureCrop, Page
+
+_CAPTION_GAP = 45.0  # points between a figure and its caption, at most
+_BESIDE = 24.0  # points between a figure and a caption at its side
+_PITCH = 1.7  # of the size: lines of one caption are no farther apart
+_LONGEST = 160  # characters of a title; the whole caption stands below the figure
+_JUST = 2.0  # points by which a line may reach into a figure without being a label of it
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFigure:
+    """A figure on its way into the text.
+
+    Attributes:
+        before: index of the line that it stands before; the number of lines for "at the end".
+        captioned: that line begins its caption.
+        labels: the text printed inside it, which is nowhere else in the document.
+    """
+
+    name: str
+    page: int
+    before: int
+    captioned: bool
+    labels: str
+
+
+def place_figures(
+    pages: Sequence[Page], rows: Sequence[Row], document_id: str
+) -> tuple[list[Row], list[PlacedFigure]]:
+    """Return the lines without those inside figures, and where each figure stands among them.
+
+    Args:
+        pages: with their figures.
+        rows: every line of the file, in reading order.
+        document_id: what the figures are named after.
+    """
+    labels: dict[tuple[int, int], list[str]] = {}
+    kept: list[Row] = []
+    figures = {page.number: page.figures for page in pages if page.figures}
+    for row in rows:
+        number = _holder(figures.get(row.page, ()), row)
+        if number is None:
+            kept.append(row)
+        else:
+            labels.setdefault((row.page, number), []).append(row.text.strip())
+    first: dict[int, int] = {}
+    for index, row in enumerate(kept):
+        first.setdefault(row.page, index)
+    placed: list[PlacedFigure] = []
+    for page, found in figures.items():
+        start = first.get(page, next((i for i, row in enumerate(kept) if row.page > page), len(kept)))
+        here = [row for row in kept[start:] if row.page == page] if page in first else []
+        captions = _captions(found, here)
+        for number, figure in enumerate(found):
+            before = captions.get(number)
+            placed.append(
+                PlacedFigure(
+                    name=figure_name(document_id, page, number + 1),
+                    page=page,
+                    before=start + (_position(figure, here) if before is None else before),
+                    captioned=before is not None,
+                    labels=" ".join(labels.get((page, number), ())),
+                )
+            )
+    return kept, sorted(placed, key=lambda figure: figure.before)
+
+
+def _holder(figures: Sequence[FigureCrop], row: Row) -> int | None:
+    """Return the 0-based number of the figure that a line is printed in; a caption is never inside one."""
+    across, down = (row.line.x0 + row.line.x1) / 2, (row.line.top + row.line.bottom) / 2
+    for number, figure in enumerate(figures):
+        if figure.x0 - _JUST <= across <= figure.x1 + _JUST and figure.top - _JUST <= down <= figure.bottom + _JUST:
+            return None if is_figure_caption(row.text) else number
+    return None
+
+
+def _captions(figures: Sequence[FigureCrop], rows: Sequence[Row]) -> dict[int, int]:
+    """Return figure number -> index of the line where its caption begins: the nearest pairs first, each once.
+
+    A figure that is left without one shares that of a figure beside it: "Figure 3: left …, right …".
+    """
+    starts = [index for index, row in enumerate(rows) if is_figure_caption(row.text)]
+    pairs = sorted(
+        (gap, number, index)
+        for number, figure in enumerate(figures)
+        for index in starts
+        if (gap := _distance(figure, rows, index)) is not None
+    )
+    taken: dict[int, int] = {}
+    for _, number, index in pairs:
+        if number not in taken and index not in taken.values():
+            taken[number] = index
+    for _, number, index in pairs:
+        beside = any(_side_by_side(figures[number], figures[other]) for other, at in taken.items() if at == index)
+        if number not in taken and beside:
+            taken[number] = index
+    return taken
+
+
+def _distance(figure: FigureCrop, rows: Sequence[Row], index: int) -> float | None:
+    """Return how far the caption that begins at a line is from a figure, in points; None where it is too far."""
+    end = index + 1
+    while end < len(rows) and _goes_on(rows[end - 1], rows[end]):
+        end += 1
+    lines = [row.line for row in rows[index:end]]
+    x0, x1 = min(line.x0 for line in lines), max(line.x1 for line in lines)
+    top, bottom = lines[0].top, lines[-1].bottom
+    if x0 <= figure.x1 and figure.x0 <= x1:
+        gap = max(top - figure.bottom, figure.top - bottom)
+        return max(0.0, gap) if gap <= _CAPTION_GAP else None
+    beside = max(x0 - figure.x1, figure.x0 - x1)
+    return beside if beside <= _BESIDE and figure.top <= (top + bottom) / 2 <= figure.bottom else None
+
+
+def _goes_on(above: Row, below: Row) -> bool:
+    pitch = below.line.bottom - above.line.bottom
+    alike = abs(above.size - below.size) < 0.1 * above.size and above.block == below.block
+    return alike and 0 < pitch <= _PITCH * max(1.0, above.size) and not is_figure_caption(below.text)
+
+
+def _side_by_side(one: FigureCrop, two: FigureCrop) -> bool:
+    shared = min(one.bottom, two.bottom) - max(one.top, two.top)
+    return shared >= 0.5 * min(one.bottom - one.top, two.bottom - two.top)
+
+
+def _position(figure: FigureCrop, rows: Sequence[Row]) -> int:
+    """Return the index of the first line below a figure's middle, among those of its column where there are any."""
+    middle = (figure.top + figure.bottom) / 2
+    in_column = [i for i, row in enumerate(rows) if row.line.x0 <= figure.x1 and figure.x0 <= row.line.x1]
+    for index in in_column or range(len(rows)):
+        if (rows[index].line.top + rows[index].line.bottom) / 2 >= middle:
+            return index
+    return in_column[-1] + 1 if in_column else len(rows)
+
+
+def figure_block(figure: PlacedFigure) -> Block:
+    """Return a figure as a block of its own; its title comes when its caption is written."""
+    return Block(kind="figure", pieces=(Piece(figure.page, figure_link(figure.name, "", figure.labels)),))
+
+
+def with_titles(blocks: Sequence[Block], figures: Iterable[PlacedFigure]) -> list[Block]:
+    """Return the blocks with each captioned figure named by the paragraph that follows it."""
+    captioned = {figure_block(figure): figure for figure in figures if figure.captioned}
+    out = list(blocks)
+    title = ""
+    for index in range(len(out) - 1, -1, -1):
+        figure = captioned.get(out[index])
+        if figure is not None:
+            link = figure_link(figure.name, title, figure.labels)
+            out[index] = Block(kind="figure", pieces=(Piece(figure.page, link),))
+        elif out[index].kind != "figure":
+            title = _shortened("".join(piece.glue + piece.text for piece in out[index].pieces))
+    return out
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    if len(words) <= _LONGEST:
+        return words
+    return words[: words.rindex(" ", 0, _LONGEST)] + " …" if " " in words[:_LONGEST] else words[:_LONGEST]
