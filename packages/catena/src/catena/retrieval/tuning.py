@@ -1,0 +1,298 @@
+"""alpha and beta from labelled questions: routes are asked once, a grid is tried on their scores, folds judge it.
+
+A gain is only believed on questions that the weights were not chosen on, and only where so many questions can show
+it; otherwise the defaults stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.effects import Failed, Search, Step, ask, together
+from catena.errors import ParameterError
+from catena.model import Ranking
+from catena.retrieval.fusion import ScoreFusion
+from catena.retrieval.normalization import Bounds
+from catena.retrieval.routes import ROUTES
+from catena.retrieval.tuned import Fold, Objective, Tuned
+
+Floats: TypeAlias = NDArray[np.float64]
+
+GRID = tuple(round(0.05 * step, 2) for step in range(21))  # 0 to 1, the defaults are on it
+_PARTS = ("dense", "lexical", "keyword")  # the order of v, r and ln(1 + |C|)
+_AT_ONCE = 32  # questions asked side by side
+_SEEN = 2.8  # standard errors: z(0.975) + z(0.80), seen in 80 of 100 samples at the level of 5%
+_SURE = 1.96  # standard errors: a 95% interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A question and what answers it.
+
+    Attributes:
+        items: what must be found, each as the ids of the chunks that hold it; any of these will do.
+        groups: names of what it is about, e.g. its gold documents; questions that share a name stay in one fold.
+    """
+
+    id: str
+    text: str
+    items: tuple[frozenset[str], ...]
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All chunks that any route found for a question.
+
+    Attributes:
+        parts: v, r and ln(1 + |C|) of each, shape (3, m).
+        items: per item, the places of its chunks among the m; empty when no route found any.
+    """
+
+    parts: Floats
+    items: tuple[list[int], ...]
+
+
+def tune(
+    questions: Sequence[Labelled],
+    *,
+    n: int,
+    model: str,
+    library: str = "",
+    objective: Objective = "log-rank",
+    k: int = 5,
+    depth: int = 100,
+    folds: int = 5,
+    alphas: Sequence[float] = GRID,
+    betas: Sequence[float] = GRID,
+) -> Step[Tuned]:
+    """Choose alpha and beta of `ScoreFusion` on labelled questions, and say what the choice is worth.
+
+    Each route is asked once per question, for `depth` hits, and for the chunks that only the others found; all grid
+    points are then judged on these scores. Questions are ranked whole, without decomposition.
+
+    The choice is made by the one-standard-error rule: of the points that are within one standard error of the best,
+    the one nearest to the defaults. It is made once without each fold, for the held-out values, and once on all
+    questions. It is adopted if the held-out gain over the defaults is at least 2.8 of its standard errors, which is
+    what so many questions can be expected to show. Standard errors are over groups of questions that share a name.
+
+    Args:
+        questions: with gold; those without are left out, and counted.
+        n: number of chunks in the library, the N of the Log-Rank Index.
+        model: identity of the embedding model.
+        library: what is searched, in words.
+        objective: "log-rank": mean over the items of `1 - ln(rank) / ln(n)`, 0 for one that no route found;
+            "recall": share of the items up to rank max(k, items). Equal scores share the mean of their ranks.
+        k: cutoff of "recall".
+        depth: hits per route, >= 1.
+        folds: >= 2.
+        alphas: tried, each in [0, 1].
+        betas: tried, each >= 0.
+
+    Raises:
+        ParameterError: an argument is out of its domain, or the questions do not fall into as many groups as folds.
+    """
+    asked = sorted((question for question in questions if question.items), key=lambda question: question.id)
+    clusters = clusters_of(asked)
+    _check(asked, clusters, n=n, objective=objective, k=k, depth=depth, folds=folds, grid=(alphas, betas))
+    usual = ScoreFusion()
+    tried = tuple(sorted({usual.alpha, *alphas})), tuple(sorted({usual.beta, *betas}))
+    points = [(alpha, beta) for alpha in tried[0] for beta in tried[1]]
+    weights = np.array([(alpha, 1.0 - alpha, beta) for alpha, beta in points]).T
+    values = np.empty((len(asked), len(points)))
+    for start in range(0, len(asked), _AT_ONCE):
+        some = asked[start : start + _AT_ONCE]
+        found: list[_Candidates | Failed] = yield from together([_candidates(question, depth) for question in some])
+        for number, candidates in enumerate(found, start=start):
+            if isinstance(candidates, Failed):
+                raise candidates.error
+            cutoff = max(k, len(candidates.items)) if objective == "recall" else None
+            values[number] = _values(candidates, weights, n=n, cutoff=cutoff)
+    choice = _Choice(points=points, usual=points.index((usual.alpha, usual.beta)))
+    return _judged(
+        values,
+        np.array(clusters),
+        choice,
+        folds=folds,
+        frame={
+            "objective": objective,
+            "k": k if objective == "recall" else None,
+            "n": n,
+            "depth": depth,
+            "questions": len(asked),
+            "groups": len(set(clusters)),
+            "left_out": len(questions) - len(asked),
+            "alphas": tried[0],
+            "betas": tried[1],
+            "model": model,
+            "library": library,
+        },
+    )
+
+
+def _check(
+    asked: Sequence[Labelled],
+    clusters: Sequence[int],
+    *,
+    n: int,
+    objective: str,
+    k: int,
+    depth: int,
+    folds: int,
+    grid: tuple[Sequence[float], Sequence[float]],
+) -> None:
+    if objective not in get_args(Objective):
+        raise ParameterError("objective", objective, f"one of {', '.join(get_args(Objective))}")
+    for name, value, least in (("n", n, 2), ("k", k, 1), ("depth", depth, 1), ("folds", folds, 2)):
+        if not isinstance(value, int) or value < least:
+            raise ParameterError(name, value, f"an integer >= {least}")
+    for alpha in grid[0]:
+        ScoreFusion(alpha=alpha)
+    for beta in grid[1]:
+        ScoreFusion(beta=beta)
+    if len({question.id for question in asked}) != len(asked):
+        raise ParameterError("questions", "an id that occurs twice", "questions with ids of their own")
+    if len(set(clusters)) < folds:
+        what = f"{len(asked)} with gold, in {len(set(clusters))} groups that share no document"
+        raise ParameterError("questions", what, f"in at least {folds} groups: more questions, or fewer folds")
+
+
+def _candidates(question: Labelled, depth: int) -> Step[_Candidates]:
+    """Ask every route for its best, and for the chunks that only the others found."""
+    steps = yield from together([ROUTES[name](question.text) for name in _PARTS])
+    requests: list[Search] = []
+    for step in steps:
+        if isinstance(step, Failed):
+            raise step.error
+        requests.append(replace(step, k=depth))
+    best: list[Ranking] = yield from ask(requests)
+    found = [{hit.chunk.id: hit.score for hit in ranking.hits} for ranking in best]
+    ids = sorted(set().union(*found))
+    missing = [tuple(chunk_id for chunk_id in ids if chunk_id not in scores) for scores in found]
+    late = [at for at, names in enumerate(missing) if names]
+    more: list[Ranking] = yield from ask(
+        [replace(requests[at], k=len(missing[at]), among=missing[at]) for at in late]
+    )
+    for at, ranking in zip(late, more, strict=True):
+        found[at] = {**found[at], **{hit.chunk.id: hit.score for hit in ranking.hits}}
+    formula = ScoreFusion().parts
+    parts = np.zeros((len(_PARTS), len(ids)))
+    for row, name in enumerate(_PARTS):
+        bounds, normalise = Bounds.of(best[row]), formula[name][1]
+        parts[row] = [normalise(found[row][i], bounds) if i in found[row] else 0.0 for i in ids]
+    place = {chunk_id: number for number, chunk_id in enumerate(ids)}
+    return _Candidates(parts, tuple(sorted(place[i] for i in item if i in place) for item in question.items))
+
+
+def _values(candidates: _Candidates, weights: Floats, *, n: int, cutoff: int | None) -> Floats:
+    """Return the objective for every grid point, shape (points,)."""
+    scores = candidates.parts.T @ weights  # (m, points)
+    total = np.zeros(weights.shape[1])
+    for places in candidates.items:
+        if not places:
+            continue
+        best = scores[places].max(axis=0)
+        ranks = 1.0 + (scores > best).sum(axis=0) + ((scores == best).sum(axis=0) - 1) / 2
+        total += np.maximum(1.0 - np.log(ranks) / log(n), 0.0) if cutoff is None else ranks <= cutoff
+    return total / len(candidates.items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The points of the grid, and which of them is the default."""
+
+    points: list[tuple[float, float]]
+    usual: int
+
+    def of(self, values: Floats, clusters: NDArray[np.int64]) -> int:
+        """Return the point nearest to the defaults among those within one standard error of the best."""
+        means = values.mean(axis=0)
+        order = sorted(range(len(self.points)), key=self._distance)
+        best = max(order, key=lambda point: means[point])  # the first, so the nearest, of equal ones
+        for point in order:
+            lost = values[:, best] - values[:, point]
+            if means[best] - means[point] <= _standard_error(lost, clusters):
+                return point
+        return best
+
+    def _distance(self, point: int) -> tuple[float, float, float]:
+        (alpha, beta), (usual_alpha, usual_beta) = self.points[point], self.points[self.usual]
+        return round(abs(alpha - usual_alpha) + abs(beta - usual_beta), 9), alpha, beta
+
+
+def _standard_error(values: Floats, clusters: NDArray[np.int64]) -> float:
+    """Return the standard error of the mean of values that are independent between clusters only."""
+    sums = np.bincount(clusters, weights=values - values.mean())
+    count = len(np.unique(clusters))
+    return float(np.sqrt((sums**2).sum() * count / max(count - 1, 1)) / len(values))
+
+
+def _judged(
+    values: Floats, clusters: NDArray[np.int64], choice: _Choice, *, folds: int, frame: dict[str, Any]
+) -> Tuned:
+    parts = folds_of(clusters, folds)
+    held_out, reports = np.empty(len(values)), []
+    for part in parts:
+        rest = np.setdiff1d(np.arange(len(values)), part)
+        point = choice.of(values[rest], clusters[rest])
+        held_out[part] = values[part, point]
+        alpha, beta = choice.points[point]
+        usual = float(values[part, choice.usual].mean())
+        reports.append(
+            Fold(alpha=alpha, beta=beta, questions=len(part), held_out=float(held_out[part].mean()), usual=usual)
+        )
+    gains = held_out - values[:, choice.usual]
+    gain, error = float(gains.mean()), _standard_error(gains, clusters)
+    chosen = choice.points[choice.of(values, clusters)]
+    adopted = gain > 0 and gain >= _SEEN * error
+    usual_point = choice.points[choice.usual]
+    alpha, beta = chosen if adopted else usual_point
+    surface = values.mean(axis=0).reshape(len(frame["alphas"]), len(frame["betas"]))
+    return Tuned(
+        alpha=alpha,
+        beta=beta,
+        adopted=adopted,
+        chosen=chosen,
+        usual=usual_point,
+        held_out=float(held_out.mean()),
+        held_out_usual=float(values[:, choice.usual].mean()),
+        gain=gain,
+        interval=(gain - _SURE * error, gain + _SURE * error),
+        detectable=_SEEN * error,
+        folds=tuple(reports),
+        surface=tuple(map(tuple, surface.tolist())),
+        **frame,
+    )
+
+
+def clusters_of(questions: Sequence[Labelled]) -> list[int]:
+    """Return for each question the number of its cluster: questions that share a name, directly or over others."""
+    leader: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := leader.setdefault(name, name)) != name:
+            leader[name] = leader[above]
+            name = above
+        return name
+
+    names = [sorted(f"group {group}" for group in q.groups) or [f"question {q.id}"] for q in questions]
+    for first, *others in names:
+        for other in others:
+            leader[root(other)] = root(first)
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(root(first), len(numbers)) for first, *_ in names]
+
+
+def folds_of(clusters: NDArray[np.int64], folds: int) -> list[NDArray[np.int64]]:
+    """Return the questions of each fold: whole clusters, the largest first, each to the fold with the fewest."""
+    parts: list[list[int]] = [[] for _ in range(folds)]
+    sizes = np.bincount(clusters)
+    for cluster in sorted(range(len(sizes)), key=lambda number: (-sizes[number], number)):
+        min(parts, key=len).extend(np.flatnonzero(clusters == cluster).tolist())
+    return [np.array(sorted(part), np.int64) for part in parts]

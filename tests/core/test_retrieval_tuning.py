@@ -1,0 +1,285 @@
+"""Tuned weights: grid points are judged as whole rankings, folds keep together what belongs so, luck is not kept."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.effects import Search, Services, run
+from catena.errors import ModelMismatchError, ParameterError, ServiceError
+from catena.evaluation.log_rank_index import log_rank_index
+from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.retrieval.fusion import ScoreFusion
+from catena.retrieval.multi_route import retrieve
+from catena.retrieval.tuned import Tuned
+from catena.retrieval.tuning import Labelled, clusters_of, folds_of, tune
+from catena.testing.fakes import FakeEmbedder, FakeStore
+
+CHUNKS = {
+    name: Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in map(chr, range(97, 107))
+}
+Scores = dict[str, dict[str, dict[str, float]]]  # question -> route -> chunk -> raw score
+
+
+def services(scores: Scores) -> Services:
+    def answer(request: Search) -> Ranking:
+        found = scores[request.query].get(request.route, {})
+        hits = (
+            Hit(CHUNKS[name], score, (Provenance(route=request.route, rank=1, score=score),))
+            for name, score in found.items()
+            if request.among is None or name in request.among
+        )
+        return Ranking.of(hits, Scale.SIMILARITY)
+
+    return Services(store=FakeStore(dict.fromkeys(("dense", "lexical", "keyword"), answer)), embedder=FakeEmbedder(8))
+
+
+def question(name: str, *gold: str, group: str = "") -> Labelled:
+    items = tuple(frozenset(item) for item in gold)
+    return Labelled(id=name, text=name, items=items, groups=frozenset([group or name]))
+
+
+def tuned(scores: Scores, questions: list[Labelled], **given) -> Tuned:
+    return run(tune(questions, **{"n": 10, "model": "m", "folds": 2, **given}), services(scores))
+
+
+def random_scores(seed: int, questions: int) -> Scores:
+    draw = random.Random(seed)
+    return {
+        f"q{number}": {
+            "dense": {name: draw.choice([-0.5, 0.0, 0.3, 0.8]) for name in CHUNKS},
+            "lexical": {name: draw.choice([1.0, 4.0, 8.0]) for name in CHUNKS if draw.random() < 0.6},
+            "keyword": {name: float(draw.randrange(1, 4)) for name in CHUNKS if draw.random() < 0.3},
+        }
+        for number in range(questions)
+    }
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000))
+def test_every_point_of_the_grid_is_judged_as_its_whole_ranking(seed: int) -> None:
+    scores = random_scores(seed, 4)
+    questions = [question(name, "ab", "c") for name in scores]
+    found = tuned(scores, questions, alphas=[0.0, 0.4, 1.0], betas=[0.0, 0.5], depth=10)
+    for row, alpha in enumerate(found.alphas):
+        for column, beta in enumerate(found.betas):
+            values = []
+            for each in questions:
+                fusion = ScoreFusion(alpha=alpha, beta=beta)
+                ranking = run(retrieve(each.text, k=10, depth=10, fusion=fusion), services(scores))
+                place = {hit.chunk.id: (-hit.score, number) for number, hit in enumerate(ranking.hits)}
+                first = {min(item, key=lambda name: place.get(name, (9.0, 99))) for item in each.items}
+                values.append(log_rank_index(first, ranking, n=10).value)
+            assert found.surface[row][column] == pytest.approx(sum(values) / len(values), abs=1e-9)
+
+
+def test_recall_by_hand() -> None:
+    scores: Scores = {
+        name: {"lexical": {"a": 8.0, "b": 4.0, "c": 2.0}, "dense": {"c": 0.9, "b": 0.2, "a": -1.0}} for name in "qr"
+    }
+    found = tuned(
+        scores, [question("q", "a"), question("r", "c")], objective="recall", k=1, alphas=[0.0, 1.0], betas=[0.0]
+    )
+    assert found.alphas == (0.0, 0.65, 1.0)
+    assert found.betas == (0.0, 0.3)
+    # alpha 0 ranks a first, alpha 1 c; at 0.65 a has 0.35, b 0.65 * 0.6 + 0.175, c 0.65 * 0.95 + 0.0875: c is first
+    assert [row[0] for row in found.surface] == [0.5, 0.5, 0.5]
+    assert (found.k, found.objective) == (1, "recall")
+
+
+def needs_names(count: int) -> tuple[Scores, list[Labelled]]:
+    """Questions whose answer only the critical terms tell, against a word route that is strong and wrong."""
+    scores: Scores = {
+        f"q{number}": {
+            "lexical": {"a": 9.0, "b": 1.0},
+            "dense": {"a": 0.9, "b": 0.1},
+            "keyword": {"b": 1.0},
+        }
+        for number in range(count)
+    }
+    return scores, [question(name, "b") for name in scores]
+
+
+def test_a_gain_that_holds_on_questions_not_looked_at_is_adopted() -> None:
+    found = tuned(*needs_names(12), folds=3)
+    assert found.adopted
+    assert (found.alpha, found.beta) == found.chosen
+    assert found.gain == pytest.approx(found.held_out - found.held_out_usual)
+    assert found.held_out == 1.0
+    # one and a half hits: "a" must lose 0.65 * 0.4 + 0.35 * 8 / 9 = 0.571, which beta ln 2 makes up
+    assert found.beta * np.log(2) + (1 - found.alpha) * (1 / 9 - 1) - found.alpha * 0.4 > 0
+    assert sum(fold.questions for fold in found.folds) == found.questions == 12
+    assert found.interval[0] <= found.gain <= found.interval[1]
+
+
+def test_of_equally_good_weights_those_nearest_to_the_defaults_are_taken() -> None:
+    scores: Scores = {name: {"lexical": {"a": 9.0, "b": 1.0}} for name in ("q", "r")}
+    found = tuned(scores, [question("q", "a"), question("r", "a")])
+    assert not found.adopted
+    assert found.chosen == found.usual == (0.65, 0.3) == (found.alpha, found.beta)
+    assert found.gain == 0.0
+
+
+def test_within_one_standard_error_of_the_best_the_defaults_stay() -> None:
+    """Two of twelve gain by names, one loses: the best point is above the defaults, and not surely so."""
+    scores, questions = needs_names(12)
+    for number in range(3, 12):
+        scores[f"q{number}"] = {"lexical": {"b": 1.0}}
+    scores["q2"]["keyword"] = {"b": 1.0}
+    questions[2] = question("q2", "a")
+    found = tuned(scores, questions)
+    usual = found.surface[found.alphas.index(0.65)][found.betas.index(0.3)]
+    assert max(map(max, found.surface)) > usual
+    assert found.chosen == found.usual
+
+
+def test_a_fold_is_judged_by_what_the_others_taught() -> None:
+    """One group needs the dense route alone, the other the lexical one: each is held out of its own cure."""
+    right, wrong = {"a": 9.0, "b": 1.0}, {"b": 0.9, "a": -0.9}
+    scores: Scores = {
+        **{f"d{number}": {"dense": {"b": 0.9, "a": -0.9}, "lexical": right} for number in range(3)},
+        **{f"l{number}": {"dense": wrong, "lexical": right} for number in range(2)},
+    }
+    questions = [question(name, "b" if name[0] == "d" else "a", group=name[0]) for name in scores]
+    found = tuned(scores, questions)
+    dense, lexical = found.folds
+    assert (dense.questions, lexical.questions) == (3, 2)
+    assert dense.alpha < 0.5 < lexical.alpha
+    assert dense.held_out < 1 > lexical.held_out
+
+
+def test_luck_is_not_adopted() -> None:
+    """Half of the questions gain by names, half lose: nothing is learned."""
+    scores, questions = needs_names(8)
+    for number in range(0, 8, 2):
+        scores[f"q{number}"]["keyword"] = {"c": 3.0}
+        questions[number] = question(f"q{number}", "a")
+    found = tuned(scores, questions, folds=4)
+    assert not found.adopted
+    assert (found.alpha, found.beta) == (0.65, 0.3)
+
+
+def test_a_gain_below_what_can_be_detected_leaves_the_defaults() -> None:
+    scores, questions = needs_names(40)
+    for number in range(3, 40):  # three of forty gain
+        scores[f"q{number}"] = {"lexical": {"b": 1.0}}
+    found = tuned(scores, questions)
+    assert 0 <= found.gain < found.detectable or found.gain == 0
+    assert not found.adopted
+    assert found.fusion_for("m") == ScoreFusion()
+
+
+def test_what_no_route_found_earns_nothing_and_no_gold_is_left_out() -> None:
+    scores: Scores = {name: {"lexical": {"a": 1.0}} for name in "qrs"}
+    found = tuned(scores, [question("q", "a", "j"), question("r", "a"), question("s")])
+    assert found.left_out == 1
+    assert found.questions == 2
+    assert found.held_out == pytest.approx((0.5 + 1.0) / 2)
+
+
+def test_the_order_of_the_questions_changes_nothing() -> None:
+    scores = random_scores(3, 9)
+    questions = [question(name, "a", group=f"g{int(name[1:]) % 4}") for name in scores]
+    assert tuned(scores, questions) == tuned(scores, questions[::-1])
+
+
+def test_each_route_is_asked_once_and_once_more_for_what_others_found() -> None:
+    scores, questions = needs_names(4)
+    answering = services(scores)
+    run(tune(questions, n=10, model="m", folds=2), answering)
+    asked = [call for call in answering.store.calls if isinstance(call, Search)]
+    assert len(asked) == 4 * (3 + 1)  # only the keyword route had not found every candidate
+    assert {call.k for call in asked if call.among is None} == {100}
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcdefgh"), max_size=3), min_size=2, max_size=14), st.integers(2, 4))
+def test_folds_share_no_name_and_hold_each_question_once(groups: list[frozenset[str]], folds: int) -> None:
+    questions = [Labelled(id=f"q{number}", text="", items=(), groups=names) for number, names in enumerate(groups)]
+    clusters = clusters_of(questions)
+    parts = folds_of(np.array(clusters), folds)
+    assert sorted(place for part in parts for place in part) == list(range(len(groups)))
+    seen = [frozenset().union(*(groups[place] for place in part)) for part in parts]
+    assert all(one.isdisjoint(other) for at, one in enumerate(seen) for other in seen[at + 1 :])
+
+
+def test_questions_are_linked_over_others() -> None:
+    ids = ("a", "ab", "bc", "d", "")
+    questions = [Labelled(id=name, text="", items=(), groups=frozenset(name)) for name in ids]
+    assert clusters_of(questions) == [0, 0, 0, 1, 2]
+
+
+def test_it_travels_as_json(tmp_path: Path) -> None:
+    found = tuned(*needs_names(6), library="12 chunks")
+    found.save(tmp_path / "tuned.json")
+    assert Tuned.load(tmp_path / "tuned.json") == found
+    assert json.loads((tmp_path / "tuned.json").read_text())["model"] == "m"
+
+
+def test_it_is_refused_for_another_model() -> None:
+    found = tuned(*needs_names(6))
+    assert found.fusion_for("m").beta == found.beta
+    with pytest.raises(ModelMismatchError, match="'m', its vectors are of 'other'"):
+        found.fusion_for("other", path="library")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": "x"}', '{"format": "catena-tuned-1"}', "{" * 9_000, "null"]
+)
+def test_another_file_is_named_as_such(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(text)
+    with pytest.raises(ParameterError, match="catena tune --out"):
+        Tuned.load(file)
+
+
+def test_weights_out_of_range_are_refused_when_loaded() -> None:
+    written = tuned(*needs_names(6)).to_json()
+    with pytest.raises(ParameterError, match="alpha"):
+        Tuned.from_json(json.dumps({**json.loads(written), "alpha": 7}))
+
+
+def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="No such file"):
+        Tuned.load(tmp_path / "none.json")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ParameterError, match="UTF-8"):
+        Tuned.load(tmp_path / "bytes")
+    with pytest.raises(ParameterError, match="can be written"):
+        tuned(*needs_names(6)).save(tmp_path / "no" / "such" / "folder.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"objective": "luck"}, "objective"),
+        ({"folds": 1}, "folds"),
+        ({"folds": 7}, "in at least 7 groups"),
+        ({"n": 1}, "n must be"),
+        ({"depth": 0}, "depth"),
+        ({"k": 0}, "k must be"),
+        ({"alphas": [1.5]}, "alpha"),
+        ({"betas": [-1.0]}, "beta"),
+    ],
+)
+def test_arguments_out_of_their_domain(given: dict, match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        tuned(*needs_names(6), **given)
+
+
+def test_an_id_that_occurs_twice() -> None:
+    scores, questions = needs_names(3)
+    with pytest.raises(ParameterError, match="occurs twice"):
+        tuned(scores, [*questions, replace(questions[0], text="q1")])
+
+
+def test_a_route_that_fails_ends_the_tuning() -> None:
+    store = FakeStore({"lexical": Ranking((), Scale.SIMILARITY)})
+    with pytest.raises(ServiceError, match="no route"):
+        run(tune(needs_names(4)[1], n=10, model="m", folds=2), Services(store=store, embedder=FakeEmbedder(8)))
