@@ -40,7 +40,7 @@ def test_blocks(html: str, markdown: str) -> None:
     ("rows", "lines"),
     [
         ("<tr><th>A<th>B<tr><td>1<td>2|3", ["| A | B |", "| --- | --- |", "| 1 | 2\\|3 |"]),
-        ("<tr><th>A<th colspan=2>B<tr><td>1<td>2<td>3", ["| A | B |  |", "| --- | --- | --- |", "| 1 | 2 | 3 |"]),
+        ("<tr><th>A<th colspan=2>B<tr><td>1<td>2<td>3", ["| A | B | B |", "| --- | --- | --- |", "| 1 | 2 | 3 |"]),
         ("<tr><td rowspan=2>A<td>B<tr><td>C", ["| A | B |", "| --- | --- |", "|  | C |"]),
         ("<caption>T</caption><tr><td>A<td>B", ["T", "", "| A | B |", "| --- | --- |"]),
         (

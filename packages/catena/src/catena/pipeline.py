@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from catena.citation import SOURCE, TITLE
 from catena.effects import Embed, Step, ask
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
+from catena.errors import ParameterError
 from catena.formatting import LayoutOptions, format_layout
 from catena.ids import digest
 from catena.model import Document, Entry, Section
@@ -22,6 +23,7 @@ from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.outline import outline
+from catena.structure.table_views import TABLE, table_views
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,8 @@ class Preparation:
 
     Attributes:
         ruled_tables: find drawn tables in PDFs (the extra `tables`).
+        embed_tables: what the dense route is given of a table: its "definition" (titles, description, names of
+            columns and rows) or the "whole". The lexical route and the reader have the whole table either way.
         engine: the PDF reader, "pypdf" or "pypdfium2" (the extra `fast-pdf`).
     """
 
@@ -49,10 +53,16 @@ class Preparation:
     limits: Limits = field(default_factory=Limits)
     engine: Engine = "pypdf"
     ruled_tables: bool = False
+    embed_tables: Literal["definition", "whole"] = "whole"  # the better one where measured: decision 12
+
+    def __post_init__(self) -> None:
+        if self.embed_tables not in ("definition", "whole"):
+            raise ParameterError("embed_tables", self.embed_tables, "'definition' or 'whole'")
 
     def fingerprint(self, content: bytes | str) -> str:
         """Return the hash of a content and of all that decides how it is cut."""
-        return digest(content, repr((self.chunks, self.terms, self.layout, self.engine, self.ruled_tables)))
+        decides = (self.chunks, self.terms, self.layout, self.engine, self.ruled_tables, self.embed_tables)
+        return digest(content, repr(decides))
 
 
 def read(
@@ -82,7 +92,7 @@ def read(
 
 
 def prepare(document: Document, preparation: Preparation | None = None, *, fingerprint: str = "") -> Entry:
-    """Return all that a document puts into a store: sections, chunks, headed views, critical terms.
+    """Return all that a document puts into a store: sections, chunks, headed and table views, critical terms.
 
     Each chunk carries its document's title and source as metadata, so that any hit can be cited as it is.
     A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
@@ -98,12 +108,13 @@ def prepare(document: Document, preparation: Preparation | None = None, *, finge
         replace(chunk, position=position, metadata={**chunk.metadata, **shown})
         for position, chunk in enumerate(found)
     )
+    defined = table_views(document, chunks, blocks=blocks) if how.embed_tables == "definition" else ()
     content = repr((document.text, document.title, sorted(document.metadata.items())))
     return Entry(
         document=document,
         sections=sections,
         chunks=chunks,
-        views=headed_views(document, chunks),
+        views=(*headed_views(document, chunks), *defined),
         terms=critical_terms(document, chunks, how.terms),
         fingerprint=fingerprint or how.fingerprint(content),
     )
@@ -116,11 +127,12 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
 
 
 def embed(entry: Entry) -> Step[NDArray[np.float32]]:
-    """Return the vectors of the entry's headed views, one per chunk in order, shape (len(chunks), dim)."""
+    """Return one vector per chunk in order, shape (len(chunks), dim): of its table view, else of its headed view."""
     import numpy as np
 
-    headed = {view.chunk_id: view.text for view in entry.views if view.kind == "headed"}
-    texts = [headed[chunk.id] for chunk in entry.chunks]
+    of_kind = {kind: {v.chunk_id: v.text for v in entry.views if v.kind == kind} for kind in ("headed", TABLE)}
+    found = of_kind["headed"] | of_kind[TABLE]
+    texts = [found[chunk.id] for chunk in entry.chunks]
     batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
     requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
     replies: list[Any] = yield from ask(requests)

@@ -32,6 +32,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
+TABLE_VIEW = "table"  # a chunk that has one was embedded by it
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -51,6 +52,7 @@ class Routes:
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
         self._places: tuple[int, NDArray[np.int64]] | None = None
+        self._tables: tuple[int, frozenset[int]] = (0, frozenset())
 
     def close(self) -> None:
         """Let go of all memory-mapped files."""
@@ -115,10 +117,21 @@ class Routes:
         if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
             self._discard()
             return None
-        view = {"dense": DEFAULT_VIEW, "keyword": "terms"}.get(request.route, _view(request))
-        return _ranking(
-            [(chunks[key], score) for key, score in zip(keys, best.scores.tolist(), strict=True)], request.route, view
-        )
+        views = self._views_of(request, connection, generation, keys)
+        found = zip(keys, best.scores.tolist(), views, strict=True)
+        return _ranking([(chunks[key], score, view) for key, score, view in found], request.route)
+
+    def _views_of(
+        self, request: Search, connection: sqlite3.Connection, generation: int, keys: Sequence[int]
+    ) -> list[str]:
+        """Return the kind of view by which each chunk was found."""
+        if request.route != "dense":
+            return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
+        if self._tables[0] != generation:
+            found = connection.execute("SELECT chunk FROM views WHERE kind = ?", (TABLE_VIEW,))
+            self._tables = (generation, frozenset(key for (key,) in found))
+        tables = self._tables[1]
+        return [TABLE_VIEW if key in tables else DEFAULT_VIEW for key in keys]
 
     def _chunks_of(self, connection: sqlite3.Connection, generation: int, keys: Sequence[int]) -> dict[int, Chunk]:
         """Return the chunks of these keys, those of earlier searches from memory."""
@@ -271,10 +284,10 @@ def _keys(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
     return [key for (key,) in rows]
 
 
-def _ranking(scored: Sequence[tuple[Chunk, float]], route: str, view: str) -> Ranking:
+def _ranking(scored: Sequence[tuple[Chunk, float, str]], route: str) -> Ranking:
     ordered = sorted(scored, key=lambda item: (-item[1], item[0].id))
     hits = (
         Hit(chunk, score, (Provenance(route=route, rank=rank, score=score, view=view),))
-        for rank, (chunk, score) in enumerate(ordered, start=1)
+        for rank, (chunk, score, view) in enumerate(ordered, start=1)
     )
     return Ranking(tuple(hits), Scale.SIMILARITY)

@@ -1,19 +1,19 @@
 """HTML to Markdown in one pass over the tags: no tree, so no nesting is too deep; nothing is ever fetched.
 
 Headings, lists, tables, quotations and code keep their structure; links and emphasis keep their words only,
-because a view that is searched is better without addresses and stars. A merged cell's text stands in its
-first cell.
+because a view that is searched is better without addresses and stars. A table gets one header row; the text of
+a merged cell stands where `merged_cells.unmerged` says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 
+from catena.html_table import TABLE_TAGS, HtmlRows, HtmlTable
 from catena.parsing.failures import Unreadable
 from catena.parsing.runs import readable_text
-from catena.parsing.tables import HtmlTable
 from catena.parsing.text import MAX_TITLE, decode
 
 MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
@@ -28,7 +28,6 @@ _BLOCKS = frozenset({
     "legend", "main", "nav", "option", "p", "section", "summary",
 })  # fmt: skip
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
-_CELLS = frozenset({"td", "th", "caption"})
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s?([\w+#-]+)")
 _STRUCTURE_MARK = re.compile(r"^(#{1,6}\s|`{3}|~{3}|(?:=+|-+)$)", re.MULTILINE)
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]+encoding\s*=\s*[\"']([\w.:-]+)", re.I)
@@ -189,7 +188,7 @@ class _Writer(HTMLParser):
         assert table is not None
         if tag == "table":
             self._nested_tables += 1
-        elif self._nested_tables or tag not in _CELLS | {"tr"}:
+        elif self._nested_tables or tag not in TABLE_TAGS:
             self._words.append("`" if tag in _CODE else " ")
         else:
             table.add(self._taken())
@@ -201,7 +200,7 @@ class _Writer(HTMLParser):
             self._nested_tables -= 1
         elif tag == "table":
             self._end_table()
-        elif self._nested_tables or tag not in _CELLS | {"tr"}:
+        elif self._nested_tables or tag not in TABLE_TAGS:
             self._words.append("`" if tag in _CODE else " ")
         else:
             self._table.add(self._taken())
@@ -212,7 +211,7 @@ class _Writer(HTMLParser):
         if table is None:
             return
         table.add(self._taken())
-        for block in table.markdown():
+        for block in _table_blocks(table.finish()):
             self._write(block)
 
     def _taken(self) -> str:
@@ -258,6 +257,20 @@ class _Writer(HTMLParser):
             for number, line in enumerate(lines)
         ]
         self._tight = bool(mark)
+
+
+def _table_blocks(table: HtmlRows) -> list[list[str]]:
+    """Return the caption and the table as blocks of lines; a table of one column is plain paragraphs."""
+    blocks = [[table.caption]] if table.caption else []
+    rows = [table.header, *table.rows]
+    if len(table.header) <= 1:
+        return blocks + [[cell] for row in rows for cell in row if cell]
+    header, *body = [_table_line(row) for row in rows]
+    return [*blocks, [header, _table_line(["---"] * len(table.header)), *body]]
+
+
+def _table_line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _language(values: dict[str, str]) -> str:

@@ -6,20 +6,19 @@ between them is nothing but white space; none is blank, and none is longer than 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from catena.errors import ParameterError
-from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
+from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Section
 from catena.structure.assembly import TABLE_HEADER, Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, ROWS, Counter, Span, divide, even_share, pack
+from catena.structure.table_grid import header_at, read_table
 from catena.structure.tokens import count_tokens
 from catena.structure.units import Unit, units
 
-_DELIMITER_ROW = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$", re.MULTILINE)
 _LEVELS = {"text": PROSE, "code": CODE, "table": ROWS, "figure": PROSE}
 
 
@@ -120,17 +119,11 @@ def _prose(text: str, run: Sequence[Unit], limit: int, count: Counter) -> Iterat
 def _whole(text: str, unit: Unit, limit: int, count: Counter) -> Iterator[Piece]:
     """Yield a table or figure as one piece, or as several where it is too long."""
     kind: ChunkKind = "table" if unit.kind == "table" else "figure"
-    header = _header(text, unit) if kind == "table" else ""
-    metadata: Metadata = NO_METADATA
-    for start, end in divide(text, (unit.start, unit.end), _LEVELS[unit.kind], limit=limit, count=count):
-        yield Piece(start, end, kind, metadata=metadata)
-        metadata = FrozenMetadata({TABLE_HEADER: header}) if header else NO_METADATA
-
-
-def _header(text: str, unit: Unit) -> str:
-    """Return the lines of the table up to its delimiter row."""
-    found = _DELIMITER_ROW.search(text, unit.core, unit.end)
-    return text[unit.core : found.end()] if found else ""
+    spans = list(divide(text, (unit.start, unit.end), _LEVELS[unit.kind], limit=limit, count=count))
+    grids = read_table(text, unit.core, unit.end) if kind == "table" and len(spans) > 1 else []
+    for start, end in spans:
+        header = header_at(text, grids, start)
+        yield Piece(start, end, kind, metadata=FrozenMetadata({TABLE_HEADER: header}) if header else NO_METADATA)
 
 
 def _join_small(text: str, parts: Sequence[Piece], options: ChunkOptions, count: Counter) -> Sequence[Piece]:

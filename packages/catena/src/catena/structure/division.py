@@ -29,10 +29,11 @@ blank_lines = _ends_of(r"(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+")
 items = _starts_of(r"^[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]")
 lines = _ends_of(r"\r\n?|\n")
 words = _ends_of(r"\s+")
+html_rows = _starts_of(r"(?i:<tr\b)")
 
 PROSE: tuple[Borders, ...] = (blank_lines, items, sentence_ends, lines, words)
 CODE: tuple[Borders, ...] = (blank_lines, lines, words)
-ROWS: tuple[Borders, ...] = (lines, words)
+ROWS: tuple[Borders, ...] = (html_rows, lines, words)
 
 
 def divide(text: str, span: Span, levels: Sequence[Borders], *, limit: int, count: Counter) -> Iterator[Span]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from catena.structure.blocks import Block
+from catena.structure.table_grid import whole_tables
 
 UnitKind: TypeAlias = Literal["text", "code", "table", "figure"]
 
@@ -42,6 +43,7 @@ def units(text: str, start: int, end: int, blocks: Sequence[Block]) -> list[Unit
     """
     found: list[Unit] = []
     begin = start
+    blocks = whole_tables(text, blocks)
     for index, block in enumerate(blocks):
         border = blocks[index + 1].start if index + 1 < len(blocks) else end
         following = blocks[index + 1] if index + 1 < len(blocks) else None

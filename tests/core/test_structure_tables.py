@@ -1,0 +1,376 @@
+"""Tables are read as they are meant, cut between rows under their whole header, and defined without their data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_structure_outline import texts
+
+from catena.effects import Embed
+from catena.errors import ParameterError
+from catena.html_table import HtmlTable
+from catena.merged_cells import LONGEST_REPEATED, Merged, header_rows, title_rows, unmerged
+from catena.model import Document
+from catena.pipeline import Preparation, embed, prepare
+from catena.structure.blocks import scan
+from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.outline import outline
+from catena.structure.table_grid import TableGrid, is_quantity, tables_in
+from catena.structure.table_views import LONGEST_DESCRIPTION, column_names, row_labels, table_views
+from catena.text import tokenise
+
+LIMITS = "| Quantity | min | max |\n|---|--:|--:|\n| Voltage | 1.8 V | 3.6 V |\n| Current | 2 mA | 9 mA |\n"
+
+
+def tables(text: str) -> list[TableGrid]:
+    return tables_in(text, scan(text))
+
+
+def table(text: str) -> TableGrid:
+    (found,) = tables(text)
+    return found
+
+
+def views(text: str, *, title: str = "", max_tokens: int = 320) -> list[str]:
+    document = Document(id="d", text=text, title=title)
+    chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=max_tokens))
+    return [view.text for view in table_views(document, chunks)]
+
+
+# What a table says
+
+
+def test_a_pipe_table_has_names_rows_and_where_they_stand() -> None:
+    text = f"before\n\n{LIMITS}\nafter\n"
+    found = table(text)
+    assert found.header == ("Quantity", "min", "max")
+    assert found.rows == (("Voltage", "1.8 V", "3.6 V"), ("Current", "2 mA", "9 mA"))
+    assert text[found.start : found.end] == LIMITS.rstrip()
+    assert [text[start:].split("\n", maxsplit=1)[0] for start in found.row_starts] == [
+        "| Voltage | 1.8 V | 3.6 V |",
+        "| Current | 2 mA | 9 mA |",
+    ]
+    assert found.body_start == found.row_starts[0]
+
+
+def test_cells_are_plain_text_and_an_escaped_pipe_is_no_border() -> None:
+    text = "a | `b` | [c](x)\n:-- | :-: | --:\n1\\|2 | *two*<br>lines\n| x | y | z | too much |\n"
+    found = table(text)
+    assert found.header == ("a", "b", "c")
+    assert found.rows == (("1|2", "two lines", ""), ("x", "y", "z"))
+
+
+def test_a_header_of_two_rows_is_joined() -> None:
+    text = "| Quantity | Supply | | Unit |\n|---|---|---|---|\n| | min | max | |\n| Voltage | 1 | 3 | V |\n"
+    found = table(text)
+    assert found.header == ("Quantity", "Supply min", "Supply max", "Unit")
+    assert found.rows == (("Voltage", "1", "3", "V"),)
+    assert text[found.start : found.body_start].count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["| | 1 | 3 | V |", "| Voltage | low | high | V |", "| | min | | V |"],
+    ids=["quantities", "a label", "a gap"],
+)
+def test_a_row_of_data_is_no_second_header(row: str) -> None:
+    text = f"| Quantity | Supply | | Unit |\n|---|---|---|---|\n{row}\n| Current | 1 | 3 | V |\n"
+    assert table(text).header == ("Quantity", "Supply", "", "Unit")
+
+
+HTML = """<div>
+<table class="x"><caption>Table 4. Supply</caption>
+<thead><tr><th rowspan=2>Quantity<th colspan=2>Supply</tr>
+<tr><th>min<th>max</tr></thead>
+
+<tr><td rowspan=2>Voltage<td>1<td>3</tr>
+
+    <tr><td>2<td>4 <b>or <i>5</i></b></tr><style>b {}</style>
+</table >
+</div>
+"""
+
+
+def test_an_html_table_is_read_across_blank_lines() -> None:
+    text = f"# T\n\n{HTML}\nafter\n"
+    found = table(text)
+    assert found.caption == "Table 4. Supply"
+    assert found.header == ("Quantity", "Supply min", "Supply max")
+    assert found.rows == (("Voltage", "1", "3"), ("Voltage", "2", "4 or 5"))
+    assert text[found.start : found.end] == HTML[6:-8]
+    assert [text[start : start + 4] for start in found.row_starts] == ["<tr>", "<tr>"]
+
+
+def test_two_html_tables_of_one_block_and_a_table_in_a_cell() -> None:
+    text = "<table><tr><th>a<td>1</table> and <table><tr><td>b<td><table><tr><td>in</table> x<tr><td>c<td>d</table>\n"
+    first, second = tables(text)
+    assert (first.header, first.rows) == (("", ""), (("a", "1"),))
+    assert (second.header, second.rows) == (("b", "in x"), (("c", "d"),))
+    assert text[second.start : second.end].startswith("<table><tr><td>b")
+
+
+def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
+    text = "<table><tr><td>a\n\n# Next\n\nb\n"
+    assert tables(text) == []
+    document = Document(id="d", text=text)
+    assert {chunk.kind for chunk in cut(document, outline(document))} == {"text"}
+
+
+# Merged cells
+
+
+def test_merged_cells_are_joined_repeated_or_left_by_where_they_are() -> None:
+    rows = [
+        ["Quantity", "Supply", "", "Note"],
+        ["", "min", "max", ""],
+        ["Voltage", "1", "3", "see below"],
+        ["", "2", "4", ""],
+        ["all others", "", "", ""],
+    ]
+    merged = [
+        Merged(0, 0, 2, 1), Merged(0, 1, 1, 2), Merged(0, 3, 2, 1),
+        Merged(2, 0, 2, 1), Merged(2, 3, 2, 1), Merged(4, 0, 1, 4),
+    ]  # fmt: skip
+    assert header_rows(rows, merged) == 2
+    assert unmerged(rows, merged, header=2) == (
+        ("Quantity", "Supply min", "Supply max", "Note"),
+        ("Voltage", "1", "3", "see below"),
+        ("Voltage", "2", "4", ""),
+        ("all others", "", "", ""),
+    )
+
+
+def test_a_long_text_is_never_repeated() -> None:
+    long = "x" * (LONGEST_REPEATED + 1)
+    assert unmerged([[long, ""], ["a", "b"]], [Merged(0, 0, 1, 2)], header=1)[0] == (long, "")
+    assert unmerged([[long[1:], ""], ["a", "b"]], [Merged(0, 0, 1, 2)], header=1)[0] == (long[1:], long[1:])
+
+
+def test_a_row_as_wide_as_the_table_is_its_title_not_a_header() -> None:
+    rows = [["Title", ""], ["a", "b"], ["1", "2"]]
+    assert title_rows(rows, [Merged(0, 0, 1, 2)]) == 1
+    assert title_rows(rows[:1], [Merged(0, 0, 1, 2)]) == 0
+    assert header_rows(rows, [Merged(0, 0, 1, 2)]) == 1
+    found = table("<table><tr><td colspan=2>Title<tr><th>a<th>b<tr><td>1<td>2</table>\n")
+    assert (found.caption, found.header, found.rows) == ("Title", ("a", "b"), (("1", "2"),))
+
+
+cells = st.sampled_from(["", "a", "b", "c d", "1"])
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 4))
+def test_no_text_of_a_merged_cell_is_lost(data: st.DataObject, height: int, width: int) -> None:
+    rows = data.draw(st.lists(st.lists(cells, min_size=width, max_size=width), min_size=height, max_size=height))
+    spans = st.builds(
+        Merged, st.integers(0, height - 1), st.integers(0, width - 1), st.integers(1, 5), st.integers(1, 5)
+    )
+    merged = data.draw(st.lists(spans, max_size=4))
+    header = data.draw(st.integers(0, height))
+    made = unmerged(rows, merged, header=header)
+    assert len(made) == 1 + height - header
+    for column in range(width):
+        for row in rows[:header]:
+            assert row[column] in made[0][column]
+        for row, kept in zip(rows[header:], made[1:], strict=True):
+            assert not row[column] or row[column] == kept[column]
+
+
+html_pieces = st.lists(
+    st.one_of(
+        st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"]),
+        st.builds(
+            "<{} colspan={} rowspan={}>".format, st.sampled_from(["td", "th"]), st.integers(0, 4), st.integers(0, 4)
+        ),
+        st.text("abcdef", min_size=1, max_size=4),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=50)
+@given(html_pieces)
+def test_every_word_of_an_html_table_is_in_its_grid(pieces: list[str]) -> None:
+    text = f"<table>{' '.join(pieces)}</table>\n"
+    found = table(text)
+    said = " ".join([found.caption, *found.header, *(cell for row in found.rows for cell in row)]).split()
+    assert set(said) == {piece for piece in pieces if not piece.startswith("<")}
+    assert all(len(row) == len(found.header) for row in found.rows)
+    assert list(found.row_starts) == sorted(found.row_starts)
+    assert all(found.start <= start < found.end for start in found.row_starts)
+
+
+def test_a_table_that_claims_any_size_stays_small() -> None:
+    made = HtmlTable()
+    made.open("tr", {})
+    made.open("td", {"colspan": "999999999999", "rowspan": "999999999999"})
+    made.add("a")
+    assert made.finish().header == ("a",) * 200
+
+
+# What is data
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("16MHz", True), ("-40 °C", True), ("1.8 – 3.6 V", True), ("2024-01-05", True), ("10 m/s", True),
+        ("1,000", True), ("—", True), ("±5 %", True), ("VCC", False), ("1N4148", False), ("74HC595", False),
+        ("3D model", False), ("yes", False), ("№ 5", True),
+    ],
+)  # fmt: skip
+def test_what_is_a_quantity(cell: str, value: bool) -> None:
+    assert is_quantity(cell) is value
+
+
+def test_a_cell_of_many_digits_is_judged_at_once() -> None:
+    assert not is_quantity("1 " * 100_000 + "a1")
+
+
+def labels(text: str) -> tuple[str, ...]:
+    found = table(text)
+    return row_labels(found, found.rows)
+
+
+def test_the_first_column_labels_the_rows_each_label_once() -> None:
+    assert labels(LIMITS) == ("Voltage", "Current")
+    assert labels("| a | b |\n|---|---|\n| x | 1 |\n| x | 2 |\n| | 3 |\n| 4 | 5 |\n| y | 6 |\n") == ("x", "4", "y")
+
+
+def test_a_column_of_quantities_is_data_and_labels_nothing() -> None:
+    assert labels("| Time | Load |\n|---|---|\n| 1 s | 3 N |\n| 4 s | 9 N |\n") == ()
+    assert labels("| Year | Head |\n|---|---|\n| 2019 | Ada |\n| 2020 | Bo |\n") == ()
+
+
+def test_where_the_first_column_counts_the_rows_the_second_labels_them() -> None:
+    assert labels("| Pin | Name | V |\n|---|---|---|\n| 1 | VCC | 3 |\n| 2 | GND | 0 |\n") == ("VCC", "GND")
+    assert labels("| # | Name |\n|---|---|\n| 0. | VCC |\n| 1. | GND |\n") == ("VCC", "GND")
+    assert labels("| n | V |\n|---|---|\n| 1 | 3 |\n| 2 | 0 |\n") == ()
+
+
+def test_a_table_of_one_column_is_a_list_and_stays() -> None:
+    assert labels("| Sizes |\n|---|\n| 10 mm |\n| 12 mm |\n") == ("10 mm", "12 mm")
+
+
+def test_keys_and_values_without_a_header_are_known_by_their_keys() -> None:
+    assert labels("| | |\n|---|---|\n| Clock | 16 MHz |\n| Flash | 2 kB |\n") == ("Clock", "Flash")
+    text = "| Clock | 16 MHz |\n|---|---|\n| Flash | 2 kB |\n"
+    assert column_names(table(text)) == ()
+    assert labels(text) == ("Clock", "Flash")
+    years = "| Sales | 2019 |\n|---|---|\n| Nuts | 5 |\n"
+    assert column_names(table(years)) == ("Sales", "2019")
+    assert labels(years) == ("Nuts",)
+
+
+def test_a_table_whose_labels_stand_in_the_header_alone() -> None:
+    assert views("| Clock | Flash |\n|---|---|\n| 16 MHz | 2 kB |\n") == ["Clock, Flash"]
+
+
+def test_a_table_of_nothing_but_a_header() -> None:
+    assert views("# T\n\n| Clock | Flash |\n|---|---|\n") == ["T\nClock, Flash"]
+    assert views("| | |\n|---|---|\n") == []
+
+
+# Definition views
+
+
+def test_a_definition_is_titles_description_names_and_labels() -> None:
+    prose = "The board is fed by the plug. " * 6
+    text = f"# Board\n\n## Supply\n\n{prose}\n\nTable 1. Limits\n\n{LIMITS}"
+    (view,) = views(text, title="Manual")
+    assert view == (
+        f"Manual › Board › Supply\n{prose.strip()}\nTable 1. Limits\nQuantity, min, max\nVoltage, Current"
+    )
+
+
+def test_the_description_is_the_last_sentences_before_the_table() -> None:
+    sentence = "Sentence {} tells what the table shows and why it is here."
+    prose = " ".join(sentence.format(number) for number in range(40))
+    (view,) = views(f"# T\n\n{prose}\n\n{LIMITS}")
+    described = view.split("\n")[1]
+    assert described.startswith("Sentence 3")
+    assert prose.endswith(described)
+    assert LONGEST_DESCRIPTION - len(sentence) - 1 <= len(described) <= LONGEST_DESCRIPTION
+    (view,) = views(f"# T\n\n{'word ' * 100}\n\n{LIMITS}")
+    assert 0 < len(view.split("\n")[1]) <= LONGEST_DESCRIPTION
+
+
+def test_prose_of_another_section_describes_nothing() -> None:
+    assert views(f"# A\n\n{'This is long enough to be a chunk. ' * 5}\n\n# B\n\n{LIMITS}") == [
+        "B\nQuantity, min, max\nVoltage, Current"
+    ]
+
+
+def test_text_that_shares_the_chunk_of_a_table_stays_on_both_sides() -> None:
+    text = f"# T\n\nIn short:\n\n{LIMITS}\nAll at 20 °C.\n"
+    assert views(text) == ["T\nIn short:\nQuantity, min, max\nVoltage, Current\nAll at 20 °C."]
+
+
+def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() -> None:
+    rows = "".join(f"| row {number} | {number} | x | {number} |\n" for number in range(40))
+    text = f"# T\n\nTable 1. Long\n\n| Q | Supply | | Unit |\n|---|---|---|---|\n| | min | max | |\n{rows}"
+    document = Document(id="d", text=text)
+    chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=120))
+    found = table_views(document, chunks)
+    assert len(found) == len(chunks) > 2
+    for chunk, view in zip(chunks, found, strict=True):
+        labels = [line.split(" | ")[0].removeprefix("| ") for line in chunk.text.split("\n") if "| row" in line]
+        title, lead, names, listed = view.text.split("\n")
+        assert (title, lead, names) == ("T", "Table 1. Long", "Q, Supply min, Supply max, Unit")
+        assert listed == ", ".join(labels)
+    headers = {chunk.metadata.get("table_header") for chunk in chunks[1:]}
+    assert headers == {"| Q | Supply | | Unit |\n|---|---|---|---|\n| | min | max | |"}
+
+
+def test_a_long_html_table_is_cut_between_rows_under_its_header() -> None:
+    rows = "".join(f"<tr><td>row {number}<td>{number}</tr>" for number in range(40))
+    text = f"<table><thead><tr><th>Name<th>Number</tr></thead>{rows}</table>\n"
+    document = Document(id="d", text=text)
+    chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=150))
+    assert len(chunks) > 2
+    assert all(chunk.kind == "table" for chunk in chunks)
+    assert all(chunk.text.startswith("<tr><td>row") for chunk in chunks[1:])
+    assert all(chunk.metadata["table_header"].startswith("<table><thead><tr><th>Name") for chunk in chunks[1:])
+    assert "".join(chunk.text for chunk in chunks) == text.strip()
+    found = [view.text for view in table_views(document, chunks)]
+    assert ", ".join(view.split("\n")[1] for view in found) == ", ".join(f"row {number}" for number in range(40))
+
+
+@given(texts)
+def test_a_definition_says_nothing_that_the_document_does_not(text: str) -> None:
+    document = Document(id="d", text=text, title="T")
+    chunks = cut(document, outline(document))
+    found = {view.chunk_id: view for view in table_views(document, chunks)}
+    for chunk in chunks:
+        if chunk.id in found:
+            assert chunk.kind == "table"
+            assert set(tokenise(found[chunk.id].text)) <= {"t", *tokenise(text)}
+
+
+# What is embedded
+
+
+def embedded(text: str, how: str) -> list[str]:
+    entry = prepare(Document(id="d", text=text, title="T"), Preparation(embed_tables=how))  # type: ignore[arg-type]
+    step = embed(entry)
+    (request,) = next(step)
+    assert isinstance(request, Embed)
+    with pytest.raises(StopIteration):
+        step.send([np.zeros((len(request.texts), 2), np.float32)])
+    assert [view.kind for view in entry.views].count("headed") == len(entry.chunks)
+    return list(request.texts)
+
+
+def test_the_definition_alone_is_embedded_where_it_is_asked_for() -> None:
+    text = f"# A\n\nSome words.\n\n# B\n\n{LIMITS}"
+    whole = ["T › A\nSome words.", f"T › B\n{LIMITS.strip()}"]
+    assert embedded(text, "whole") == whole
+    assert embedded(text, "definition") == [whole[0], "T › B\nQuantity, min, max\nVoltage, Current"]
+
+
+def test_how_tables_are_embedded_is_part_of_the_fingerprint() -> None:
+    prints = {Preparation(embed_tables=how).fingerprint("x") for how in ("whole", "definition")}
+    assert len(prints) == 2
+    with pytest.raises(ParameterError, match="embed_tables must be 'definition' or 'whole', got 'none'"):
+        Preparation(embed_tables="none")  # type: ignore[arg-type]
