@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, demo, doctor, library, parse, search
+from catena.cli import ask, demo, doctor, evaluate, library, parse, search
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command()(parse.parse)
 app.command()(library.index)
 app.command()(search.search)
 app.command()(ask.ask)
+app.command()(evaluate.evaluate)
 app.command()(library.status)
 app.command()(library.delete)
 app.command()(library.verify)

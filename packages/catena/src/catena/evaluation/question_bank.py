@@ -41,9 +41,10 @@ class Gold:
     text: str | None = None
 
     def __str__(self) -> str:
-        where = {"page": self.page, "heading": self.heading, "text": self.text}
-        shown = ", ".join(f"{key} {str(value)[:40]!r}" for key, value in where.items() if value is not None)
-        return ", ".join(part for part in (self.document, shown) if part) or self.name
+        page = "" if self.page is None else f"page {self.page}"
+        named = [f"{key} {value[:40]!r}" for key, value in (("heading", self.heading), ("text", self.text)) if value]
+        span = "" if self.span is None else f"characters {self.span[0]} to {self.span[1]}"
+        return ", ".join(part for part in (self.document, page, *named, span) if part) or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,134 @@
+"""`catena evaluate`: questions with gold, asked of a library, and what is said of the answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+import catena
+from catena.cli.app import app
+
+MANUALS = {
+    "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
+    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nTighten it to 2.4 N·m.\n",
+    "hx220.md": "# HX220 Manual\n\n## Fuse\n\nThe fuse is rated 630 mA slow.\n\n## Cover\n\nTighten it to 3.1 N·m.\n",
+}
+HX200_FUSE = {"document": "hx200.md", "heading": "Fuse"}
+HX210_FUSE = {"source": "manuals/hx210.md", "text": "400 mA"}
+HX220_COVER = {"text": "Tighten it\nto 3.1 N·m."}
+QUESTIONS = [
+    {"id": "a", "question": "How is the fuse of the HX200 rated?", "gold": HX200_FUSE, "kind": "fuse"},
+    {"id": "b", "question": "How is the fuse of the HX210 rated?", "gold": HX210_FUSE, "kind": "fuse"},
+    {"id": "c", "question": "HX220 Cover: tighten it to what?", "gold": [HX220_COVER], "kind": "cover"},
+    {"id": "d", "question": "What is the colour of the HX999?"},
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    for name, text in MANUALS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with catena.Library.open(folder / "lib") as library:
+        library.index([folder / name for name in MANUALS])
+    ask(folder, QUESTIONS)
+    return folder
+
+
+@pytest.fixture
+def shelf(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def ask(folder, questions):
+    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
+
+
+def call(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(app, ["evaluate", "lib", "q.jsonl", *arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_the_table_names_gamma_n_and_what_can_be_detected(shelf):
+    printed = " ".join(call().stdout.split())
+    assert "γ = 1, N = 6 chunks" in printed
+    assert "3 of 4 questions have gold; 1 without are left out" in printed
+    assert "Smallest difference" in printed
+    assert printed.index("all 3") < printed.index("cover 1") < printed.index("fuse 2")
+
+
+def test_json_holds_every_measure_with_its_interval_by_kind(shelf):
+    found = json.loads(call("--json", "--gamma", "10", "-k", "1").stdout)
+    assert (found["k"], found["n"], found["gamma"], found["depth"]) == (1, 6, 10.0, 6)
+    assert found["counts"] == {"questions": 4, "judged": 3, "lost": 0}
+    assert set(found["kinds"]) == {"all", "fuse", "cover"}
+    assert set(found["kinds"]["fuse"]) == {"geometric_mean_rank", "recall", "lri", "ndcg@10", "mrr@10"}
+    assert found["kinds"]["all"]["recall"]["score"]["value"] == 1.0
+    assert found["kinds"]["all"]["lri"]["score"]["value"] == 1.0
+    assert found["kinds"]["cover"]["recall"] == {
+        "score": {"value": 1.0, "interval": None, "level": 0.95, "n": 1},
+        "detectable": None,
+    }
+
+
+def test_gold_sections_beside_the_questions_are_read(shelf):
+    start = MANUALS["hx210.md"].index("## Fuse")
+    section = {"section_id": "s1", "doc_id": "hx210", "start": start, "end": MANUALS["hx210.md"].index("## Cover")}
+    (shelf / "sections.jsonl").write_text(json.dumps(section), encoding="utf-8")
+    ask(shelf, [{"qid": "x", "question": "What fuse has the HX210?", "gold": ["s1"], "kind": "field"}])
+    assert json.loads(call("--json").stdout)["kinds"]["field"]["recall"]["score"]["value"] == 1.0
+
+
+def test_gold_that_is_nowhere_counts_as_not_found_and_is_named(shelf):
+    ask(shelf, [*QUESTIONS[:1], {"id": "z", "question": "x", "gold": {"document": "gone.pdf", "page": 7}}])
+    result = call(code=1)
+    assert "not in the library: gone.pdf, page 7 (question z)" in result.stderr
+    found = json.loads(call("--json", code=1).stdout)
+    assert found["kinds"]["all"]["recall"]["score"]["value"] == 0.5
+    assert found["lost"] == [{"question": "z", "gold": "gone.pdf, page 7"}]
+
+
+def test_pictures_are_written_and_named(shelf):
+    result = call("--plot", "kinds.png", "--curve", "ranks.html")
+    assert (shelf / "kinds.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html>" in (shelf / "ranks.html").read_text(encoding="utf-8")
+    assert "kinds.png" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--plot", "kinds.gif"], "neither .png nor .html"),
+        (["--gamma", "0"], "--gamma must be above 0"),
+        (["--gamma", "nan"], "--gamma must be above 0"),
+        (["--level", "1"], "--level must be in (0, 1)"),
+    ],
+)
+def test_wrong_options_are_refused_before_any_work(shelf, arguments, told):
+    result = call(*arguments, code=2)
+    assert told in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Try: ")
+
+
+def test_a_collection_that_is_another_one_is_refused(shelf):
+    ask(shelf, [{"question": "x", "gold": {"document": "other.pdf"}}])
+    assert "no gold place is in this collection" in call(code=2).stderr
+
+
+def test_questions_without_gold_measure_nothing(shelf):
+    ask(shelf, [{"question": "x"}])
+    assert "nothing can be measured" in call(code=2).stderr
+
+
+def test_one_route_alone_is_judged_by_itself(shelf):
+    dense = json.loads(call("--json", "--route", "dense").stdout)
+    assert dense["kinds"]["all"]["lri"]["score"]["value"] <= 1.0
+    call("--fusion", "rank")
