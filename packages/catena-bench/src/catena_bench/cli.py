@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,22 @@ from rich.console import Console
 from rich.table import Table
 
 from catena.errors import CatenaError
-from catena_bench import headings, similar_docs
+from catena_bench import entity_matching, headings, similar_docs, table_views
 
 Benchmark = Callable[..., dict[str, float]]
 
-BENCHMARKS: dict[str, Benchmark] = {"similar-docs": similar_docs.run, "headings": headings.run}
+BENCHMARKS: dict[str, Benchmark] = {
+    "similar-docs": similar_docs.run,
+    "headings": headings.run,
+    "entity-matching": entity_matching.run,
+    "table-views": table_views.run,
+}
+WITHOUT_DATA = frozenset({"headings", "entity-matching", "table-views"})  # they can do with generated data
+SIZES = {  # what --size can set, by benchmark
+    "entity-matching": ("terms", "chunks"),
+    "table-views": ("questions", "most_tables"),
+}
+WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
 
 Name = Enum("Name", {name.replace("-", "_"): name for name in BENCHMARKS}, type=str)  # type: ignore[misc]
 
@@ -30,15 +41,25 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def bench(
     name: Annotated[Name, typer.Argument(help="Which benchmark.")],
     data: Annotated[Path | None, typer.Option(help="A directory of the benchmark's layout.")] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=NUMBER: entity-matching has terms and chunks, table-views questions and most_tables."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
 ) -> None:
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr."""
     console = Console(stderr=True)
     benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
     try:
-        if data is None and name.value != "headings":
+        if data is None and name.value not in WITHOUT_DATA:
             raise typer.BadParameter("this benchmark needs --data DIR")
-        figures = benchmark(data)
+        if model is not None and name.value not in WITH_MODEL:
+            raise typer.BadParameter(f"only {', '.join(sorted(WITH_MODEL))} takes a model", param_hint="--model")
+        chosen = {} if model is None else {"model": model}
+        figures = benchmark(data, **chosen, **_sizes(size or [], SIZES.get(name.value, ())))
     except CatenaError as error:
         console.print(f"error: {error}", markup=False)
         raise typer.Exit(2) from None
@@ -48,6 +69,19 @@ def bench(
         sys.stdout.write(text)
     else:
         json_file.write_text(text, encoding="utf-8")
+
+
+def _sizes(given: list[str], known: Sequence[str]) -> dict[str, int]:
+    """Return "NAME=NUMBER" pairs as keyword arguments."""
+    sizes: dict[str, int] = {}
+    for pair in given:
+        name, _, number = pair.partition("=")
+        if name not in known or not number.isdecimal():
+            raise typer.BadParameter(
+                f"{pair!r} is not NAME=NUMBER with one of the names {list(known)}", param_hint="--size"
+            )
+        sizes[name] = int(number)
+    return sizes
 
 
 def table(title: str, figures: dict[str, float]) -> Table:
