@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from catena.errors import CatenaError
-from catena_bench import entity_matching, headings, similar_docs, table_views
+from catena_bench import entity_matching, fidelity, headings, similar_docs, table_views
 
 Benchmark = Callable[..., dict[str, float]]
 
@@ -24,8 +24,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "headings": headings.run,
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
+    "fidelity": fidelity.run,
 }
-WITHOUT_DATA = frozenset({"headings", "entity-matching", "table-views"})  # they can do with generated data
+WITHOUT_DATA = frozenset({"headings", "entity-matching", "table-views", "fidelity"})  # they can do with generated data
 SIZES = {  # what --size can set, by benchmark
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),

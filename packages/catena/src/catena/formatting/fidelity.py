@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -18,6 +19,7 @@ from catena.formatting.anomalies import (
     wholesale,
 )
 from catena.formatting.fidelity_alignment import Alignment, align, gaps
+from catena.formatting.fidelity_columns import unread_across
 from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, source_words
 
 __all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
@@ -111,6 +113,7 @@ class _Comparison:
     source: Words
     answer: Words
     aligned: Alignment
+    gaps: tuple[tuple[range, range], ...]  # what lies between neighbouring matches on both sides
     dropped: frozenset[int]  # words of the source that are page furniture or said twice
     marks: tuple[frozenset[int], frozenset[int]]  # small marks of source and answer
     titles: frozenset[int]  # words of the answer
@@ -179,29 +182,38 @@ def page_fidelity(
     if not pages:
         raise ParameterError("pages", pages, "at least one text")
     side = _compare(source_words(pages), markdown_words(markdown), options, furniture)
-    before = markdown_words(previous)
-    faults = _faults(side, options, markdown_words(prompt), before)
+    faults = _faults(side, options, prompt, markdown_words(previous, headings_only=True))
     page_of = [side.source.lines[word.line].page for word in side.source.words] or [0]
     return tuple(_of_page(side, options, page, page_of, faults) for page in range(len(pages)))
 
 
 def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
-    starts = frozenset(line.start for line in source.lines)
-    aligned = align([word.key for word in source.words], [word.key for word in answer.words], starts)
+    aligned = _aligned(source, answer)
+    if any(aligned.moved):
+        reread = unread_across(source, answer)
+        if reread is not None:
+            source, aligned = reread, _aligned(reread, answer)
     dropped = excuses.furniture(source, aligned, furniture) | excuses.repeated_heads(source, answer, aligned)
     titles, numbers = excuses.added_titles(answer, aligned, options.added_titles, options.title_words)
     numbers -= {i for i in numbers if _replaces_value(source, aligned, i, dropped)}
+    between = tuple(gaps(aligned))
     return _Comparison(
         source=source,
         answer=answer,
         aligned=aligned,
+        gaps=between,
         dropped=dropped,
-        marks=excuses.small_marks(source, answer, aligned),
+        marks=excuses.small_marks(source, answer, aligned, between),
         titles=titles,
         numbers=numbers,
         settled=excuses.settled_moves(source, answer, aligned),
-        spelling=_corrected(source, answer, aligned),
+        spelling=_corrected(source, answer, aligned, between),
     )
+
+
+def _aligned(source: Words, answer: Words) -> Alignment:
+    starts = frozenset(line.start for line in source.lines)
+    return align([word.key for word in source.words], [word.key for word in answer.words], starts)
 
 
 def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: frozenset[int]) -> bool:
@@ -211,11 +223,13 @@ def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: froz
     return lost and source.words[after - 1].kind == "number"
 
 
-def _corrected(source: Words, answer: Words, aligned: Alignment) -> tuple[frozenset[int], frozenset[int]]:
+def _corrected(
+    source: Words, answer: Words, aligned: Alignment, between: Sequence[tuple[range, range]]
+) -> tuple[frozenset[int], frozenset[int]]:
     """Return the words, on both sides, that differ by one letter only and stand at the same place."""
     there: set[int] = set()
     here: set[int] = set()
-    for lost, new in gaps(aligned):
+    for lost, new in between:
         if len(lost) == len(new) <= 3:
             for one, other in zip(lost, new, strict=True):
                 free = aligned.there[one] < 0 and aligned.here[other] < 0
@@ -226,7 +240,7 @@ def _corrected(source: Words, answer: Words, aligned: Alignment) -> tuple[frozen
     return frozenset(there), frozenset(here)
 
 
-def _faults(side: _Comparison, options: FidelityOptions, prompt: Words, previous: Words) -> list[_Found]:
+def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: Words) -> list[_Found]:
     found = list(_residues(side, prompt))
     plain = ("omission", "invention", "changed-word")
     strays = [one for one in found if one.fault.kind in plain and one.fault.detail.count(" ") == 0]
@@ -236,15 +250,21 @@ def _faults(side: _Comparison, options: FidelityOptions, prompt: Words, previous
     return sorted(found, key=lambda one: one.at)
 
 
-def _residues(side: _Comparison, prompt: Words) -> Iterator[_Found]:
+def _residues(side: _Comparison, prompt: str) -> Iterator[_Found]:
     """Give what is lost, changed, added or moved, gap by gap."""
-    known = shingles([word.key for word in side.source.words])
-    rules = shingles([word.key for word in prompt.words]) - known
-    for there, here in gaps(side.aligned):
-        lost = [i for i in there if side.lost(i)]
-        new = [i for i in here if side.new(i)]
-        yield from _residue(side, lost, new, there.start, (known, rules))
+    differences = [
+        ([i for i in there if side.lost(i)], [i for i in here if side.new(i)], there.start)
+        for there, here in side.gaps
+    ]
+    known: frozenset[tuple[str, ...]] = frozenset()
+    rules = known
+    if any(new for _, new, _ in differences):
+        known = shingles([word.key for word in side.source.words])
+        rules = shingles([word.key for word in markdown_words(prompt).words]) - known
+    for lost, new, at in differences:
+        yield from _residue(side, lost, new, at, (known, rules))
     yield from _disorder(side)
+    yield from _merged(side)
     yield from _changed_units(side)
 
 
@@ -274,6 +294,23 @@ def _disorder(side: _Comparison) -> Iterator[_Found]:
         if not side.settled.issuperset(run):
             words = [side.answer.words[i] for i in run]
             yield _Found(fault=Fault(kind="order", detail=_phrase(words)), at=side.aligned.here[run[0]])
+
+
+def _merged(side: _Comparison) -> Iterator[_Found]:
+    """Give words that the answer joined although both are words of the source elsewhere and the whole is none."""
+    words, there = side.source.words, side.aligned.there
+    joined: dict[int, list[int]] = defaultdict(list)
+    for one, place in enumerate(there):
+        if place >= 0 and ((one and there[one - 1] == place) or (one + 1 < len(there) and there[one + 1] == place)):
+            joined[place].append(one)
+    counts = Counter(word.key for word in words) if joined else Counter[str]()
+    counts.subtract(words[one].key for parts in joined.values() for one in parts)
+    for place, parts in joined.items():
+        broken = any(side.source.lines[words[one].line].broken for one in parts[:-1])
+        whole = side.answer.words[place].key
+        if not broken and counts[whole] <= 0 and all(counts[words[one].key] > 0 for one in parts):
+            detail = f"{_phrase([words[one] for one in parts])} → {whole!r}"
+            yield _Found(fault=Fault(kind="merged-words", detail=detail), at=parts[0])
 
 
 def _changed_units(side: _Comparison) -> Iterator[_Found]:

@@ -62,23 +62,50 @@ def align(source: Sequence[str], answer: Sequence[str], starts: Collection[int] 
     _slide(aligned, source, starts)
     for there, here in list(gaps(aligned)):
         _join(aligned, source, answer, there, here)
-    _find_moved(aligned, source, answer)
+    weak = _isolated(aligned)
+    for one, other in weak:
+        aligned.there[one] = aligned.here[other] = -1
+    singles = _find_moved(aligned, source, answer)
+    for one, other in weak:
+        if aligned.there[one] < 0 and aligned.here[other] < 0:
+            aligned.match(one, other)
+    _find_moved_singles(aligned, answer, singles)
     return aligned
+
+
+def _isolated(aligned: Alignment) -> list[tuple[int, int]]:
+    """Return the matches of one or two words with nothing matched on either side: mere chance if the rest moved."""
+    here, there = aligned.here, aligned.there
+    found = []
+    index = 1
+    while index < len(here) - 1:
+        length = 1
+        one = here[index]
+        if one > 0 and here[index - 1] < 0 and there[one - 1] < 0:
+            while length < 3 and index + length < len(here) and here[index + length] == one + length:
+                length += 1
+            end = index + length
+            free = end < len(here) and here[end] < 0 and one + length < len(there) and there[one + length] < 0
+            if length < 3 and free and all(there[one + step] == index + step for step in range(length)):
+                found += [(one + step, index + step) for step in range(length)]
+        index += length
+    return found
 
 
 def gaps(aligned: Alignment) -> Iterator[tuple[range, range]]:
     """Give (words of the source, words of the answer) between neighbouring matches in order, if not both empty."""
+    there, moved = aligned.there, aligned.moved
     one = other = 0
-    for index in range(len(aligned.here) + 1):
-        ended = index == len(aligned.here)
-        if not ended and (aligned.here[index] < 0 or aligned.moved[index]):
+    for index, place in enumerate(aligned.here):
+        if place < 0 or moved[index]:
             continue
-        place = len(aligned.there) if ended else aligned.here[index]
         if place > one or index > other:
             yield range(one, place), range(other, index)
         one, other = place + 1, index + 1
-        while not ended and one < len(aligned.there) and aligned.there[one] == index:
+        while one < len(there) and there[one] == index:
             one += 1  # several words became this one
+    if len(there) > one or len(aligned.here) > other:
+        yield range(one, len(there)), range(other, len(aligned.here))
 
 
 def _in_order(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -191,11 +218,10 @@ def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -
 
 
 def joinable(parts: Sequence[str]) -> bool:
-    """Whether words may be written as one: no digit comes to stand beside another."""
-    return all(
-        not (one[-1].isdigit() and other[0].isdigit()) and one[0] not in "+-" and other[0] not in "+-."
-        for one, other in pairwise(parts)
-    )
+    """Whether words may be written as one: letters, or letters and their exponent; never two values."""
+    if all(map(str.isalpha, parts)):
+        return True
+    return len(parts) == 2 and parts[0].isalpha() and len(parts[1]) == 1
 
 
 def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], there: range, here: range) -> None:
@@ -223,8 +249,8 @@ def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], ther
                     break
 
 
-def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> None:
-    """Match what is left on both sides: runs of two words and more anywhere, single words nearby."""
+def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> dict[str, list[int]]:
+    """Match runs of two words and more that are left on both sides; return where the source has each word left."""
     left = [index for index, place in enumerate(aligned.there) if place < 0]
     pairs: dict[tuple[str, str], deque[int]] = defaultdict(deque)
     singles: dict[str, list[int]] = defaultdict(list)
@@ -255,10 +281,11 @@ def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]
             aligned.match(start + step, index + step, moved=True)
             free.discard(start + step)
         index += max(1, best)
-    _find_moved_singles(aligned, answer, singles)
+    return singles
 
 
 def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict[str, list[int]]) -> None:
+    """Match single words that are left on both sides, each with the nearest place."""
     expected = 0
     for index, word in enumerate(answer):
         if aligned.here[index] >= 0:

@@ -6,82 +6,88 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 
-from catena.formatting.fidelity_alignment import Alignment, gaps
+from catena.formatting.fidelity_alignment import Alignment
 from catena.formatting.fidelity_words import Line, Words
 from catena.formatting.words import is_caption, key
 
-_PAGE_NUMBER = re.compile(
-    r"(?:(?:page|seite|p\.|pag\.|página|pagina|sayfa|strona|стр\.|第)\s*)?[-([]?\s*(?:\d{1,4}|[ivxlc]{1,6})\s*[-)\]]?\s*"
-    r"(?:页|頁)?(?:\s*(?:/|of|von|de|sur|di|共)\s*\d{1,4}\s*(?:页|頁)?)?",
+_PAGE_NAME = re.compile(
+    r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*(?:\d{1,4}|[ivxlc]{1,6})\s*(?:页|頁)?"
+    r"(?:\s*(?:/|of|von|de|sur|di|共)\s*\d{1,4}\s*(?:页|頁)?)?|[-–]\s*\d{1,4}\s*[-–]|\d{1,4}\s*(?:/|of)\s*\d{1,4}",
     re.IGNORECASE,
 )
-_HEADING_LIKE = re.compile(r"(?:[A-Z]\.)?\d{1,2}(?:\.\d{1,2})*[.)]?\s+\w")
-_MARGIN = 2  # lines beside a page number that may be furniture too
+_PAGE_LINES = 8  # lines that lie between two running lines at least
 _LONGEST = 12  # words of a running line
 _CHAPTER_WORDS = frozenset(
     ("chapter", "section", "part", "appendix", "kapitel", "abschnitt", "teil", "anhang", "chapitre", "capítulo")
 )
 _WRAPPED = 8  # lines of the source that one row of a table may take
-_SWITCHES = 4  # lines read in turn from two columns before that is what they are
 _DIGITS = re.compile(r"\d+")
 
 
 def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> frozenset[int]:
     """Return the words of dropped running headers and footers and of page numbers.
 
-    A dropped line is furniture when the caller knows it, when it is a page number, when it stands at the edge of a
-    page beside one, or when a line like it (one number at either end apart) is dropped everywhere but once.
+    A dropped line is furniture when the caller knows it, when it names a page ("Page 3", "3 / 12"), when it is a bare
+    number at the edge of one of several pages, or when lines like it are dropped throughout: the same words, but for
+    a number at either end that counts up.
     """
     lines = source.lines
-    keys = frozenset(map(_pattern, known))
-    gone = [
-        all(aligned.there[i] < 0 or aligned.moved[aligned.there[i]] for i in range(x.start, x.end)) for x in lines
-    ]
+    keys = frozenset(_pattern(text) for text in known)
+    there = aligned.there
+    gone = [all(there[i] < 0 or aligned.moved[there[i]] for i in range(x.start, x.end)) for x in lines]
     alike: dict[str, list[int]] = defaultdict(list)
     for index, line in enumerate(lines):
         if line.end - line.start <= _LONGEST:
             alike[_pattern(line.text)].append(index)
-    numbers = {index for index, line in enumerate(lines) if gone[index] and _PAGE_NUMBER.fullmatch(line.text)}
-    found: set[int] = set()
-    for index, line in enumerate(lines):
-        if not gone[index]:
-            continue
-        pattern = _pattern(line.text)
-        group = alike.get(pattern, [])
-        runs = len(group) > 1 and group[-1] - group[0] > 8 and sum(gone[i] for i in group) >= len(group) - 1
-        if pattern in keys or runs or (index in numbers and _at_edge(lines, index, numbers)):
-            found.add(index)
-    for index, line in enumerate(lines):
-        short = line.end - line.start <= _LONGEST and not _HEADING_LIKE.match(line.text)
-        if gone[index] and short and index not in found and _beside(lines, index, found & numbers):
-            found.add(index)
-    return frozenset(i for index in found for i in range(lines[index].start, lines[index].end))
+    running = {
+        index for group in alike.values() if _runs([lines[i].text for i in group], group, gone) for index in group
+    }
+    several = bool(lines) and lines[-1].page > 0
+    found = [
+        line
+        for index, line in enumerate(lines)
+        if gone[index]
+        and (
+            index in running
+            or (bool(keys) and _pattern(line.text) in keys)
+            or _PAGE_NAME.fullmatch(line.text)
+            or (several and line.text.strip("-() ").isdigit() and _at_edge(lines, index))
+        )
+    ]
+    return frozenset(i for line in found for i in range(line.start, line.end))
 
 
 def _pattern(text: str) -> str:
-    """Return a line's letters, and its digits but for a number at either end."""
-    words = text.split()
-    if len(words) > 1:
-        words = words[1:] if words[0].isdigit() else words
-        words = words[:-1] if len(words) > 1 and words[-1].isdigit() else words
+    """Return a line's letters and digits without a number at either end."""
+    words = text.strip("-()|/ ").split()
+    if words and words[0].isdigit():
+        words = words[1:]
+    if words and words[-1].isdigit():
+        words = words[:-1]
     return key(" ".join(words)) or "#"
 
 
-def _at_edge(lines: Sequence[Line], index: int, numbers: Collection[int]) -> bool:
-    """Whether a number stands where a page begins or ends, or the numbers of the window count up."""
-    last = index + 1 == len(lines)
-    if lines[index].gap or last or lines[index + 1].gap:
-        return True
-    if any(char.isalpha() for char in lines[index].text):
-        return True
-    values = {int(_DIGITS.findall(lines[i].text)[0]) for i in numbers if _DIGITS.search(lines[i].text)}
-    own = _DIGITS.findall(lines[index].text)
-    return bool(own) and ({int(own[0]) - 1, int(own[0]) + 1} & values) != set()
+def _runs(texts: Sequence[str], places: Sequence[int], gone: Sequence[bool]) -> bool:
+    """Whether lines are printed page after page and dropped as one: all of them, or all but one of three and more."""
+    dropped = sum(gone[place] for place in places)
+    if len(places) < 2 or dropped < 2 or dropped < len(places) - 1:
+        return False
+    if median(other - one for one, other in pairwise(places)) < _PAGE_LINES:
+        return False
+    if len(set(texts)) == 1:
+        return not texts[0].strip("-() ").isdigit()
+    numbers = [_DIGITS.findall(text) for text in texts]
+    ends = [[int(found[end]) for found in numbers if found] for end in (0, -1)]
+    return all(numbers) and any(all(one < other for one, other in pairwise(values)) for values in ends)
 
 
-def _beside(lines: Sequence[Line], index: int, numbers: Collection[int]) -> bool:
-    return any(index + step in numbers for step in range(-_MARGIN, _MARGIN + 1))
+def _at_edge(lines: Sequence[Line], index: int) -> bool:
+    """Whether a line is the first or the last of its page."""
+    return any(
+        not 0 <= index + step < len(lines) or lines[index + step].page != lines[index].page for step in (-1, 1)
+    )
 
 
 def repeated_heads(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
@@ -109,7 +115,9 @@ def _is_head(answer: Words, row: Line) -> bool:
     return index == 0 or answer.lines[index - 1].table != row.table
 
 
-def small_marks(source: Words, answer: Words, aligned: Alignment) -> tuple[frozenset[int], frozenset[int]]:
+def small_marks(
+    source: Words, answer: Words, aligned: Alignment, between: Sequence[tuple[range, range]]
+) -> tuple[frozenset[int], frozenset[int]]:
     """Return words that are marks on either side: ordinals of items, a broken line's hyphen, "Chapter", a word twice.
 
     The ordinal of an item may go or come, or become "1." as in Markdown that counts by itself; another number may not
@@ -117,7 +125,7 @@ def small_marks(source: Words, answer: Words, aligned: Alignment) -> tuple[froze
     """
     gone: set[int] = set()
     come: set[int] = set()
-    for there, here in gaps(aligned):
+    for there, here in between:
         lost = [i for i in there if aligned.there[i] < 0]
         new = [i for i in here if aligned.here[i] < 0]
         for i in lost:
@@ -207,7 +215,6 @@ def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset
     for rows in _tables(answer):
         settled |= _wrapped_cells(source, aligned, rows)
         settled |= _column_by_column(source, aligned, rows)
-    settled |= _read_across_columns(source, answer, aligned)
     return frozenset(settled)
 
 
@@ -324,28 +331,3 @@ def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Line]) -
             if (places[0], places[-1] + 1) != (line.start, line.end):
                 return set()
     return {i for row in rows for i in range(row.start, row.end) if aligned.moved[i]}
-
-
-def _read_across_columns(source: Words, answer: Words, aligned: Alignment) -> set[int]:
-    """Return moved words where the source gives the lines of two columns in turn, and the answer does not."""
-    in_row = [answer.lines[word.line].kind == "row" for word in answer.words]
-    body = [i for i, place in enumerate(aligned.here) if place >= 0 and not in_row[i]]
-    places = [aligned.here[i] for i in body]
-    falls = switches = 0
-    for one, other in pairwise(places):
-        if other == one + 1 or other == one:
-            continue
-        ends = one + 1 == source.lines[source.words[one].line].end
-        begins = other == source.lines[source.words[other].line].start
-        if not (ends and begins):
-            continue
-        falls += other < one
-        switches += other > one
-    moved = [i for i in body if aligned.moved[i]]
-    whole = all(
-        aligned.here[run[0]] == source.lines[source.words[aligned.here[run[0]]].line].start
-        and aligned.here[run[-1]] + 1 == source.lines[source.words[aligned.here[run[-1]]].line].end
-        for run in moved_runs(aligned)
-        if run[0] in set(moved)
-    )
-    return set(moved) if falls and whole and switches >= _SWITCHES * falls else set()

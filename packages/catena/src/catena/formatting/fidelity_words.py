@@ -126,8 +126,8 @@ def source_words(pages: Sequence[str]) -> Words:
     return Words(words=tuple(words), lines=tuple(lines))
 
 
-def markdown_words(markdown: str) -> Words:
-    """Return the words of a Markdown answer without the words of its markup."""
+def markdown_words(markdown: str, *, headings_only: bool = False) -> Words:
+    """Return the words of a Markdown answer, or of its headings, without the words of its markup."""
     text, fenced = _unfenced(markdown)
     words: list[Word] = []
     lines: list[Line] = []
@@ -135,6 +135,8 @@ def markdown_words(markdown: str) -> Words:
     rows_before = False
     gap = True
     for kind, printed, level in _blocks(text):
+        if headings_only and kind != "heading":
+            continue
         if kind == "row":
             table += not rows_before
         rows_before = kind == "row"
@@ -159,6 +161,8 @@ def markdown_words(markdown: str) -> Words:
 
 def _normal(text: str) -> str:
     """Return the text in NFKC with one spelling of dashes and apostrophes; lone surrogates become question marks."""
+    if text.isascii():
+        return text.replace("`", "'").replace("^", "")
     return unicodedata.normalize("NFKC", text.translate(_SPELLING)).translate(_SPELLING).replace("^", "")
 
 
@@ -173,19 +177,20 @@ def _add(words: list[Word], text: str, line: int, *, marker: bool = False) -> No
     for match in _TOKEN.finditer(text):
         group = match.lastgroup
         shown = match.group()
+        folded = shown.casefold()
         kind: Kind = "word"
         if group == "number":
             kind = "number"
         elif group == "symbol":
             kind = "symbol"
-        elif shown.casefold() in _NEGATIONS:
+        elif folded in _NEGATIONS:
             kind = "negation"
         elif follows and _UNIT.match(shown):
             kind = "unit"
-        elif group == "word" and any(map(str.isdigit, shown)):
+        elif not shown.isalpha() and any(map(str.isdigit, shown)):
             kind = "number"  # a code such as "STM32F103": as exact as a number
-        words.append(Word(shown.casefold(), shown, kind, line, marker))
-        follows = group == "number" or (shown == "°")
+        words.append(Word(folded, shown, kind, line, marker))
+        follows = group == "number" or shown == "°"
         marker = False
 
 
