@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_classic.retrievers.multi_vector import MultiVectorRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Complete
 from catena.errors import ParameterError
-from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM
+from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM, whole_chunk
 
 TEXT = "# Manual\n\n## Mounting\n\nTurn\tit.\n\n```\n# no heading\n\tcode\n```\n\n## Wiring\n\nRed\u00a0wire.\n"
 
@@ -39,6 +41,32 @@ def test_headed_content_finds_look_alikes_in_a_plain_vector_store() -> None:
     (found,) = store.similarity_search("mounting of the Omega", k=1)
     assert found.page_content == "Omega manual › Mounting\nTighten the screws."
     assert found.metadata["raw_text"] == "## Mounting\n\nTighten the screws."
+
+
+def test_a_definition_is_searched_and_the_whole_table_is_returned() -> None:
+    text = (
+        "# Pump\n\n## Limits\n\n| Quantity | max |\n|---|---|\n| Pressure | 9 bar |\n\n## Use\n\nTurn it on slowly.\n"
+    )
+    chunks = CatenaDocumentTransformer(content="definition").split_documents([Document(page_content=text)])
+    assert [chunk.page_content for chunk in chunks] == [
+        "Pump › Limits\nQuantity, max\nPressure",
+        "Pump › Use\nTurn it on slowly.",
+    ]
+    store = InMemoryVectorStore(CatenaEmbeddings())
+    retriever = MultiVectorRetriever(
+        vectorstore=store, docstore=InMemoryStore(), id_key="chunk_id", search_kwargs={"k": 1}
+    )
+    retriever.vectorstore.add_documents(chunks)
+    retriever.docstore.mset([(chunk.metadata["chunk_id"], whole_chunk(chunk)) for chunk in chunks])
+    (found,) = retriever.invoke("maximum pressure")
+    assert text[found.metadata["start_index"] : found.metadata["end_index"]] == found.page_content
+    assert "9 bar" in found.page_content
+    assert "raw_text" not in found.metadata
+
+
+def test_a_whole_chunk_of_a_raw_one_is_the_same() -> None:
+    (chunk,) = CatenaDocumentTransformer().split_documents([Document(page_content="Just text.")])
+    assert whole_chunk(chunk) == chunk
 
 
 @given(st.text(max_size=400))
@@ -71,7 +99,7 @@ def test_create_documents_pairs_texts_with_metadatas() -> None:
 
 
 def test_bad_options_are_named() -> None:
-    with pytest.raises(ParameterError, match="content must be 'raw' or 'headed'"):
+    with pytest.raises(ParameterError, match="content must be 'raw', 'headed' or 'definition'"):
         CatenaDocumentTransformer(content="both")  # type: ignore[arg-type]
 
 

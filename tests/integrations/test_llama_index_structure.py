@@ -24,7 +24,7 @@ from catena.ids import span_id
 from catena.testing import strategies
 from catena.testing.fakes import FakeEmbedder
 from llama_index.node_parser.catena import CatenaNodeParser as FromNamespace
-from llama_index_catena import CatenaEmbedding, CatenaNodeParser
+from llama_index_catena import CatenaEmbedding, CatenaNodeParser, TableNode
 from llama_index_catena.convert import header_path, to_chunk
 from llama_index_catena.documents import join_pages
 
@@ -224,12 +224,42 @@ def test_a_parser_survives_being_written_down() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"max_tokens": 9}, {"min_tokens": 1}, {"media_type": "text/plain"}, {"schema_version": 2}]
+    "change",
+    [
+        {"max_tokens": 9},
+        {"min_tokens": 1},
+        {"media_type": "text/plain"},
+        {"embed_tables": "definition"},
+        {"schema_version": 9},
+    ],
 )
 def test_every_parameter_is_part_of_the_cache_key(change: dict[str, object]) -> None:
     key = get_transformation_hash([document()], CatenaNodeParser(min_tokens=0))
     assert get_transformation_hash([document()], CatenaNodeParser(**{"min_tokens": 0, **change})) != key
     assert get_transformation_hash([document()], CatenaNodeParser(min_tokens=0)) == key
+
+
+def test_a_table_is_embedded_by_its_definition_and_read_whole() -> None:
+    parser = CatenaNodeParser(min_tokens=0, embed_tables="definition")
+    nodes = parser.get_nodes_from_documents([document(title="HX210")])
+    table, plain = nodes[3], PARSER.get_nodes_from_documents([document(title="HX210")])[3]
+    assert [isinstance(node, TableNode) for node in nodes] == [False, False, False, True]
+    assert table.text == plain.text
+    assert table.get_content(MetadataMode.LLM) == plain.get_content(MetadataMode.LLM)
+    about = "title: HX210\nheadings: HX210 › Pump › Cover\n\n"
+    assert plain.get_content(MetadataMode.EMBED) == about + plain.text
+    assert table.get_content(MetadataMode.EMBED) == about + "Tighten to 12 Nm.\npart, torque\nlid"
+
+
+def test_a_table_that_is_written_down_is_whole_again_for_models() -> None:
+    table = CatenaNodeParser(min_tokens=0, embed_tables="definition").get_nodes_from_documents([document()])[3]
+    store = SimpleDocumentStore()
+    store.add_documents([table])
+    found = store.get_document(table.node_id)
+    assert found is not None
+    assert found.get_content(MetadataMode.LLM) == table.get_content(MetadataMode.LLM)
+    assert found.metadata == table.metadata
+    assert pickle.loads(pickle.dumps(table)).get_content(MetadataMode.EMBED) == table.get_content(MetadataMode.EMBED)
 
 
 def test_lengths_that_contradict_each_other_are_refused_at_once() -> None:

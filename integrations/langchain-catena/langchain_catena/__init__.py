@@ -3,7 +3,7 @@
 from langchain_catena.convert import to_chunk, to_core_document, to_document
 from langchain_catena.retrieval import CatenaRetriever
 from langchain_catena.services import CatenaEmbeddings, LangChainEmbedder, LangChainLLM, RetrieverStore
-from langchain_catena.structure import CatenaDocumentTransformer
+from langchain_catena.structure import CatenaDocumentTransformer, whole_chunk
 
 __version__ = "0.1.0"
 
@@ -17,4 +17,5 @@ __all__ = [
     "to_chunk",
     "to_core_document",
     "to_document",
+    "whole_chunk",
 ]

@@ -12,6 +12,22 @@ from catena.pipeline import Preparation, prepare
 from catena.structure.chunking import ChunkOptions
 from langchain_catena.convert import chunk_metadata, to_core_document
 
+RAW_TEXT = "raw_text"
+"""Metadata key of the exact slice, where the content is another view of it."""
+
+CHUNK_ID = "chunk_id"
+"""Metadata key by which a definition leads to its whole chunk."""
+
+
+def whole_chunk(document: Document) -> Document:
+    """Return a chunk of any `content` with its exact slice as `page_content`: what a reader should see."""
+    metadata = {key: value for key, value in document.metadata.items() if key != RAW_TEXT}
+    return Document(
+        id=document.id,
+        page_content=document.metadata.get(RAW_TEXT, document.page_content),
+        metadata=metadata,
+    )
+
 
 class CatenaDocumentTransformer(BaseDocumentTransformer):
     """Cuts documents at their headings into chunks that are exact slices of the input.
@@ -25,16 +41,30 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         min_tokens: shorter text joins a neighbour in its section.
         content: "raw" keeps the exact slice as `page_content`; "headed" puts the titles above it in front,
             which is what finds the right one among look-alike documents in a plain vector store; the slice
-            is then in `metadata["raw_text"]`.
+            is then in `metadata["raw_text"]`. "definition" does the same, but gives a table as its titles,
+            description, column names and row labels, without its data: for a vector store whose hits lead to
+            the whole chunks in another store, as LangChain's MultiVectorRetriever has it:
+
+                chunks = CatenaDocumentTransformer(content="definition").split_documents(documents)
+                retriever = MultiVectorRetriever(vectorstore=store, docstore=InMemoryStore(), id_key="chunk_id")
+                retriever.vectorstore.add_documents(chunks)
+                retriever.docstore.mset([(chunk.metadata["chunk_id"], whole_chunk(chunk)) for chunk in chunks])
     """
 
     def __init__(
-        self, *, max_tokens: int = 320, min_tokens: int = 24, content: Literal["raw", "headed"] = "raw"
+        self,
+        *,
+        max_tokens: int = 320,
+        min_tokens: int = 24,
+        content: Literal["raw", "headed", "definition"] = "raw",
     ) -> None:
-        if content not in ("raw", "headed"):
-            raise ParameterError("content", content, "'raw' or 'headed'")
+        if content not in ("raw", "headed", "definition"):
+            raise ParameterError("content", content, "'raw', 'headed' or 'definition'")
         self.content = content
-        self.preparation = Preparation(chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens))
+        self.preparation = Preparation(
+            chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens),
+            embed_tables="definition" if content == "definition" else "whole",
+        )
 
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
         return [chunk for document in documents for chunk in self._chunks(document)]
@@ -59,12 +89,14 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
 
     def _chunks(self, document: Document) -> list[Document]:
         entry = prepare(to_core_document(document), self.preparation)
-        headed = {view.chunk_id: view.text for view in entry.views}
+        shown = {view.chunk_id: view.text for view in entry.views}  # a table view comes after the headed one
         made = []
         for chunk in entry.chunks:
             metadata = {**document.metadata, **chunk_metadata(chunk)}
             text = chunk.text
-            if self.content == "headed":
-                text, metadata["raw_text"] = headed[chunk.id], chunk.text
+            if self.content != "raw":
+                text, metadata[RAW_TEXT] = shown[chunk.id], chunk.text
+            if self.content == "definition":
+                metadata[CHUNK_ID] = chunk.id
             made.append(Document(id=chunk.id, page_content=text, metadata=metadata))
         return made

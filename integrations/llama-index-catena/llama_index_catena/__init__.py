@@ -4,7 +4,7 @@ from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent
 from llama_index_catena.services import LlamaIndexEmbedder, LlamaIndexLLM
 from llama_index_catena.stores import RetrieverStore, retriever_store
-from llama_index_catena.structure import CatenaNodeParser
+from llama_index_catena.structure import CatenaNodeParser, TableNode
 
 __version__ = "0.1.0"
 
@@ -17,4 +17,5 @@ __all__ = [
     "LlamaIndexLLM",
     "RetrieverStore",
     "retriever_store",
+    "TableNode",
 ]

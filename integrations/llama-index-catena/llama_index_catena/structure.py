@@ -16,6 +16,7 @@ from llama_index.core.schema import (
     DEFAULT_TEXT_NODE_TMPL,
     BaseNode,
     Document,
+    MetadataMode,
     NodeRelationship,
     RelatedNodeInfo,
     TextNode,
@@ -24,15 +25,36 @@ from llama_index.core.utils import get_tqdm_iterable
 
 from catena import model
 from catena.errors import ParameterError
-from catena.structure.cascade import searchable
+from catena.structure.cascade import SEPARATOR, searchable, titles_above
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
+from catena.structure.table_views import table_views
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
 from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
 
 dispatcher = get_dispatcher(__name__)
 
-SCHEMA_VERSION = 1  # grows when equal inputs and parameters give other nodes
+SCHEMA_VERSION = 2  # grows when equal inputs and parameters give other nodes
+
+DEFINITION = "definition"
+"""Metadata key of what a table is embedded by: description, column names and row labels, without its data."""
+
+
+class TableNode(TextNode):
+    """A table that is embedded by its definition, below the metadata, while models read it whole.
+
+    Stores and caches that write nodes as JSON give back a plain TextNode with the definition in its metadata and
+    its vector as it was: what is then embedded anew is embedded whole.
+    """
+
+    def get_content(self, metadata_mode: MetadataMode = MetadataMode.NONE) -> str:
+        """Return the table whole, or for an embedding its definition; with the metadata of this mode."""
+        definition = self.metadata.get(DEFINITION)
+        if metadata_mode != MetadataMode.EMBED or not definition:
+            return super().get_content(metadata_mode)
+        return self.text_template.format(
+            content=definition, metadata_str=self.get_metadata_str(mode=metadata_mode).strip()
+        ).strip()
 
 
 class CatenaNodeParser(NodeParser):
@@ -49,6 +71,7 @@ class CatenaNodeParser(NodeParser):
         max_tokens: hard cap of a chunk, in the core's tokens, >= 1.
         min_tokens: shorter text joins a neighbour in its section; 0 joins nothing.
         media_type: how to read the texts; None reads each as the document says, else as Markdown.
+        embed_tables: "definition" makes tables `TableNode`s, whose data no embedding sees; "whole" does not.
         fields: those of every LlamaIndex node parser, e.g. `include_metadata`, `include_prev_next_rel`, `id_func`.
 
     Raises:
@@ -60,6 +83,9 @@ class CatenaNodeParser(NodeParser):
     media_type: Literal["text/markdown", "text/plain"] | None = Field(
         description="How to read the texts; by default as each document says, else as Markdown."
     )
+    embed_tables: Literal["definition", "whole"] = Field(
+        default="whole", description="What an embedding is given of a table."
+    )
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
     def __init__(
@@ -68,10 +94,12 @@ class CatenaNodeParser(NodeParser):
         max_tokens: int = DEFAULT_OPTIONS.max_tokens,
         min_tokens: int = DEFAULT_OPTIONS.min_tokens,
         media_type: Literal["text/markdown", "text/plain"] | None = None,
+        embed_tables: Literal["definition", "whole"] = "whole",
         **fields: Any,
     ) -> None:
         fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
-        super().__init__(**{**fields, "max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type})
+        own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type}
+        super().__init__(**{**fields, **own, "embed_tables": embed_tables})
         self._options()  # refuses lengths that contradict each other now, not at the first document
 
     @classmethod
@@ -110,20 +138,21 @@ class CatenaNodeParser(NodeParser):
     def _chunks(self, node: BaseNode) -> list[TextNode]:
         document = to_core_document(node, media_type=self.media_type)
         chunks = searchable(cut(document, outline(document), options=self._options()))
+        definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         source, shift = _source(node)
         ids = [
             chunk.id if self.id_func is default_id_func else self.id_func(index, node)
             for index, chunk in enumerate(chunks)
         ]
         return [
-            TextNode(
+            (TableNode if chunk.id in definitions else TextNode)(
                 id_=id_,
                 text=chunk.text,
                 mimetype=document.media_type,
                 start_char_idx=None if shift is None else shift + chunk.start,
                 end_char_idx=None if shift is None else shift + chunk.end,
                 relationships={NodeRelationship.SOURCE: source},
-                **self._presentation(_metadata(chunk, document, node), node),
+                **self._presentation({**_metadata(chunk, document, node), **definitions.get(chunk.id, {})}, node),
             )
             for id_, chunk in zip(ids, chunks, strict=True)
         ]
@@ -131,7 +160,7 @@ class CatenaNodeParser(NodeParser):
     def _presentation(self, own: dict[str, Any], parent: BaseNode) -> dict[str, Any]:
         """Return a chunk's metadata below its parent's, and how models see both."""
         above = {k: v for k, v in parent.metadata.items() if k not in (PAGE_STARTS, PAGE_LABELS)}
-        hidden = machine_keys(own, shown=[HEADINGS])
+        hidden = [*machine_keys(own, shown=[HEADINGS]), *(key for key in own if key == DEFINITION)]
         return {
             "metadata": {**above, **own} if self.include_metadata else own,
             "excluded_embed_metadata_keys": joined_keys(parent.excluded_embed_metadata_keys, hidden),
@@ -150,6 +179,17 @@ class CatenaNodeParser(NodeParser):
                     left.relationships[NodeRelationship.NEXT] = infos[before + 1]
                     right.relationships[NodeRelationship.PREVIOUS] = infos[before]
         return list(nodes)
+
+
+def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dict[str, dict[str, str]]:
+    """Return the definition of each table by chunk id, without the titles: they stand in the metadata."""
+    found: dict[str, dict[str, str]] = {}
+    by_id = {chunk.id: chunk for chunk in chunks}
+    for view in table_views(document, chunks):
+        titles = SEPARATOR.join(titles_above(document, by_id[view.chunk_id]))
+        if definition := view.text.removeprefix(titles).lstrip("\n"):
+            found[view.chunk_id] = {DEFINITION: definition}
+    return found
 
 
 def _source(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:

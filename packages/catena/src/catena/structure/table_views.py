@@ -38,7 +38,11 @@ _YEAR = re.compile(r"[12]\d{3}")
 
 
 def table_views(
-    document: Document, chunks: Sequence[Chunk], *, blocks: Sequence[Block] | None = None
+    document: Document,
+    chunks: Sequence[Chunk],
+    *,
+    blocks: Sequence[Block] | None = None,
+    longest_description: int = LONGEST_DESCRIPTION,
 ) -> tuple[View, ...]:
     """Return one view of kind "table" for each chunk that holds a table, by the rules of this module.
 
@@ -47,6 +51,7 @@ def table_views(
         chunks: chunks of this document as `cut` gives them, in reading order; the rows of a table that is cut
             are in the view of the chunk that they are in.
         blocks: what `blocks_of` gave for this document; else it is asked.
+        longest_description: characters of the prose before the chunk; 0 leaves it out.
 
     Returns:
         Views in the order of the chunks; none for a chunk without a table, and none where nothing is left.
@@ -66,7 +71,8 @@ def table_views(
         if chunk.kind != "table" or not inside:
             continue
         line = SEPARATOR.join(titles_above(document, chunk))
-        lead = _description(text, found, starts, inside[0].start, until=min(chunk.start, inside[0].start))
+        place = inside[0].start
+        lead = _description(text, found, starts, place, until=min(chunk.start, place), longest=longest_description)
         parts = [part for part in (line, lead, *_body(text, chunk, inside)) if part]
         if parts:
             views.append(View(chunk_id=chunk.id, kind=TABLE, text="\n".join(parts)))
@@ -115,14 +121,16 @@ def _body(text: str, chunk: Chunk, grids: Iterable[TableGrid]) -> Iterator[str]:
     yield text[at : chunk.end].strip()
 
 
-def _description(text: str, blocks: Sequence[Block], starts: Sequence[int], table: int, *, until: int) -> str:
+def _description(
+    text: str, blocks: Sequence[Block], starts: Sequence[int], table: int, *, until: int, longest: int
+) -> str:
     """Return the last sentences of the prose that leads to the table at `table`, those before `until` alone."""
     index = bisect_right(starts, table) - 1
     begin = until
-    while index and blocks[index - 1].kind in _PROSE and until - begin < LONGEST_DESCRIPTION:
+    while index and blocks[index - 1].kind in _PROSE and until - begin < longest:
         index -= 1
         begin = min(begin, blocks[index].start)
-    if until - begin > LONGEST_DESCRIPTION:
-        begin = until - LONGEST_DESCRIPTION
+    if until - begin > longest:
+        begin = until - longest
         begin = next(chain(sentence_ends(text, begin, until), words(text, begin, until)), begin)
     return " ".join(text[begin:until].split())
