@@ -108,10 +108,12 @@ def _stacked(sets: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float64]:
 def _t_sne(rows: NDArray[np.float64], perplexity: float, seed: int) -> Plane:
     try:
         from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "eval") from error
     start, _ = pca(rows)
     spread = float(start[:, 0].std())
     start = start * (1e-4 / spread) if spread else start  # the size that the method's authors start from
     model = TSNE(perplexity=perplexity, metric="cosine", init=start, random_state=seed, n_jobs=1)
-    return np.asarray(model.fit_transform(rows), dtype=np.float64)
+    with threadpool_limits(limits=1):  # sums of several threads come in any order, and small sets only wait
+        return np.asarray(model.fit_transform(rows), dtype=np.float64)

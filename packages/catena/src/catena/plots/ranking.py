@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import log10
 from pathlib import Path
 
-from catena.errors import EvaluationError
+from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answers import MeanScore
 from catena.evaluation.curves import GAMMAS, RecallCurve, score_curve
 from catena.evaluation.log_rank_index import MeanLogRankIndex
@@ -28,8 +28,12 @@ def log_rank_curves(
 
     Raises:
         ParameterError: n or a gamma is outside its domain, or the suffix is not known.
+        EvaluationError: there is no gamma.
         MissingExtraError: the library that draws is not installed.
     """
+    if n < 2:
+        raise ParameterError("n", n, "2 or more: a single rank has no curve")
+    _check_any(gammas, "gamma")
     ranks = _log_grid(n)
     marks: list[Mark] = [
         Line(x=ranks, y=score_curve(ranks, n=n, gamma=gamma), label=f"S(r), γ = {gamma:g}", series=number)

@@ -1,0 +1,193 @@
+"""Accuracy and Adequacy as HiQA defines them, and grades that need no judge."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import CatenaError, EvaluationError, ParameterError
+from catena.evaluation.answers import accuracy, adequacy, adequacy_scores, mean_score
+from catena.evaluation.grading import choice_letters, closed_grade, verdict
+
+METHODS = ["HiQA", "ChatPDF", "GPT4-Doc", "LlamaIndex", "LangChain"]
+
+# Accuracy
+
+
+def test_accuracy_of_texas_instruments_is_the_papers_for_22_of_23_answers():
+    grades = {f"q{number}": 1.0 for number in range(22)} | {"q22": 0.0}
+    assert (
+        round(accuracy(grades).overall.value, 3) == 0.957
+    )  # the paper's figure fits 23 questions, not its stated 25
+
+
+def test_a_partially_correct_answer_counts_half():
+    found = accuracy({"a": 1, "b": 0.5, "c": 0, "d": 0.5}, {"a": "x", "b": "x", "c": "y", "d": "y", "e": "z"})
+    assert found.overall.value == 0.5
+    assert {kind: (score.value, score.n) for kind, score in found.by_kind.items()} == {"x": (0.75, 2), "y": (0.25, 2)}
+
+
+def test_the_interval_is_that_of_the_bootstrap_and_absent_for_one_question():
+    found = accuracy({f"q{number}": float(number % 2) for number in range(100)}).overall
+    assert found.interval is not None
+    assert found.interval == pytest.approx((0.40, 0.60), abs=0.02)  # 0.5 ± 1.96 × 0.5 / 10
+    assert accuracy({"a": 1.0}).overall.interval is None
+    assert accuracy({"a": 1.0, "b": 1.0}) == accuracy({"b": 1.0, "a": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("grades", "kinds"),
+    [({}, None), ({"a": 0.75}, None), ({"a": float("nan")}, None), ({1: 1.0}, None), ({"a": 1.0}, {"b": "x"})],
+)
+def test_what_is_no_grade_is_refused(grades, kinds):
+    with pytest.raises(EvaluationError) as caught:
+        accuracy(grades, kinds)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_level_outside_its_domain_is_refused():
+    with pytest.raises(ParameterError):
+        mean_score([1.0, 0.0], level=1.0)
+
+
+# Adequacy
+
+
+def test_adequacy_turns_the_ranks_of_five_methods_into_5_to_1():
+    ranks = dict(zip(METHODS, [1, 2, 3, 4, 5], strict=True))
+    assert adequacy_scores(ranks) == dict(zip(METHODS, [5, 4, 3, 2, 1], strict=True))
+
+
+@pytest.mark.parametrize("tied", [{"a": 1, "b": 1, "c": 3}, {"a": 1.5, "b": 1.5, "c": 3}])
+def test_ties_share_their_places_however_they_are_written(tied):
+    assert adequacy_scores(tied) == {"a": 2.5, "b": 2.5, "c": 1.0}
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6))
+def test_scores_of_a_question_always_sum_to_that_of_a_ranking(levels):
+    """The law K (K + 1) / 2, for every pattern of ties, written as competition ranks."""
+    ranks = {f"m{at}": 1 + sum(other < level for other in levels) for at, level in enumerate(levels)}
+    scores = adequacy_scores(ranks)
+    assert sum(scores.values()) == pytest.approx(len(levels) * (len(levels) + 1) / 2)
+    assert all((scores[a] > scores[b]) == (ranks[a] < ranks[b]) for a in ranks for b in ranks)
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        {},
+        {"a": 1, "b": 1, "c": 2},
+        {"a": 2, "b": 3},
+        {"a": 0, "b": 1},
+        {"a": 1, "b": 3},
+        {"a": float("nan")},
+        {"a": "1"},
+    ],
+)
+def test_what_is_no_ranking_is_refused(ranks):
+    with pytest.raises(EvaluationError):
+        adequacy_scores(ranks)
+
+
+def test_mean_adequacy_is_per_method_over_the_questions():
+    found = adequacy({"q1": {"a": 1, "b": 2}, "q2": {"a": 1, "b": 2}, "q3": {"a": 2, "b": 1}})
+    assert {name: score.value for name, score in found.items()} == pytest.approx({"a": 5 / 3, "b": 4 / 3})
+
+
+@pytest.mark.parametrize(
+    ("ranks", "named"),
+    [({"q1": {"a": 1}, "q2": {"b": 1}}, "q2"), ({}, "at least one question"), ({"q1": {"a": 2}}, "q1")],
+)
+def test_questions_that_rank_other_methods_are_refused(ranks, named):
+    with pytest.raises(EvaluationError, match=named):
+        adequacy(ranks)
+
+
+# grades without a judge
+
+
+@pytest.mark.parametrize(
+    ("answer", "letters"),
+    [
+        ("B", "B"),
+        ("(B).", "B"),
+        ("**B**", "B"),
+        ("ABD", "ABD"),
+        ("A, B and D", "ABD"),
+        ("A、B", "AB"),
+        ("The answer is B", "B"),
+        ("Options: A, D", "AD"),
+        ("答案：AB", "AB"),
+        ("选C", "C"),
+        ("A: Electronic warfare\nB: Satellite communications", "AB"),
+        ("The answer is A: warfare; B: satellites", "AB"),
+        ("A: CA-IS3641x. Therefore, in the given option, B: CA-IS3741x is a digital isolator", "A"),
+        ("A NCO is in each channel", None),
+        ("Answer: Electronic warfare", None),
+        ("Answer: CAN bus", None),
+        ("a", None),
+        ("I do not know", None),
+        ("", None),
+    ],
+)
+def test_letters_are_read_only_where_they_are_clear(answer, letters):
+    assert choice_letters(answer) == (None if letters is None else frozenset(letters))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("True", True),
+        ("Yes, it is.", True),
+        ("正确", True),
+        ("False. The input is shorted.", False),
+        ("The statement is incorrect", False),
+        ("不正确", False),
+        ("该说法错误", False),
+        ("True or false?", None),
+        ("Not entirely correct", None),
+        ("Truefoo", None),
+        ("N/A", None),
+        ("", None),
+    ],
+)
+def test_a_verdict_is_the_first_word_or_none(answer, said):
+    assert verdict(answer) is said
+
+
+@pytest.mark.parametrize(
+    ("given_answer", "correct", "kind", "grade"),
+    [
+        ("B", "B: Beta", "single", 1.0),
+        ("AB", "B", "single", 0.0),
+        ("A, B", "A: x\nB: y", "multiple", 1.0),
+        ("A", "A, B", "multiple", 0.5),
+        ("A, C", "A, B", "multiple", 0.0),
+        ("A, B, C", "A, B", "multiple", 0.0),
+        ("", "A, B", "multiple", 0.0),
+        ("it depends", "A, B", "multiple", None),
+        ("Yes", "True", "judgement", 1.0),
+        ("错误", "True", "judgement", 0.0),
+        ("perhaps", "True", "judgement", None),
+        (" ", "True", "judgement", 0.0),
+    ],
+)
+def test_closed_grades_follow_the_rule(given_answer, correct, kind, grade):
+    assert closed_grade(given_answer, correct, kind) == grade
+
+
+@given(st.sets(st.sampled_from("ABCDEFGH"), min_size=1), st.sets(st.sampled_from("ABCDEFGH"), min_size=1))
+def test_a_multiple_choice_is_right_in_part_only_without_a_wrong_letter(named, right):
+    grade = closed_grade(", ".join(sorted(named)), "".join(sorted(right)), "multiple")
+    assert grade == (1.0 if named == right else 0.5 if named < right else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("correct", "kind"), [("", "single"), ("AB", "single"), ("maybe", "judgement"), ("A", "essay")]
+)
+def test_gold_that_cannot_grade_is_refused(correct, kind):
+    with pytest.raises(CatenaError):
+        closed_grade("A", correct, kind)

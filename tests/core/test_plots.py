@@ -1,0 +1,294 @@
+"""Every picture: its numbers stand in the caption, PNG and HTML are written whole, offline and the same each time."""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from catena import plots
+from catena.effects import Services, run
+from catena.errors import CatenaError, EvaluationError, MissingExtraError, ParameterError
+from catena.evaluation.answers import mean_score
+from catena.evaluation.closeness import embedding_shift, question_distances
+from catena.evaluation.cohesion import study
+from catena.evaluation.curves import index_over_gamma, recall_curve
+from catena.evaluation.question_bank import BankQuestion, Gold
+from catena.evaluation.report import Judgement, retrieval_report
+from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
+from catena.testing.fakes import AngleEmbedder, FakeEmbedder
+
+QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
+RUN = {"q1": ["a"], "q2": [*"bcdefghij", "a"]}
+CURVE = recall_curve({"q1": [1], "q2": [10]}, n=100, rounds=50)
+SCORES = {"full": mean_score([1.0, 0.5, 1.0]), "no cascade": mean_score([0.5, 0.5, 0.0])}
+WORDS = ["red fuse", "red lamp", "blue fuse", "blue lamp", "green"]
+
+
+def fidelity(pages=3, state="llm"):
+    states = ["llm", state, "llm"] * pages
+    shares = {"recall": 1.0, "precision": 0.95, "faults": ()}
+    rows = [
+        SimpleNamespace(page=at + 1, order=0.5 if at == 1 else 1.0, state=states[at], **shares) for at in range(pages)
+    ]
+    return SimpleNamespace(pages=rows)
+
+
+def report():
+    questions = [
+        BankQuestion(id=name, text="x", kind=kind, gold=(Gold(name="g", document="d"),))
+        for name, kind in (("q1", "field"), ("q2", "compare"))
+    ]
+    judgement = Judgement(items={name: {"g": frozenset("a")} for name in QRELS}, lost=())
+    return retrieval_report(questions, judgement, top=RUN, deep=RUN, n=100, k=5)
+
+
+def studied():
+    labels = ["red", "red", "blue", "blue", None]
+    return run(study({"cascade": WORDS, "body": WORDS}, labels, rounds=9), Services(embedder=FakeEmbedder(dim=16)))
+
+
+def shifted():
+    return run(embedding_shift(["0", "0"], ["60", "90"], ["30", "60"]), Services(embedder=AngleEmbedder()))
+
+
+def distances():
+    ways = {"cascade": ["0", "60"], "body": ["90", "90"]}
+    return run(question_distances(["0", "0"], ways), Services(embedder=AngleEmbedder()))
+
+
+PICTURES = {
+    "log_rank_curves": (lambda path=None: plots.log_rank_curves(path, n=1_000), "0.667 (γ = 1)"),
+    "index_over_gamma": (
+        lambda path=None: plots.index_over_gamma(
+            {"A": index_over_gamma(QRELS, RUN, n=100, gammas=[1.0, 10.0])}, path
+        ),
+        "A 0.750",
+    ),
+    "recall_curve": (lambda path=None: plots.recall_curve({"A": CURVE, "B": CURVE}, path), "A 0.750"),
+    "ablation": (lambda path=None: plots.ablation(SCORES, path, note="N = 100."), "N = 100"),
+    "recall_by_kind": (
+        lambda path=None: plots.recall_by_kind({"A": report(), "B": report()}, path),
+        "A: recall 0.500",
+    ),
+    "degradation": (
+        lambda path=None: plots.degradation({"A": [(1, SCORES["full"]), (10, SCORES["no cascade"])]}, path),
+        "A 0.833 at 1 → 0.333 at 10 documents",
+    ),
+    "cohesion": (lambda path=None: plots.cohesion(studied(), path), "silhouette"),
+    "embedding_shift": (lambda path=None: plots.embedding_shift(shifted(), path), "inner product 0.250 -> 0.683"),
+    "question_distances": (
+        lambda path=None: plots.question_distances(distances(), path),
+        "cascade 0.250, body 1.000",
+    ),
+    "fidelity_strip": (lambda path=None: plots.fidelity_strip(fidelity(state="layout"), path), "page 2 (0.500)"),
+}
+
+
+@pytest.fixture(params=PICTURES)
+def picture(request):
+    return PICTURES[request.param]
+
+
+def test_every_public_call_is_tested_here():
+    assert set(PICTURES) == {name for name in plots.__all__ if name[0].islower()}
+
+
+def test_the_number_is_in_the_caption(picture):
+    draw, told = picture
+    assert told in draw().caption
+
+
+def test_a_png_is_written_whole_and_its_path_returned(picture, tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "picture.png"
+    assert picture[0](target) == target
+    data = target.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert data.endswith(b"IEND\xaeB`\x82")
+    width, height = struct.unpack(">II", data[16:24])
+    assert 800 < width < 2500
+    assert 300 < height < 1200
+
+
+def test_html_is_one_file_that_fetches_nothing(picture, tmp_path):
+    pytest.importorskip("plotly")
+    page = picture[0](tmp_path / "picture.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
+    head, _, rest = page.partition("<script")
+    assert head.count("<title>") == 1
+    assert "Plotly.newPlot" in rest
+    assert 'id="picture"' in page
+
+
+def test_equal_input_gives_equal_bytes(tmp_path):
+    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
+    for suffix in ("png", "html"):
+        once, again = (plots.cohesion(studied(), tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
+        assert once == again
+
+
+def test_without_a_path_a_picture_is_a_value_that_notebooks_show():
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    made = plots.ablation(SCORES)
+    assert made._repr_png_().startswith(b"\x89PNG")
+    assert type(made.static()).__name__ == "Figure"
+    assert [list(trace.x) for trace in made.interactive().data] == [list(made.panels[0].marks[0].lengths)]
+
+
+def test_text_of_documents_is_text_in_both_kinds(tmp_path):
+    """Neither a formula to matplotlib nor markup to a browser, and letters that no font has do not warn."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    name = "<script>alert(1)</script> $x_1^$ 数字隔离器 &amp;"
+    scores = {name: SCORES["full"]}
+    plots.ablation(scores, tmp_path / "a.png", note=name)
+    page = plots.ablation(scores, tmp_path / "a.html", note=name).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+
+
+def test_nothing_global_is_changed(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    before = dict(matplotlib.rcParams)
+    matplotlib.rcParams["axes.facecolor"] = "red"
+    try:
+        one = plots.ablation(SCORES, tmp_path / "a.png").read_bytes()
+        assert matplotlib.rcParams["axes.facecolor"] == "red"
+    finally:
+        matplotlib.rcParams["axes.facecolor"] = before["axes.facecolor"]
+    assert dict(matplotlib.rcParams) == before
+    assert plots.ablation(SCORES, tmp_path / "b.png").read_bytes() == one
+
+
+# what is drawn
+
+
+def marks(picture, kind, panel=0):
+    return [mark for mark in picture.panels[panel].marks if isinstance(mark, kind)]
+
+
+def test_the_area_that_is_drawn_is_the_index():
+    (line,) = marks(plots.recall_curve({"A": CURVE}), Line)
+    assert line.step
+    assert line.filled
+    assert float(np.sum(np.diff(line.x) * np.asarray(line.y[:-1]))) == pytest.approx(CURVE.area)
+    assert line.label == "A: LRI 0.750"
+
+
+def test_bars_hold_values_intervals_and_the_order_given():
+    (bars,) = marks(plots.ablation(SCORES), Bars)
+    assert list(bars.lengths) == [SCORES["full"].value, SCORES["no cascade"].value]
+    assert list(bars.intervals) == [SCORES["full"].interval, SCORES["no cascade"].interval]
+    ticks = plots.ablation(SCORES).panels[0].y.ticks
+    assert [text for _, text in ticks] == ["full (3)", "no cascade (3)"]
+    grouped = marks(plots.recall_by_kind({"A": report(), "B": report()}), Bars)
+    assert [bars.label for bars in grouped] == ["A", "B"]
+    assert not set(grouped[0].y) & set(grouped[1].y)
+
+
+def test_groups_beyond_the_colours_and_unlabelled_pieces_are_grey():
+    made = plots.cohesion(studied(), shown=1)
+    assert [(points.label, points.series, len(points.x)) for points in marks(made, Points)] == [
+        ("others", -1, 3),
+        ("blue", 0, 2),
+    ]
+    assert made.panels[0].x == made.panels[1].x  # the same axes
+    assert made.panels[0].title.startswith("cascade\nsilhouette")
+
+
+def test_a_shift_is_drawn_from_before_to_after():
+    made = plots.embedding_shift(shifted())
+    before, after = marks(made, Points)
+    assert (before.label, after.label) == ("before", "after")
+    assert sorted(before.x) == pytest.approx([0.0, 0.5], abs=1e-6)
+    arrows = made.panels[0].marks[0]
+    assert [tail[0] for tail in arrows.tails] == list(before.x)
+    assert [head[0] for head in arrows.heads] == list(after.x)
+
+
+def test_a_strip_has_a_cell_per_page_and_marks_what_was_not_taken_at_once():
+    made = plots.fidelity_strip(fidelity(state="re-asked"), floor=0.8)
+    (cells,) = marks(made, Cells)
+    assert [list(row) for row in cells.values] == [[1.0] * 3, [0.95] * 3, [1.0, 0.5, 1.0]]
+    assert (cells.low, cells.high) == (0.8, 1.0)
+    (points,) = marks(made, Points)
+    assert (points.label, list(points.x)) == ("re-asked", [2.0])
+    assert "2 llm, 1 re-asked" in made.caption
+    assert len(plots.fidelity_strip(fidelity(pages=1)).panels[0].x.ticks) == 1
+
+
+def test_a_report_of_the_formatter_can_be_drawn():
+    from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+
+    page = PageFidelity(page=1, recall=1.0, precision=1.0, order=1.0, state="layout")
+    made = plots.fidelity_strip(FidelityReport(document_id="d", source="d.pdf", pages=(page,)))
+    assert "1 layout" in made.caption
+
+
+def test_colours_are_okabe_and_itos():
+    assert len(set(COLOURS)) == 7
+    assert {"#0072B2", "#D55E00", "#009E73"} <= set(COLOURS)
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plots.recall_curve({}),
+        lambda: plots.recall_curve({"A": CURVE, "B": recall_curve({"q": [1]}, n=50, rounds=5)}),
+        lambda: plots.ablation({}),
+        lambda: plots.recall_by_kind({}),
+        lambda: plots.degradation({"A": []}),
+        lambda: plots.index_over_gamma({"A": index_over_gamma({}, {}, n=5, gammas=[1.0])}),
+        lambda: plots.question_distances({"a": [0.1], "b": []}),
+        lambda: plots.fidelity_strip(SimpleNamespace(pages=[])),
+        lambda: plots.fidelity_strip(SimpleNamespace(pages=[SimpleNamespace(page=1, recall=2.0)])),
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error_of_ours(draw):
+    with pytest.raises(EvaluationError):
+        draw()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plots.ablation(SCORES, "a.gif"),
+        lambda: plots.cohesion(studied(), shown=8),
+        lambda: plots.cohesion(studied(), method="umap"),
+        lambda: plots.fidelity_strip(fidelity(), floor=1.0),
+        lambda: plots.log_rank_curves(n=-1),
+    ],
+)
+def test_parameters_are_checked(draw):
+    with pytest.raises(ParameterError):
+        draw()
+
+
+@pytest.mark.parametrize(("suffix", "module"), [("png", "matplotlib"), ("html", "plotly.subplots")])
+def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, suffix, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"catena\[plots\]"):
+        plots.ablation(SCORES, tmp_path / f"a.{suffix}")
+
+
+def test_a_folder_that_is_not_there_is_said_without_its_path(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(CatenaError, match=r"cannot write a\.png") as caught:
+        plots.ablation(SCORES, tmp_path / "gone" / "a.png")
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_importing_plots_loads_neither_library():
+    import subprocess
+
+    code = "import sys, catena.plots; print([n for n in ('matplotlib', 'plotly', 'sklearn') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
