@@ -129,7 +129,7 @@ def _line(go: Any, mark: Line) -> list[Any]:
             )
             for bound, fill in bounds
         ]  # fmt: skip
-    look = {"color": shade, "dash": _DASHES[mark.series % len(_DASHES)], "shape": shape}
+    look: dict[str, Any] = {"color": shade, "dash": _DASHES[mark.series % len(_DASHES)], "shape": shape}
     look["width"] = 2.2 if mark.series >= 0 else 1.0
     filled = {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10)} if mark.filled else {}
     dots = {"symbol": _SHAPES[mark.series % len(_SHAPES)], "size": 8}
