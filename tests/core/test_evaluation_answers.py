@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from catena.errors import CatenaError, EvaluationError, ParameterError
 from catena.evaluation.answers import accuracy, adequacy, adequacy_scores, mean_score
+from catena.evaluation.graded_files import read_grades, read_ranks
 from catena.evaluation.grading import choice_letters, closed_grade, verdict
 
 METHODS = ["HiQA", "ChatPDF", "GPT4-Doc", "LlamaIndex", "LangChain"]
@@ -191,3 +192,45 @@ def test_a_multiple_choice_is_right_in_part_only_without_a_wrong_letter(named, r
 def test_gold_that_cannot_grade_is_refused(correct, kind):
     with pytest.raises(CatenaError):
         closed_grade("A", correct, kind)
+
+
+# tables of grades and ranks
+
+
+def table(folder, text):
+    (folder / "t.csv").write_text(text, encoding="utf-8-sig")
+    return folder / "t.csv"
+
+
+def test_grades_and_kinds_are_read_by_their_columns(tmp_path):
+    grades, kinds = read_grades(table(tmp_path, "Kind,note,Question,Grade\ntable,x,q1,1\n\n\nsummary,,q2,0.5\n"))
+    assert (grades, kinds) == ({"q1": 1.0, "q2": 0.5}, {"q1": "table", "q2": "summary"})
+    assert accuracy(grades, kinds).overall.value == 0.75
+    assert read_grades(table(tmp_path, "question,grade\nq1,1\n"))[1] == {}
+
+
+def test_ranks_are_read_by_question_and_method(tmp_path):
+    ranks = read_ranks(table(tmp_path, "question,method,rank\nq1,HiQA,1\nq1,ChatPDF,2\n"))
+    assert {name: score.value for name, score in adequacy(ranks).items()} == {"ChatPDF": 1.0, "HiQA": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "told"),
+    [
+        (read_grades, "", "no column 'question'"),
+        (read_grades, "question,grade\nq1,good\n", "row 2: the grade must be a number"),
+        (read_grades, "question,grade\nq1,nan\n", "row 2: the grade must be a number"),
+        (read_grades, "question,grade\nq1,1\nq1,0\n", "row 3: question 'q1' is graded twice"),
+        (read_grades, "question,grade\nq1\n", "row 2: 1 cells under 2 columns"),
+        (read_grades, "question,grade\nq1,\n", "row 2: the grade is missing"),
+        (read_grades, 'question,grade\n"q1,1\n', "not CSV"),
+        (read_ranks, "question,rank\nq1,1\n", "no column 'method'"),
+        (read_ranks, "question,method,rank\nq1,a,1\nq1,a,2\n", "row 3: method 'a' is ranked twice"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_refused_with_their_row(tmp_path, read, text, told):
+    with pytest.raises(EvaluationError, match=told) as caught:
+        read(table(tmp_path, text))
+    assert str(tmp_path) not in str(caught.value)
+    with pytest.raises(EvaluationError, match=r"cannot read gone\.csv"):
+        read(tmp_path / "gone.csv")
