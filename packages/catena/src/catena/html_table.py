@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from catena.merged_cells import Merged, Row, header_rows, title_rows, unmerged
+from catena.merged_cells import Merged, Row, header_rows, moved, title_rows, unmerged
 
 MAX_COLUMNS = 200  # of a table; a colspan may claim any number
 MAX_ROWSPAN = 1_000
@@ -134,7 +133,7 @@ class HtmlTable:
         width = max((len(row) for row in self._rows), default=0)
         kept = [number for number, row in enumerate(self._rows) if any(row)]
         rows = [[*self._rows[number], *[""] * (width - len(self._rows[number]))] for number in kept]
-        merged = _moved(self._merged, kept)
+        merged = moved(self._merged, kept, range(width))
         titles = title_rows(rows, merged)
         caption = " ".join(part for part in (self._caption, *(row[0] for row in rows[:titles])) if part)
         below = [cell._replace(row=cell.row - titles) for cell in merged if cell.row >= titles]
@@ -143,19 +142,6 @@ class HtmlTable:
         filled = unmerged(rows[titles:], below, header=header)
         starts = [self._starts[number] for number in kept[titles + header :]]
         return HtmlRows(caption=caption, header=filled[0], rows=filled[1:], starts=tuple(starts))
-
-
-def _moved(merged: Sequence[Merged], kept: Sequence[int]) -> list[Merged]:
-    """Return the merged cells by the places of the rows that are kept."""
-    known = set(kept)
-    return [
-        cell._replace(
-            row=bisect_left(kept, cell.row),
-            rows=bisect_left(kept, cell.row + cell.rows) - bisect_left(kept, cell.row),
-        )
-        for cell in merged
-        if cell.row in known
-    ]
 
 
 def _header(rows: Sequence[Sequence[str]], heads: Sequence[Sequence[bool]], merged: Sequence[Merged]) -> int:

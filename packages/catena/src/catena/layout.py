@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from catena.merged_cells import Merged
 from catena.model import NO_METADATA, Document, Metadata
 
 PageState: TypeAlias = Literal["text", "no-text", "blank", "failed"]
@@ -81,13 +82,18 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuledTable:
-    """A table whose cell borders are drawn: `rows` of equal length, cells as printed."""
+    """A table whose cell borders are drawn: `rows` of equal length, cells as printed.
+
+    Attributes:
+        merged: cells over several rows or columns; their text stands in the first place, the others are empty.
+    """
 
     x0: float
     x1: float
     top: float
     bottom: float
     rows: tuple[tuple[str, ...], ...]
+    merged: tuple[Merged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +18,18 @@ class Merged(NamedTuple):
     column: int
     rows: int
     columns: int
+
+
+def moved(merged: Iterable[Merged], rows: Sequence[int], columns: Sequence[int]) -> tuple[Merged, ...]:
+    """Return the merged cells by their places in a table of which only some rows and columns are kept, ascending."""
+    found = []
+    for cell in merged:
+        top, left = bisect_left(rows, cell.row), bisect_left(columns, cell.column)
+        height = bisect_left(rows, cell.row + cell.rows) - top
+        width = bisect_left(columns, cell.column + cell.columns) - left
+        if height * width > 1 and rows[top] == cell.row and columns[left] == cell.column:
+            found.append(Merged(top, left, height, width))
+    return tuple(found)
 
 
 def title_rows(rows: Sequence[Sequence[str]], merged: Iterable[Merged]) -> int:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import has_leader, key
 from catena.layout import Line, Page, RuledTable
+from catena.merged_cells import Merged, header_rows, moved, title_rows, unmerged
 
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer
@@ -41,10 +42,13 @@ def ruled_tables(pages: Sequence[Page], rows: Sequence[Row]) -> list[Table]:
         free = list(by_page.get(page.number, ()))
         for ruled in page.tables:
             inside = [index for index in free if _inside(rows[index].line, ruled)]
-            cells = _without_empty(ruled.rows)
+            cells, merged = _without_empty(ruled)
             if len(cells) < 2 or len(cells[0]) < 2 or not _same_characters(cells, [rows[i].text for i in inside]):
                 continue
-            found.append(Table(tuple(inside), tuple((page.number, row) for row in cells)))
+            titles, printed = _titles(cells, merged, [rows[index].text for index in inside])
+            below = [cell._replace(row=cell.row - titles) for cell in merged if cell.row >= titles]
+            made = unmerged(cells[titles:], below, header=header_rows(cells[titles:], below))
+            found.append(Table(tuple(inside[printed:]), tuple((page.number, row) for row in made)))
             free = [index for index in free if index not in set(inside)]
     return found
 
@@ -54,11 +58,23 @@ def _inside(line: Line, table: RuledTable) -> bool:
     return table.x0 <= across <= table.x1 and table.top <= down <= table.bottom
 
 
-def _without_empty(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+def _without_empty(table: RuledTable) -> tuple[list[tuple[str, ...]], tuple[Merged, ...]]:
     """Drop rows and columns in which nothing is printed."""
-    kept = [row for row in cells if any(cell.strip() for cell in row)]
-    columns = [column for column in range(len(kept[0])) if any(row[column].strip() for row in kept)] if kept else []
-    return [tuple(row[column] for column in columns) for row in kept]
+    kept = [number for number, row in enumerate(table.rows) if any(cell.strip() for cell in row)]
+    width = len(table.rows[0]) if table.rows else 0
+    columns = [column for column in range(width) if any(table.rows[row][column].strip() for row in kept)]
+    cells = [tuple(table.rows[row][column] for column in columns) for row in kept]
+    return cells, moved(table.merged, kept, columns) if cells else ()
+
+
+def _titles(cells: Sequence[Sequence[str]], merged: Sequence[Merged], lines: Sequence[str]) -> tuple[int, int]:
+    """Return how many rows at the top are a title, and how many lines print it: these stay text above the table."""
+    titles = title_rows(cells, merged)
+    title = key("".join(row[0] for row in cells[:titles]))
+    printed = 0
+    while printed < len(lines) and len(key("".join(lines[:printed]))) < len(title):
+        printed += 1
+    return (titles, printed) if title and key("".join(lines[:printed])) == title else (0, 0)
 
 
 def _same_characters(cells: Sequence[Sequence[str]], lines: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catena.layout import FigureCrop, Line, OutlineItem, Page, PageState, RuledTable, Span
+from catena.merged_cells import Merged
 
 MAX_BOOKMARKS = 20_000  # of a file; the rest is left out
 MAX_BOOKMARK_LEVEL = 50  # deeper ones are listed at this level, or left out
@@ -23,7 +24,7 @@ def page_event(page: Page) -> dict[str, Any]:
         "state": page.state,
         "note": page.note,
         "lines": [_line_data(line) for line in page.lines],
-        "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows] for t in page.tables],
+        "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows, t.merged] for t in page.tables],
     }
 
 
@@ -83,9 +84,15 @@ def _span_of(data: Sequence[Any]) -> Span:
 
 
 def _table_of(data: Sequence[Any]) -> RuledTable:
-    x0, x1, top, bottom, rows = data
-    cells = tuple(tuple(str(cell) for cell in row) for row in rows)
-    return RuledTable(x0=float(x0), x1=float(x1), top=float(top), bottom=float(bottom), rows=cells)
+    x0, x1, top, bottom, rows, merged = data
+    return RuledTable(
+        x0=float(x0),
+        x1=float(x1),
+        top=float(top),
+        bottom=float(bottom),
+        rows=tuple(tuple(str(cell) for cell in row) for row in rows),
+        merged=tuple(Merged(*map(int, cell)) for cell in merged),
+    )
 
 
 def _figure_of(event: Mapping[str, Any]) -> FigureCrop:

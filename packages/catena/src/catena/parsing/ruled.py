@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from catena.layout import RuledTable
+from catena.merged_cells import Merged
 from catena.parsing.runs import readable_text
 
 MAX_EDGES = 20_000  # lines drawn on one page; a map has more, a table has not, and finding cells is quadratic
@@ -53,4 +54,18 @@ def _table(table: Any) -> RuledTable:
         top=round(float(top), 2),
         bottom=round(float(bottom), 2),
         rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
+        merged=_merged(table),
     )
+
+
+def _merged(table: Any) -> tuple[Merged, ...]:
+    """Return the cells that reach over the left edge of another column or the top of another row."""
+    boxes = [
+        (row, column, box) for row, line in enumerate(table.rows) for column, box in enumerate(line.cells) if box
+    ]
+    lefts, tops = ({box[side] for _, _, box in boxes} for side in (0, 1))
+    found = (
+        Merged(row, column, sum(top <= y < bottom for y in tops), sum(left <= x < right for x in lefts))
+        for row, column, (left, top, right, bottom) in boxes
+    )
+    return tuple(cell for cell in found if cell.rows * cell.columns > 1)
