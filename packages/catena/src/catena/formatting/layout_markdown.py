@@ -32,9 +32,10 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
 
     Headings come from the file's outline first, then from size, weight and numbering. The title on the first
     page is the only heading of level 1 and chapters are of level 2; without a title, chapters are of level 1.
-    Apart from running heads, hyphens at line ends and repeated headers of a table, every letter and digit of
-    the layout is in the text, in the order of its lines (inside a table, of its cells). A figure is an image
-    whose alternative text begins its caption and whose title is the text inside it, see `catena.figures`.
+    Apart from running heads, hyphens at line ends, repeated headers of a table and merged cells (which may be
+    repeated), every letter and digit of the layout is in the text, in the order of its lines (inside a table, of
+    its cells). A figure is an image whose alternative text begins its caption and whose title is the text inside
+    it, see `catena.figures`.
 
     Args:
         parsed: a file as a parser read it; without a layout its document is returned as it is.
