@@ -11,6 +11,9 @@ from catena.ids import digest
 FIGURE = "figure"
 """Metadata key of a chunk: the file name of the figure that it shows."""
 
+CAPTION = "caption"
+"""Metadata key of a chunk: what a model said of the figure that it shows."""
+
 FOLDER = "figures"
 """The folder of a figure's link, and of its file inside a library."""
 
@@ -53,7 +56,12 @@ def figure_name(document_id: str, page: int, number: int) -> str:
         page: from 1.
         number: of the figure on that page, from 1.
     """
-    return f"{digest(document_id)}-p{page:04d}-{number}.png"
+    return f"{figure_prefix(document_id)}-p{page:04d}-{number}.png"
+
+
+def figure_prefix(document_id: str) -> str:
+    """Return what the names of all figures of a document begin with."""
+    return digest(document_id)
 
 
 def is_figure_name(name: str) -> bool:
@@ -83,8 +91,17 @@ def figure_link(name: str, title: str = "", labels: str = "") -> str:
 def figure_links(text: str) -> Iterator[Link]:
     """Yield the figures of a Markdown text, in order."""
     for match in _LINK.finditer(text):
-        alt, labels = (_ESCAPED.sub(r"\1", match[part] or "") for part in ("alt", "labels"))
+        alt, labels = (_unescaped(match[part] or "") for part in ("alt", "labels"))
         yield Link(match.start(), match.end(), match["name"], alt, labels)
+
+
+def in_words(text: str) -> str:
+    """Return a Markdown text with the words of each figure in place of its link."""
+    return _LINK.sub(lambda match: _unescaped(match["labels"] or match["alt"]), text)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text)
 
 
 def _escaped(text: str) -> str:

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
 from catena.effects import Cancel, Services, arun, run
 from catena.errors import CancelledError, CatenaError, LibraryError, ParseError
+from catena.figures import FIGURE
+from catena.formatting import figures_of
+from catena.ids import digest
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.model import Chunk, Document, Entry, Hit, Outcome, Ranking, Segment, Where
+from catena.model import Chunk, Degraded, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
 from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
-from catena.pipeline import Preparation, embed, prepare, read
+from catena.pipeline import Preparation, caption, embed, prepare, read
+from catena.retrieval.figure_search import search_figures
 from catena.retrieval.multi_route import Fusion, OnRouteError, retrieve
 from catena.retrieval.routes import Route
 from catena.structure.sections import section_segment
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catena.journal import Journal
-    from catena.layout import PageNote
-    from catena.ports import Embedder
+    from catena.layout import PageNote, Parsed
+    from catena.ports import Captioner, Embedder
 
 Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
@@ -68,12 +72,17 @@ class Library:
     """
 
     def __init__(
-        self, store: LibraryStore, embedder: Embedder, preparation: Preparation, journal: Journal | None
+        self,
+        store: LibraryStore,
+        embedder: Embedder,
+        preparation: Preparation,
+        journal: Journal | None,
+        captioner: Captioner | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self.preparation = preparation
-        self._services = Services(embedder=embedder, store=store, journal=journal)
+        self._services = Services(embedder=embedder, store=store, journal=journal, captioner=captioner)
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
         self._in_turn = replace(self._services, max_concurrency=1)
 
@@ -86,6 +95,7 @@ class Library:
         lexical: Literal["tantivy", "rank-bm25"] = "tantivy",
         preparation: Preparation | None = None,
         journal: Journal | None = None,
+        captioner: Captioner | None = None,
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -95,7 +105,8 @@ class Library:
             embedder: the dense route's model; the shipped static embedding by default.
             lexical: the lexical engine; "rank-bm25" (an extra) is the reference.
             preparation: how files become chunks, views and terms.
-            journal: keeps the embedder's replies, for models that cost time or money.
+            journal: keeps the replies of embedder and captioner, for models that cost time or money.
+            captioner: says what each figure shows when a file is indexed with `Preparation(figures=True)`.
             create: False refuses to make a new library.
 
         Raises:
@@ -109,7 +120,7 @@ class Library:
         store = LibraryStore.open(
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
         )
-        return cls(store, embedder, preparation or Preparation(), journal)
+        return cls(store, embedder, preparation or Preparation(), journal, captioner)
 
     def __enter__(self) -> Library:
         return self
@@ -221,6 +232,40 @@ class Library:
         """As `search`, without blocking the event loop."""
         return await arun(retrieve(query, **options), self._services)
 
+    def search_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
+        """Return the k best figures for a question, by their titles, the text around them and their captions."""
+        return run(search_figures(query, k=k, where=where), self._in_turn)
+
+    async def asearch_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
+        """As `search_figures`, without blocking the event loop."""
+        return await arun(search_figures(query, k=k, where=where), self._services)
+
+    def figure(self, found: Hit | Chunk) -> Figure:
+        """Return the figure that a hit or a chunk shows: its picture, page, title and caption.
+
+        Raises:
+            LibraryError: it shows none, or the library does not hold it any more.
+        """
+        return self._store.figure(*self._figure_of(found))
+
+    def figure_file(self, found: Hit | Chunk) -> Path:
+        """Write the picture of a figure into the library's folder `figures`, where it is not yet; return its path.
+
+        The file is derived: it goes with its document, and is written anew when asked for again.
+
+        Raises:
+            LibraryError: there is no figure, or the file cannot be written.
+        """
+        return self._store.figure_file(*self._figure_of(found))
+
+    def _figure_of(self, found: Hit | Chunk) -> tuple[str, str]:
+        chunk = found.chunk if isinstance(found, Hit) else found
+        name = chunk.metadata.get(FIGURE)
+        if not isinstance(name, str):
+            what = f"chunk {chunk.id!r} of {chunk.document_id!r} shows no figure"
+            raise LibraryError(str(self._store.path), what, "search_figures, or a hit whose kind is 'figure'")
+        return chunk.document_id, name
+
     def get(self, document_id: str) -> Entry:
         """Return a document with its sections, chunks and views.
 
@@ -237,7 +282,7 @@ class Library:
             descendants: whether the sections below it come along.
         """
         chunk = found.chunk if isinstance(found, Hit) else found
-        entry = self._store.get(chunk.document_id)
+        entry = self._store.get(chunk.document_id, pictures=False)
         return section_segment(entry.document, entry.sections, chunk, chunks=entry.chunks, descendants=descendants)
 
     def sections(self, ranking: Ranking, *, descendants: bool = False) -> tuple[tuple[Segment, Hit], ...]:
@@ -271,7 +316,7 @@ class Library:
                 raise ParseError(source.id, "empty", "there is no text in it")
             return prepared
         path = Path(source)
-        outcome, entry = self._read(path, str(source), password, _fingerprint(path, str(source), self.preparation))
+        outcome, entry = self._read(path, str(source), password, self._fingerprint(path, str(source)))
         if entry is None:
             raise ParseError(outcome.source, "empty", outcome.reason)
         return entry
@@ -287,7 +332,7 @@ class Library:
                 failed, state="skipped", reason=f"files of type {path.suffix or 'unknown'} are not read"
             ), None
         try:
-            fingerprint = _fingerprint(path, source, self.preparation)
+            fingerprint = self._fingerprint(path, source)
             if self._store.fingerprint(document_id) == fingerprint:
                 return replace(failed, state="skipped", reason=UNCHANGED), None
             outcome, entry = self._read(path, source, password, fingerprint)
@@ -301,19 +346,33 @@ class Library:
         """Read and cut one file; no entry when there is nothing in it to be found."""
         document_id = self.document_id(path)
         parsed = read(path, self.preparation, document_id=document_id, source=source, password=password)
-        entry = prepare(parsed.document, self.preparation, fingerprint=fingerprint)
+        figures = figures_of(parsed) if self.preparation.figures else ()
+        entry = prepare(parsed.document, self.preparation, fingerprint=fingerprint, figures=figures)
+        entry, lost = self._captioned(entry)
         outcome = Outcome(
             source=source,
             document_id=document_id,
             state="indexed" if parsed.state == "parsed" else "partial",
-            reason=_reason(parsed.notes),
+            reason=_reason(parsed.notes) or _about_figures(parsed, self.preparation, lost, len(entry.figures)),
             chunks=len(entry.chunks),
             pages=len(entry.document.page_starts),
-            failed_pages=tuple(note.page for note in parsed.notes if note.state != "blank"),
+            failed_pages=tuple(note.page for note in parsed.notes if note.state not in {"blank", "text"}),
         )
         if not entry.chunks:
             return replace(outcome, state="failed", reason="there is no text in it"), None
         return outcome, entry
+
+    def _captioned(self, entry: Entry) -> tuple[Entry, tuple[Degraded, ...]]:
+        """Return the entry with captions where a model gives them; what failed is asked for at the next run."""
+        if self._services.captioner is None or not entry.figures:
+            return entry, ()
+        entry, lost = run(caption(entry), self._services)
+        return (replace(entry, fingerprint="") if lost else entry), lost
+
+    def _fingerprint(self, path: Path, source: str) -> str:
+        found = self.preparation.fingerprint(file_bytes(path, source=source, limits=self.preparation.limits))
+        captioner = self._services.captioner if self.preparation.figures else None
+        return found if captioner is None else digest(found, captioner.identity)
 
     def _vectors(self, entry: Entry) -> NDArray[np.float32]:
         return run(embed(entry), self._services)
@@ -399,8 +458,13 @@ def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
 
 
-def _fingerprint(path: Path, source: str, preparation: Preparation) -> str:
-    return preparation.fingerprint(file_bytes(path, source=source, limits=preparation.limits))
+def _about_figures(parsed: Parsed, preparation: Preparation, lost: Sequence[Degraded], figures: int) -> str:
+    """Return why figures or captions are missing, "" where none are."""
+    if preparation.figures and parsed.layout is not None and preparation.engine != "pypdfium2":
+        return "its figures were not cropped: only the engine pypdfium2 can (extra fast-pdf)"
+    if not lost:
+        return ""
+    return f"{len(lost)} of {figures} figures have no caption ({lost[0].why}); they are found by the text around them"
 
 
 def _reason(notes: Sequence[PageNote]) -> str:

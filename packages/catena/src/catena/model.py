@@ -163,6 +163,34 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of a document: its picture, and what is written about it on the page.
+
+    Attributes:
+        name: of its file; made from the document's id, the page and a number, see `catena.figures`.
+        page: from 1.
+        box: left, top, right, bottom on the page, in points, y downwards from its top edge.
+        kind: "bitmap" or "drawing" (lines, areas and text, maybe with bitmaps among them).
+        width, height: of the picture, in pixels.
+        title: what its printed caption begins with, "" where it has none.
+        labels: the text inside it.
+        caption: what a model said of it, "" where none was asked.
+        png: the picture.
+    """
+
+    name: str
+    page: int
+    box: tuple[float, float, float, float]
+    kind: Literal["bitmap", "drawing"]
+    width: int
+    height: int
+    title: str = ""
+    labels: str = ""
+    caption: str = ""
+    png: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """All that one document puts into a store: its text, how it is cut, and how each chunk is found.
 
@@ -172,6 +200,7 @@ class Entry:
             query that names one of them exactly finds the chunk by the keyword route. A term that stands w
             times weighs w.
         fingerprint: hash of the source bytes and of how they were cut; equal means nothing to do.
+        figures: those that the text shows, in order.
     """
 
     document: Document
@@ -180,6 +209,7 @@ class Entry:
     views: tuple[View, ...]
     terms: tuple[tuple[str, ...], ...] = ()
     fingerprint: str = ""
+    figures: tuple[Figure, ...] = ()
 
 
 class Scale(Enum):

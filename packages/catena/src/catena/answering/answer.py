@@ -10,6 +10,7 @@ from catena.answering.citations import check_citations
 from catena.citation import citation
 from catena.effects import Complete, Step, ask
 from catena.errors import ParameterError
+from catena.figures import CAPTION
 from catena.model import Hit
 
 
@@ -66,9 +67,15 @@ def numbered(passages: Sequence[Hit]) -> str:
     """Return the passages as the model reads them: number, citation, text; no text can end its own passage."""
     return "\n".join(
         f'<passage number="{number}" from="{_quoted(citation(hit.chunk))}">\n'
-        f"{hit.chunk.text.strip().replace('</passage', '< /passage')}\n</passage>"
+        f"{_readable(hit).replace('</passage', '< /passage')}\n</passage>"
         for number, hit in enumerate(passages, start=1)
     )
+
+
+def _readable(hit: Hit) -> str:
+    """Return a passage's text; a figure's with what a model saw in it, as a reader of text cannot."""
+    seen = hit.chunk.metadata.get(CAPTION) if hit.chunk.kind == "figure" else None
+    return f"{hit.chunk.text.strip()}\n(The figure, described by a model: {seen})" if seen else hit.chunk.text.strip()
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from catena.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
@@ -77,7 +77,7 @@ class OpenAILLM:
         except Exception as error:
             raise self._ours(error) from None
 
-    def __enter__(self) -> OpenAILLM:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, demo, doctor, evaluate, library, parse, search
+from catena.cli import ask, demo, doctor, evaluate, figures, library, parse, search
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ app.command()(demo.demo)
 app.command()(parse.parse)
 app.command()(library.index)
 app.command()(search.search)
+app.command()(figures.figures)
 app.command()(ask.ask)
 app.command()(evaluate.evaluate)
 app.command()(library.status)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
+from catena.cli.figures import places, shown_figures
 from catena.cli.library import indexed
 from catena.cli.llm_options import BaseUrl, opened_llm
-from catena.cli.options import AsJson, Engine, Number, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.options import AsJson, Engine, Figures, Number, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.search import ranking_as_json
 from catena.cli.terminal import printable
 from catena.errors import ServiceError
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from catena.answering.answer import Answer
     from catena.backends.openai_llm import OpenAILLM
     from catena.library import Library
-    from catena.model import Hit, Outcome, Ranking
+    from catena.model import Hit, Outcome
     from catena.pipeline import Preparation
 
 
@@ -42,6 +44,7 @@ def ask(
     ] = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    figures: Figures = False,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,10 +58,13 @@ def ask(
     if base_url is not None and model is None:
         raise ProblemError("--base-url needs the name of a model", "--model NAME")
     llm = None if model is None else opened_llm(model, base_url)
-    preparation = preparation_of(engine, ruled_tables)
+    preparation = preparation_of(engine, ruled_tables, figures)
     with _opened(library, preparation, create=bool(files)) as opened:
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
         ranking = opened.search(question, k=k)
+        shown = shown_figures(opened, ranking.hits)
+    if library is None:  # its files are gone with it
+        shown = {chunk: (figure, None) for chunk, (figure, _) in shown.items()}
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed if ranking.hits or len(failed) > 1 else ():
         err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
@@ -66,9 +72,10 @@ def ask(
         raise _nothing_found(failed)
     answer, problem = _answer(llm, question, ranking.hits)
     if as_json:
-        write_json(_as_json(question, ranking, answer, problem, outcomes))
+        found = ranking_as_json(question, ranking, figures=shown)
+        write_json({"answer": answer, "problem": problem, **found, "files": outcomes})
     else:
-        _show(question, ranking.hits, answer)
+        _show(question, ranking.hits, answer, places(shown))
     if problem is not None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
         raise ProblemError(f"no answer was written: {problem}", where)
@@ -118,16 +125,7 @@ def _answer(llm: OpenAILLM | None, question: str, passages: Sequence[Hit]) -> tu
         return None, str(error)
 
 
-def _as_json(
-    question: str, ranking: Ranking, answer: Answer | None, problem: str | None, outcomes: Sequence[Outcome]
-) -> dict[str, Any]:
-    from catena.cli.search import ranking_as_json
-
-    found = ranking_as_json(question, ranking)
-    return {"answer": answer, "problem": problem, **found, "files": outcomes}
-
-
-def _show(question: str, passages: Sequence[Hit], answer: Answer | None) -> None:
+def _show(question: str, passages: Sequence[Hit], answer: Answer | None, figures: Mapping[str, str]) -> None:
     from rich.text import Text
 
     from catena.cli.views import passages as listed
@@ -141,4 +139,4 @@ def _show(question: str, passages: Sequence[Hit], answer: Answer | None) -> None
             )
         if not answer.cited:
             err().print("the answer cites no passage: do not rely on it", style="yellow")
-    out().print(listed(passages, question, answer.cited if answer else None))
+    out().print(listed(passages, question, answer.cited if answer else None, figures=figures))

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,17 @@ import typer
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.options import AsJson, Engine, LibraryPath, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.llm_options import JOURNAL, BaseUrl, JournalPath, opened_captioner
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    Figures,
+    LibraryPath,
+    Password,
+    PdfEngine,
+    RuledTables,
+    preparation_of,
+)
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -32,6 +42,15 @@ def index(
     library: LibraryPath,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    figures: Figures = False,
+    caption_model: Annotated[
+        str | None,
+        typer.Option(
+            "--caption-model", metavar="MODEL", help="Let this OpenAI-compatible model describe each figure."
+        ),
+    ] = None,
+    base_url: BaseUrl = None,
+    journal: JournalPath = None,
     password: Password = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
@@ -42,7 +61,21 @@ def index(
     from catena.library import Library
 
     began = time.monotonic()
-    with Library.open(library, preparation=preparation_of(engine, ruled_tables)) as opened:
+    if base_url is not None and caption_model is None:
+        raise ProblemError("--base-url needs the name of a model", "--caption-model NAME")
+    if journal is not None and caption_model is None:
+        raise ProblemError("--journal keeps the replies of a model", "--caption-model NAME")
+    preparation = preparation_of(engine, ruled_tables, figures or caption_model is not None)
+    with ExitStack() as stack:
+        captioner = replies = None
+        if caption_model is not None:
+            from catena.effects import Journal
+
+            captioner = stack.enter_context(opened_captioner(caption_model, base_url))
+            replies = stack.enter_context(Journal.open(journal or JOURNAL))
+        opened = stack.enter_context(
+            Library.open(library, preparation=preparation, captioner=captioner, journal=replies)
+        )
         outcomes = indexed(opened, paths, password)
         gone = opened.vanished()
         for document in gone if prune else ():

@@ -14,6 +14,7 @@ import typer
 from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
+    from catena.backends.openai_captioner import OpenAICaptioner
     from catena.backends.openai_llm import OpenAILLM
     from catena.effects import Budget, Services, Tariff
 
@@ -46,12 +47,23 @@ def opened_llm(model: str, base_url: str | None) -> OpenAILLM:
     """
     from catena.backends.openai_llm import OpenAILLM
 
+    return OpenAILLM(model, api_key=_key(base_url), base_url=base_url)
+
+
+def opened_captioner(model: str, base_url: str | None) -> OpenAICaptioner:
+    """Return the model that describes figures, as `opened_llm` does."""
+    from catena.backends.openai_captioner import OpenAICaptioner
+
+    return OpenAICaptioner(model, api_key=_key(base_url), base_url=base_url)
+
+
+def _key(base_url: str | None) -> str | None:
     key = os.environ.get("CATENA_API_KEY") or os.environ.get("OPENAI_API_KEY")
     if key is None and base_url is None and not os.environ.get("OPENAI_BASE_URL"):
         raise ProblemError(
             "there is no key for OpenAI", "setting OPENAI_API_KEY, or --base-url for a server of your own"
         )
-    return OpenAILLM(model, api_key=key, base_url=base_url)
+    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

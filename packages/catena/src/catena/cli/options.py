@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+
+from catena.cli.console import err
 
 if TYPE_CHECKING:
     from catena.pipeline import Preparation
@@ -35,8 +38,22 @@ RuledTables: TypeAlias = Annotated[
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
 
 
-def preparation_of(engine: Engine, ruled_tables: bool) -> Preparation:
-    """Return how files become chunks, as the options say."""
+Figures: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--figures", help="Crop the figures of PDFs and index them, reading with pypdfium2 (extra fast-pdf)."
+    ),
+]
+
+
+def preparation_of(engine: Engine, ruled_tables: bool, figures: bool = False) -> Preparation:
+    """Return how files become chunks, as the options say; figures that cannot be cropped are told of on stderr."""
     from catena.pipeline import Preparation
 
-    return Preparation(engine=engine.value, ruled_tables=ruled_tables)
+    if figures and engine is Engine.PYPDF:
+        if find_spec("pypdfium2") is not None:
+            engine = Engine.PYPDFIUM2
+        else:
+            err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
+            err().print("Try: pip install 'catena[fast-pdf]'", markup=False)
+    return Preparation(engine=engine.value, ruled_tables=ruled_tables, figures=figures)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.options import AsJson, LibraryPath, Number
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from catena.model import Hit, Ranking, Segment
+    from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
 
 
@@ -55,6 +57,7 @@ def search(
         float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
     ] = None,
     beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
+    figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -67,20 +70,28 @@ def search(
         raise ProblemError(
             "--alpha and --beta weigh routes against each other; here is only one", "several --route, or none"
         )
+    if figures and (names or fusion is not FusionName.SCORE or not (alpha is None and beta is None)):
+        raise ProblemError("--figures has its own routes and weights", "--figures without --route, --fusion, --alpha")
     if names:
         options["routes"] = names
     with Library.open(library, create=False) as opened:
-        ranking = opened.search(question, **options)
+        if figures:
+            ranking = opened.search_figures(question, k=k, where=options["where"])
+        else:
+            ranking = opened.search(question, **options)
+        shown = shown_figures(opened, ranking.hits)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None
     for degraded in ranking.degraded:
         without = printable(f"without {degraded.what}: {degraded.why}", one_line=True)
         err().print(without, style="yellow", soft_wrap=True)
     if as_json:
-        write_json(ranking_as_json(question, ranking, sections))
+        write_json(ranking_as_json(question, ranking, sections, shown))
     elif ranking.hits:
-        _show(question, ranking.hits, sections)
+        _show(question, ranking.hits, sections, shown)
     if not ranking.hits:
-        raise ProblemError("nothing was found", "other words, or `catena status` to see what is there", SOME_FAILED)
+        hint = "files indexed with --figures, or other words" if figures else None
+        hint = hint or "other words, or `catena status` to see what is there"
+        raise ProblemError("nothing was found", hint, SOME_FAILED)
 
 
 def _filter(where: str | None) -> Any:
@@ -126,15 +137,28 @@ def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion
     return RankFusion()
 
 
-def ranking_as_json(question: str, ranking: Ranking, sections: Sequence[Segment] | None = None) -> dict[str, Any]:
+def ranking_as_json(
+    question: str,
+    ranking: Ranking,
+    sections: Sequence[Segment] | None = None,
+    figures: Mapping[str, tuple[Figure, Path | None]] | None = None,
+) -> dict[str, Any]:
     """Return a ranking with all that is known of each hit."""
     whole: Sequence[Segment | None] = sections or [None] * len(ranking.hits)
     return {
         "question": question,
         "scale": ranking.scale,
         "degraded": ranking.degraded,
-        "hits": [_hit(rank, *pair) for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)],
+        "hits": [
+            _hit(rank, *pair) | _figure(pair[0], figures or {})
+            for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)
+        ],
     }
+
+
+def _figure(hit: Hit, figures: Mapping[str, tuple[Figure, Path | None]]) -> dict[str, Any]:
+    found = figures.get(hit.chunk.id)
+    return {} if found is None else {"figure": as_data(*found)}
 
 
 def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
@@ -144,8 +168,13 @@ def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
     return {**found, "chunk": hit.chunk, **({} if section is None else {"section": section})}
 
 
-def _show(question: str, found: Sequence[Hit], sections: Sequence[Segment] | None) -> None:
+def _show(
+    question: str,
+    found: Sequence[Hit],
+    sections: Sequence[Segment] | None,
+    figures: Mapping[str, tuple[Figure, Path | None]],
+) -> None:
     from catena.cli.views import hits
 
     bodies = None if sections is None else [section.text.strip() for section in sections]
-    out().print(hits(found, question, bodies=bodies))
+    out().print(hits(found, question, bodies=bodies, figures=places(figures)))

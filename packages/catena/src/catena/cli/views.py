@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
@@ -76,13 +76,20 @@ def number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def hits(found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = None) -> RenderableType:
+def hits(
+    found: Sequence[Hit],
+    query: str,
+    *,
+    bodies: Sequence[str] | None = None,
+    figures: Mapping[str, str] | None = None,
+) -> RenderableType:
     """Return hits, best first: score, citation, the routes that found each, and what it says.
 
     Args:
         found: hits of one query.
         query: decides which part of each passage is shown.
         bodies: what to show of each hit instead of its best part.
+        figures: where the figure of a hit is, by the id of its chunk.
     """
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(justify="right", no_wrap=True)
@@ -93,9 +100,15 @@ def hits(found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = Non
         lines = Text(cited_as(hit.chunk), style="bold")
         lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
         lines.append(f"  found by {routes(hit)}", style="not bold dim")
+        lines.append(_figure_line(hit, figures), style="not bold magenta")
         lines.append(f"\n{printable(body)}\n", style="not bold")
         grid.add_row(Text(str(rank), style="bold"), f"{hit.score:.3f}", lines)
     return grid
+
+
+def _figure_line(hit: Hit, figures: Mapping[str, str] | None) -> str:
+    where = (figures or {}).get(hit.chunk.id)
+    return "" if where is None else f"\nfigure: {printable(where, one_line=True)}"
 
 
 def cited_as(chunk: Chunk) -> str:
@@ -122,11 +135,14 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
         query: decides which part of it.
         width: characters, at most; escapes of control characters come on top.
     """
+    from catena.figures import in_words
     from catena.structure.cascade import body_of
 
     wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}
     clauses = [
-        clause for part in _CLAUSE.split(body_of(chunk)) if (clause := " ".join(_MARKS.sub(" ", part).split()))
+        clause
+        for part in _CLAUSE.split(in_words(body_of(chunk)))
+        if (clause := " ".join(_MARKS.sub(" ", part).split()))
     ]
     shared = [len(wanted & {word.casefold() for word in _WORD.findall(clause)}) for clause in clauses]
     best = max(range(len(clauses)), key=lambda at: (shared[at], -at), default=0)
@@ -134,13 +150,20 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
     return printable(f"… {text}" if best else text, one_line=True)
 
 
-def passages(found: Sequence[Hit], query: str, cited: Sequence[int] | None = None) -> RenderableType:
+def passages(
+    found: Sequence[Hit],
+    query: str,
+    cited: Sequence[int] | None = None,
+    *,
+    figures: Mapping[str, str] | None = None,
+) -> RenderableType:
     """Return numbered passages with their citations, as footnotes of an answer.
 
     Args:
         found: passages, best first; the first is [1].
         query: decides which part of each passage is shown.
         cited: numbers of those that the answer rests on; the others are dimmed.
+        figures: where the figure of a passage is, by the id of its chunk.
     """
     grid = Table.grid(padding=(0, 1), expand=True)
     grid.add_column(justify="right", no_wrap=True)
@@ -149,6 +172,7 @@ def passages(found: Sequence[Hit], query: str, cited: Sequence[int] | None = Non
         style = "dim" if cited is not None and place not in cited else ""
         lines = Text(cited_as(hit.chunk), style="bold")
         lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
+        lines.append(_figure_line(hit, figures), style="not bold magenta")
         lines.append(f"\n{excerpt(hit.chunk, query, 500)}\n", style="not bold")
         grid.add_row(Text(f"[{place}]", style="bold"), lines, style=style)
     return grid

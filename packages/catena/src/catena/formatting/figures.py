@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from catena.figures import figure_link, figure_name, is_figure_caption
+from catena.figures import Link, figure_link, figure_links, figure_name, is_figure_caption
 from catena.formatting.blocks import Block, Piece
 from catena.formatting.rows import Row
-from catena.layout import FigureCrop, Page
+from catena.layout import FigureCrop, Page, Parsed
+from catena.model import Figure
 
-_CAPTION_GAP = 45.0  # points between a figure and its caption, at most
+_CAPTION_GAP = 72.0  # points between a figure and its caption, at most; no other line stands there
 _BESIDE = 24.0  # points between a figure and a caption at its side
 _PITCH = 1.7  # of the size: lines of one caption are no farther apart
 _LONGEST = 160  # characters of a title; the whole caption stands below the figure
@@ -117,7 +118,13 @@ def _distance(figure: FigureCrop, rows: Sequence[Row], index: int) -> float | No
     top, bottom = lines[0].top, lines[-1].bottom
     if x0 <= figure.x1 and figure.x0 <= x1:
         gap = max(top - figure.bottom, figure.top - bottom)
-        return max(0.0, gap) if gap <= _CAPTION_GAP else None
+        between = sorted((figure.bottom, top) if top > figure.bottom else (bottom, figure.top))
+        others = (row.line for row in (*rows[:index], *rows[end:]))
+        parted = any(
+            between[0] < (line.top + line.bottom) / 2 < between[1] and x0 <= line.x1 and line.x0 <= x1
+            for line in others
+        )
+        return max(0.0, gap) if gap <= _CAPTION_GAP and not parted else None
     beside = max(x0 - figure.x1, figure.x0 - x1)
     return beside if beside <= _BESIDE and figure.top <= (top + bottom) / 2 <= figure.bottom else None
 
@@ -161,6 +168,36 @@ def with_titles(blocks: Sequence[Block], figures: Iterable[PlacedFigure]) -> lis
         elif out[index].kind != "figure":
             title = _shortened("".join(piece.glue + piece.text for piece in out[index].pieces))
     return out
+
+
+def figures_of(parsed: Parsed) -> tuple[Figure, ...]:
+    """Return the figures that a formatted document shows, with what its text says of them, in the text's order.
+
+    Args:
+        parsed: a file as a parser read it, its document as a formatter wrote it.
+    """
+    pages = parsed.layout.pages if parsed.layout is not None else ()
+    crops = {
+        figure_name(parsed.document.id, page.number, number): (page.number, crop)
+        for page in pages
+        for number, crop in enumerate(page.figures, start=1)
+    }
+    links = {link.name: link for link in figure_links(parsed.document.text) if link.name in crops}
+    return tuple(_figure(link, *crops[name]) for name, link in links.items())
+
+
+def _figure(link: Link, page: int, crop: FigureCrop) -> Figure:
+    return Figure(
+        name=link.name,
+        page=page,
+        box=(crop.x0, crop.top, crop.x1, crop.bottom),
+        kind=crop.kind,
+        width=crop.width,
+        height=crop.height,
+        title=link.title,
+        labels=link.labels,
+        png=crop.png,
+    )
 
 
 def _shortened(text: str) -> str:

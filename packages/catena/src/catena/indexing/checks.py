@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ParameterError
+from catena.indexing.figures import problems_of_figures
 from catena.model import Entry
 from catena.text import normalise_term
 
@@ -56,6 +57,7 @@ def problems_of(entry: Entry) -> Iterator[str]:
     for unseen in sorted(set(ids) - viewed):
         yield f"chunk {unseen!r} has no view"
     yield from _term_problems(entry)
+    yield from problems_of_figures(entry)
     for name in (entry.document.id, entry.fingerprint, *ids, *(view.kind for view in entry.views)):
         if any("\ud800" <= character <= "\udfff" for character in name):
             yield f"the id or kind {name!r} holds a lone surrogate"

@@ -39,6 +39,7 @@ class LibraryStats:
     embedder: str  # "" while nothing was added
     dim: int
     bytes: int  # on disk, derived indexes included
+    figures: int = 0
 
 
 def documents(connection: sqlite3.Connection) -> tuple[DocumentInfo, ...]:
@@ -66,6 +67,7 @@ def stats(connection: sqlite3.Connection, path: Path, generation: int) -> Librar
         chunks=count("count(*) FROM chunks"),
         views=dict(connection.execute("SELECT kind, count(*) FROM views GROUP BY kind").fetchall()),
         terms=count("count(DISTINCT term) FROM terms"),
+        figures=count("count(*) FROM figures"),
         generation=generation,
         embedder=schema.get_meta(connection, "embedder"),
         dim=int(schema.get_meta(connection, "dim") or 0),

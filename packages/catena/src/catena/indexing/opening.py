@@ -42,4 +42,9 @@ def prepare(connections: Connections) -> None:
                 if schema.is_empty(connection):
                     schema.create(connection)
         with connections.connection() as connection:
+            older = schema.needs_upgrade(connection)
+        if older and not connections.read_only:
+            with connections.locked() as connection:
+                schema.upgrade(connection)
+        with connections.connection() as connection:
             schema.check_version(connection, path)

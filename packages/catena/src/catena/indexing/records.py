@@ -6,8 +6,10 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from catena.indexing import figures
 from catena.model import Chunk, Document, Entry, FrozenMetadata, Section, View
 
 if TYPE_CHECKING:
@@ -41,10 +43,11 @@ def insert(connection: sqlite3.Connection, entry: Entry, vectors: NDArray[np.flo
         "INSERT INTO documents (id, fingerprint, generation, header, text) VALUES (?, ?, ?, ?, ?)",
         (document.id, entry.fingerprint, generation, _header(entry), to_bytes(document.text)),
     )
-    doc = cursor.lastrowid
+    doc = int(cursor.lastrowid or 0)
     connection.executemany(
         "INSERT INTO sections VALUES (?, ?, ?)", ((doc, s.position, _section_body(s)) for s in entry.sections)
     )
+    figures.insert(connection, doc, entry.figures)
     first = _next_chunk(connection)
     keys = {chunk.id: first + offset for offset, chunk in enumerate(entry.chunks)}
     connection.executemany(
@@ -72,6 +75,7 @@ def insert(connection: sqlite3.Connection, entry: Entry, vectors: NDArray[np.flo
 
 def delete(connection: sqlite3.Connection, doc: int, *, generation: int) -> None:
     """Remove every row of one document; the caller owns the transaction."""
+    figures.delete(connection, doc)
     for table in ("views", "vectors", "terms"):
         connection.execute(f"DELETE FROM {table} WHERE chunk IN (SELECT chunk FROM chunks WHERE doc = ?)", (doc,))
     for table in ("chunks", "sections", "documents"):
@@ -79,10 +83,11 @@ def delete(connection: sqlite3.Connection, doc: int, *, generation: int) -> None
     connection.execute("INSERT INTO removed VALUES (?, ?)", (doc, generation))
 
 
-def read(connection: sqlite3.Connection, doc: int) -> Entry:
-    """Return the entry as it was written."""
+def read(connection: sqlite3.Connection, doc: int, *, pictures: bool = True) -> Entry:
+    """Return the entry as it was written, without its figures where `pictures` is False."""
     with whole(f"document {doc}"):
-        return _read(connection, doc)
+        entry = _read(connection, doc)
+        return replace(entry, figures=figures.read(connection, doc)) if pictures else entry
 
 
 def _read(connection: sqlite3.Connection, doc: int) -> Entry:

@@ -32,7 +32,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
-TABLE_VIEW = "table"  # a chunk that has one was embedded by it
+EMBEDDED_VIEWS = ("table", "caption")  # a chunk that has one was embedded by it
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -52,7 +52,7 @@ class Routes:
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
         self._places: tuple[int, NDArray[np.int64]] | None = None
-        self._tables: tuple[int, frozenset[int]] = (0, frozenset())
+        self._embedded: tuple[int, dict[int, str]] = (0, {})
 
     def close(self) -> None:
         """Let go of all memory-mapped files."""
@@ -127,11 +127,11 @@ class Routes:
         """Return the kind of view by which each chunk was found."""
         if request.route != "dense":
             return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
-        if self._tables[0] != generation:
-            found = connection.execute("SELECT chunk FROM views WHERE kind = ?", (TABLE_VIEW,))
-            self._tables = (generation, frozenset(key for (key,) in found))
-        tables = self._tables[1]
-        return [TABLE_VIEW if key in tables else DEFAULT_VIEW for key in keys]
+        if self._embedded[0] != generation:
+            found = connection.execute("SELECT chunk, kind FROM views WHERE kind IN (?, ?)", EMBEDDED_VIEWS)
+            self._embedded = (generation, dict(found.fetchall()))
+        kinds = self._embedded[1]
+        return [kinds.get(key, DEFAULT_VIEW) for key in keys]
 
     def _chunks_of(self, connection: sqlite3.Connection, generation: int, keys: Sequence[int]) -> dict[int, Chunk]:
         """Return the chunks of these keys, those of earlier searches from memory."""

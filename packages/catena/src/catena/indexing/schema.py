@@ -10,13 +10,18 @@ from pathlib import Path
 from catena.errors import LibraryError
 
 FILE = "library.sqlite"
-OURS = frozenset({FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid", "lexical", "vectors"})
+OURS = frozenset({FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid", "lexical", "vectors", "figures"})
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
-VERSION = 1  # of the tables below; a newer file is refused, never guessed at
+VERSION = 2  # of the tables below; a newer file is refused, never guessed at
 
 # Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
 # reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one.
-TABLES = """
+FIGURES = """CREATE TABLE figures (doc INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,
+    digest TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (doc, position)) WITHOUT ROWID;
+CREATE INDEX figures_by_digest ON figures (digest);
+CREATE TABLE pictures (digest TEXT PRIMARY KEY, png BLOB NOT NULL);
+"""
+TABLES = f"""{FIGURES}
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     doc INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -83,6 +88,28 @@ def create(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a library of version 1, which had no figures, to this version; one of any other is left as it is."""
+    with transaction(connection):
+        if _version(connection) == 1 and _is_library(connection):
+            for statement in FIGURES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def needs_upgrade(connection: sqlite3.Connection) -> bool:
+    """Return whether the file is a library that `upgrade` brings to this version."""
+    return _is_library(connection) and _version(connection) == 1
+
+
+def _is_library(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Return whether the file holds nothing yet, as after a kill at its very creation."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -91,9 +118,12 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `LibraryError` unless the file is a library of a version that this code reads."""
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+    if not _is_library(connection):
         raise LibraryError(str(path), f"{FILE} is an SQLite file of something else; nothing was touched")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = _version(connection)
+    if version == 1:
+        what = "its tables have version 1 and have to be brought up to date; nothing was touched"
+        raise LibraryError(str(path), what, "opening it once where it can be written, or a copy of it")
     if version != VERSION:
         what = f"its tables have version {version}, this Catena reads version {VERSION}; nothing was touched"
         raise LibraryError(str(path), what, "a newer Catena" if version > VERSION else "index the sources anew")

@@ -19,14 +19,14 @@ from catena.errors import (
     ParameterError,
     UnknownDocumentError,
 )
-from catena.indexing import keywords, listing, records, schema
+from catena.indexing import figures, keywords, listing, records, schema
 from catena.indexing.checks import check_entry
 from catena.indexing.connections import Connections
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
 from catena.indexing.routes import ROUTES, Routes
 from catena.indexing.verify import problems_of_truth
-from catena.model import Chunk, Entry, Outcome, Ranking
+from catena.model import Chunk, Entry, Figure, Outcome, Ranking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,6 +167,8 @@ class LibraryStore:
                 self._insert(connection, entry, vectors, generation)
                 written.append(entry.document.id)
             listing.record(connection, outcomes)
+        for document_id in written:
+            figures.remove_files(self.path, document_id)
         return tuple(written)
 
     def delete(self, document_id: str) -> None:
@@ -178,15 +180,40 @@ class LibraryStore:
         with self._writing() as (connection, generation):
             records.delete(connection, self._known(connection, document_id), generation=generation)
             connection.execute("DELETE FROM ledger WHERE document_id = ?", (document_id,))
+        figures.remove_files(self.path, document_id)
 
-    def get(self, document_id: str) -> Entry:
-        """Return all that was stored of a document.
+    def get(self, document_id: str, *, pictures: bool = True) -> Entry:
+        """Return all that was stored of a document, its figures only where `pictures` is true.
 
         Raises:
             UnknownDocumentError: it is not there.
         """
         with self._connections.reading() as (connection, _):
-            return records.read(connection, self._known(connection, document_id))
+            return records.read(connection, self._known(connection, document_id), pictures=pictures)
+
+    def figure(self, document_id: str, name: str) -> Figure:
+        """Return a figure of a document by its file name.
+
+        Raises:
+            UnknownDocumentError: the document is not there.
+            LibraryError: it has no such figure.
+        """
+        with self._connections.reading() as (connection, _):
+            key = self._known(connection, document_id)
+            with records.whole(f"figure {name!r}"):
+                found = figures.find(connection, key, name)
+        if found is None:
+            raise LibraryError(str(self.path), f"document {document_id!r} has no figure {name!r}")
+        return found
+
+    def figure_file(self, document_id: str, name: str) -> Path:
+        """Write a figure's picture into the library's folder `figures`, where it is not yet, and return its path.
+
+        Raises:
+            UnknownDocumentError: the document is not there.
+            LibraryError: it has no such figure, or the file cannot be written.
+        """
+        return figures.write_file(self.path, self.figure(document_id, name))
 
     def chunk(self, chunk_id: str) -> Chunk:
         """Return one chunk.

@@ -9,6 +9,7 @@ import numpy as np
 
 from catena.indexing import records, schema
 from catena.indexing.checks import problems_of, problems_of_vectors
+from catena.indexing.figures import problems_of_pictures
 
 # What must not be there: rows that belong to nothing, and chunks that lack something.
 _ORPHANS = {
@@ -18,6 +19,9 @@ _ORPHANS = {
     "vectors without their chunk": "vectors WHERE chunk NOT IN (SELECT chunk FROM chunks)",
     "terms without their chunk": "terms WHERE chunk NOT IN (SELECT chunk FROM chunks)",
     "chunks without a vector": "chunks WHERE chunk NOT IN (SELECT chunk FROM vectors)",
+    "figures without their document": "figures WHERE doc NOT IN (SELECT doc FROM documents)",
+    "figures without their picture": "figures WHERE digest NOT IN (SELECT digest FROM pictures)",
+    "pictures that no figure shows": "pictures WHERE digest NOT IN (SELECT digest FROM figures)",
     "removed documents that are still there": "documents WHERE doc IN (SELECT doc FROM removed)",
 }
 
@@ -31,6 +35,7 @@ def problems_of_truth(connection: sqlite3.Connection) -> Iterator[str]:
         number = connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]
         if number:
             yield f"{number} {what}"
+    yield from problems_of_pictures(connection)
     dim = int(schema.get_meta(connection, "dim") or 0)
     for doc, document_id in connection.execute("SELECT doc, id FROM documents ORDER BY id").fetchall():
         yield from (f"document {document_id!r}: {problem}" for problem in _document(connection, doc, dim))

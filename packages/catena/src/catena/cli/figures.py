@@ -1,0 +1,104 @@
+"""`catena figures`: the figures of a PDF as pictures, with page, title and size; and how other commands show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.options import AsJson, Password
+from catena.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from catena.library import Library
+    from catena.model import Figure, Hit
+
+
+def figures(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF.")],
+    *,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the pictures there, as PNG.")
+    ] = None,
+    dpi: Annotated[float, typer.Option("--dpi", min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
+    password: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Crop the figures of a PDF, bitmaps and drawings (extra fast-pdf); list them with page, title and size."""
+    from dataclasses import replace
+
+    from catena.formatting import figures_of, format_layout
+    from catena.parsing import parse
+
+    parsed = parse(file, password=password, engine="pypdfium2", figures=True, figure_dpi=dpi)
+    if parsed.layout is None:
+        raise ProblemError(f"{file} is no PDF; only these have pages to crop figures from", "a PDF")
+    found = figures_of(replace(parsed, document=format_layout(parsed)))
+    if folder is not None:
+        _write(folder, found)
+    for note in parsed.notes:
+        if note.state != "blank":
+            err().print(printable(f"page {note.page}: {note.why}", one_line=True), style="yellow", soft_wrap=True)
+    if as_json:
+        paths = [None if folder is None else folder / figure.name for figure in found]
+        write_json({"source": file, "figures": [as_data(*pair) for pair in zip(found, paths, strict=True)]})
+    elif found:
+        _show(found)
+    if not found:
+        raise ProblemError("no figure was found", "a page's picture: a scan is no figure, it needs OCR", SOME_FAILED)
+
+
+def _write(folder: Path, found: Sequence[Figure]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in found:
+            (folder / figure.name).write_bytes(figure.png)
+    except OSError as error:
+        what = f"the pictures cannot be written to {folder} ({error.strerror})"
+        raise ProblemError(what, "--out with a folder of your own") from None
+
+
+def _show(found: Sequence[Figure]) -> None:
+    from catena.cli.views import number, table
+
+    listed = table("File", "Page#", "Title", "Pixels#", "Kind")
+    for figure in found:
+        title = printable(figure.title or figure.labels, one_line=True)
+        shown = title if len(title) <= 60 else title[:59] + "…"
+        listed.add_row(figure.name, str(figure.page), shown, f"{figure.width} x {figure.height}", figure.kind)
+    out().print(listed)
+    out().print(number(len(found), "figure"))
+
+
+def as_data(figure: Figure, path: Path | None) -> dict[str, Any]:
+    """Return what is known of a figure, without its bytes; lengths of `box` are points, sizes pixels."""
+    names = ("name", "page", "kind", "title", "labels", "caption", "width", "height", "box")
+    return {**{name: getattr(figure, name) for name in names}, "bytes": len(figure.png), "file": path}
+
+
+def shown_figures(library: Library, hits: Sequence[Hit]) -> dict[str, tuple[Figure, Path | None]]:
+    """Return chunk id -> figure and its file, for the hits that show one; no file where none can be written."""
+    from catena.errors import LibraryError
+    from catena.figures import FIGURE
+
+    found: dict[str, tuple[Figure, Path | None]] = {}
+    for hit in hits:
+        if FIGURE in hit.chunk.metadata:
+            path = None
+            with suppress(LibraryError):
+                path = library.figure_file(hit)
+            found[hit.chunk.id] = library.figure(hit), path
+    return found
+
+
+def places(figures: Mapping[str, tuple[Figure, Path | None]]) -> dict[str, str]:
+    """Return chunk id -> where its figure is: its file, or page and size where there is none."""
+    return {
+        chunk: str(path) if path is not None else f"page {figure.page}, {figure.width} x {figure.height} pixels"
+        for chunk, (figure, path) in figures.items()
+    }
