@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from test_structure_outline import texts
 from catena.effects import Embed
 from catena.errors import ParameterError
 from catena.html_table import HtmlTable
+from catena.library import Library
 from catena.merged_cells import LONGEST_REPEATED, Merged, header_rows, title_rows, unmerged
 from catena.model import Document
 from catena.pipeline import Preparation, embed, prepare
@@ -19,6 +22,7 @@ from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.outline import outline
 from catena.structure.table_grid import TableGrid, is_quantity, tables_in
 from catena.structure.table_views import LONGEST_DESCRIPTION, column_names, row_labels, table_views
+from catena.testing.fakes import FakeEmbedder
 from catena.text import tokenise
 
 LIMITS = "| Quantity | min | max |\n|---|--:|--:|\n| Voltage | 1.8 V | 3.6 V |\n| Current | 2 mA | 9 mA |\n"
@@ -374,3 +378,16 @@ def test_how_tables_are_embedded_is_part_of_the_fingerprint() -> None:
     assert len(prints) == 2
     with pytest.raises(ParameterError, match="embed_tables must be 'definition' or 'whole', got 'none'"):
         Preparation(embed_tables="none")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("how", "view"), [("definition", "table"), ("whole", "headed")])
+def test_a_hit_says_by_which_view_its_vector_was_made(tmp_path: Path, how: str, view: str) -> None:
+    preparation = Preparation(embed_tables=how)  # type: ignore[arg-type]
+    (tmp_path / "a.md").write_text(f"# A\n\nSome words.\n\n# B\n\n{LIMITS}")
+    with Library.open(tmp_path / "library", embedder=FakeEmbedder(), preparation=preparation) as library:
+        library.index([tmp_path / "a.md"])
+        hits = library.search("voltage", routes=("dense", "lexical")).hits
+    found = {hit.chunk.kind: {way.route: way.view for way in hit.provenance} for hit in hits}
+    assert found["table"] == {"dense": view, "lexical": "headed"}
+    assert found["text"]["dense"] == "headed"
+    assert "1.8 V" in next(hit.chunk.text for hit in hits if hit.chunk.kind == "table")
