@@ -15,19 +15,37 @@ from rich.console import Console
 from rich.table import Table
 
 from catena.errors import CatenaError
-from catena_bench import entity_matching, fidelity, headings, similar_docs, table_views
+from catena_bench import (
+    ablation,
+    degradation,
+    entity_matching,
+    fidelity,
+    fusion_speed,
+    headings,
+    similar_docs,
+    table_views,
+)
 
 Benchmark = Callable[..., dict[str, float]]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "similar-docs": similar_docs.run,
+    "ablation": ablation.run,
+    "degradation": degradation.run,
+    "fusion-speed": fusion_speed.run,
     "headings": headings.run,
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
     "fidelity": fidelity.run,
 }
-WITHOUT_DATA = frozenset({"headings", "entity-matching", "table-views", "fidelity"})  # they can do with generated data
+WITHOUT_DATA = frozenset(
+    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity"}
+)  # generated data will do
 SIZES = {  # what --size can set, by benchmark
+    "similar-docs": ("questions", "depth"),
+    "ablation": ("questions", "depth"),
+    "degradation": ("questions", "seed"),
+    "fusion-speed": ("chunks", "questions"),
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),
 }

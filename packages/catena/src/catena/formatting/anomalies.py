@@ -35,8 +35,8 @@ def shingles(keys: Sequence[str], size: int = SHINGLE) -> frozenset[tuple[str, .
     return frozenset(tuple(keys[index : index + size]) for index in range(len(keys) - size + 1))
 
 
-def origin(run: Sequence[str], known: Collection[tuple[str, ...]], prompt: Collection[tuple[str, ...]]) -> str:
-    """Return what an added run is: said twice ("repetition"), the rules ("echo"), or an "invention".
+def origin(run: Sequence[str], known: frozenset[tuple[str, ...]], prompt: frozenset[tuple[str, ...]]) -> str:
+    """Return what an added run is: said twice or in a loop ("repetition"), the rules ("echo"), or an "invention".
 
     Args:
         run: the words.
@@ -44,9 +44,11 @@ def origin(run: Sequence[str], known: Collection[tuple[str, ...]], prompt: Colle
         prompt: the same of the rules that the model was given.
     """
     own = shingles(run) or frozenset([tuple(run)])
-    if len(own & set(prompt)) > 0.5 * len(own):
+    if len(run) > 2 * SHINGLE and len(own) <= len(run) / 2:
+        return "repetition"
+    if len(own & prompt) > 0.5 * len(own):
         return "echo"
-    return "repetition" if len(own & set(known)) > 0.5 * len(own) else "invention"
+    return "repetition" if len(own & known) > 0.5 * len(own) else "invention"
 
 
 def wholesale(recall: float, precision: float, value_recall: float, length: float) -> Fault | None:

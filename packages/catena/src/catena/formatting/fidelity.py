@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
+from typing import get_args
 
 from catena.errors import ParameterError
 from catena.formatting import fidelity_excuses as excuses
@@ -24,6 +25,8 @@ from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, 
 
 __all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
 
+_CHANGED = 6  # words; a longer difference is an omission and an invention
+_CUT = 3  # words missing at the end of a source, from where on an answer was cut
 _VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
 
 
@@ -37,6 +40,7 @@ class FidelityOptions:
     Attributes:
         recall: least share of the source's weight that the answer must have.
         precision: least share of the answer's weight that must be the source's.
+        slack: weight, in plain words, that may be lost or added in spite of the two, as a page may be short.
         number: weight of a number or a code with digits, in plain words.
         unit: weight of a unit behind a number, of a percent or comparison sign, in plain words.
         negation: weight of "not" and its like, in plain words.
@@ -49,6 +53,7 @@ class FidelityOptions:
 
     recall: float = 0.95
     precision: float = 0.95
+    slack: float = 12.0
     number: float = 3.0
     unit: float = 2.0
     negation: float = 3.0
@@ -62,6 +67,8 @@ class FidelityOptions:
         for name in ("recall", "precision"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ParameterError(name, getattr(self, name), "a share from 0 to 1")
+        if not 0 <= self.slack < float("inf"):
+            raise ParameterError("slack", self.slack, "a finite number >= 0")
         for name in ("number", "unit", "negation", "cell"):
             if not 1 <= getattr(self, name) < float("inf"):
                 raise ParameterError(name, getattr(self, name), "a finite number >= 1")
@@ -104,6 +111,7 @@ class _Found:
 
     fault: Fault
     at: int
+    words: int = 0  # plain words that it is about; 0 where a value or more is at stake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +191,7 @@ def page_fidelity(
         raise ParameterError("pages", pages, "at least one text")
     side = _compare(source_words(pages), markdown_words(markdown), options, furniture)
     faults = _faults(side, options, prompt, markdown_words(previous, headings_only=True))
-    page_of = [side.source.lines[word.line].page for word in side.source.words] or [0]
-    return tuple(_of_page(side, options, page, page_of, faults) for page in range(len(pages)))
+    return tuple(_of_page(side, options, page) for page in _pages(side, len(pages), faults))
 
 
 def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
@@ -242,10 +249,8 @@ def _corrected(
 
 def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: Words) -> list[_Found]:
     found = list(_residues(side, prompt))
-    plain = ("omission", "invention", "changed-word")
-    strays = [one for one in found if one.fault.kind in plain and one.fault.detail.count(" ") == 0]
-    if len(strays) <= options.stray_words:
-        found = [one for one in found if one not in strays]
+    if sum(one.words for one in found) <= options.stray_words:
+        found = [one for one in found if not one.words]
     found += [_Found(fault=fault, at=0) for fault in _of_the_whole(side, previous)]
     return sorted(found, key=lambda one: one.at)
 
@@ -277,16 +282,18 @@ def _residue(
 ) -> Iterator[_Found]:
     gone = [side.source.words[i] for i in lost]
     come = [side.answer.words[i] for i in new]
-    if gone and come and max(len(gone), len(come)) <= 6:
-        kind = "changed-value" if any(word.kind in _VALUES for word in (*gone, *come)) else "changed-word"
-        yield _Found(fault=Fault(kind=kind, detail=f"{_phrase(gone)} → {_phrase(come)}"), at=lost[0])
+    plain = all(word.kind not in _VALUES for word in (*gone, *come))
+    if gone and come and max(len(gone), len(come)) <= _CHANGED:
+        fault = Fault(kind="changed-word" if plain else "changed-value", detail=f"{_phrase(gone)} → {_phrase(come)}")
+        yield _Found(fault=fault, at=lost[0], words=max(len(gone), len(come)) if plain else 0)
         return
     if gone:
-        last = lost[-1] >= len(side.source.words) - 3 and not come and len(gone) >= 3
-        yield _Found(fault=Fault(kind="truncation" if last else "omission", detail=_phrase(gone)), at=lost[0])
+        cut = len(gone) >= _CUT and not come and lost[-1] == len(side.source.words) - 1
+        fault = Fault(kind="truncation" if cut else "omission", detail=_phrase(gone))
+        yield _Found(fault=fault, at=lost[0], words=len(gone) if plain else 0)
     if come:
         kind = origin([word.key for word in come], *known)
-        yield _Found(fault=Fault(kind=kind, detail=_phrase(come)), at=at)
+        yield _Found(fault=Fault(kind=kind, detail=_phrase(come)), at=at, words=len(come) if plain else 0)
 
 
 def _disorder(side: _Comparison) -> Iterator[_Found]:
@@ -346,56 +353,70 @@ def _of_the_whole(side: _Comparison, previous: Words) -> Iterator[Fault]:
     yield from added_numbers(side.answer, previous, side.numbers)
 
 
-def _of_page(
-    side: _Comparison, options: FidelityOptions, page: int, page_of: Sequence[int], faults: Sequence[_Found]
-) -> Fidelity:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What belongs to one page: word indexes of both sides, and faults."""
+
+    there: list[int] = field(default_factory=list)
+    here: list[int] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def _pages(side: _Comparison, n: int, faults: Iterable[_Found]) -> list[_Page]:
+    pages = [_Page() for _ in range(n)]
+    page_of = [side.source.lines[word.line].page for word in side.source.words]
+    for index, page in enumerate(page_of):
+        if index not in side.dropped:
+            pages[page].there.append(index)
+    page = 0
+    for index, place in enumerate(side.aligned.here):
+        page = page_of[place] if place >= 0 else page
+        pages[page].here.append(index)
+    for one in faults:
+        at = min(one.at, len(page_of) - 1)
+        pages[page_of[at] if one.at else 0].faults.append(one.fault)
+    return pages
+
+
+def _of_page(side: _Comparison, options: FidelityOptions, page: _Page) -> Fidelity:
     """Return the shares and faults of one page."""
     source, answer, aligned = side.source, side.answer, side.aligned
-    there = [i for i in range(len(source.words)) if page_of[i] == page and i not in side.dropped]
-    here = _words_of_page(side, page, page_of)
-    in_table = {
-        source.words[aligned.here[i]].line
-        for i in here
-        if aligned.here[i] >= 0 and answer.lines[answer.words[i].line].kind == "row"
+    there, here = page.there, page.here
+    in_row = {i: answer.lines[answer.words[i].line].kind == "row" for i in here}
+    in_table = {source.words[aligned.here[i]].line for i in here if aligned.here[i] >= 0 and in_row[i]}
+    weights = {kind: 1.0 for kind in get_args(Kind)} | {
+        "number": options.number,
+        "unit": options.unit,
+        "symbol": options.unit,
+        "negation": options.negation,
     }
 
     def weight(word: Word, table: bool) -> float:
-        own = {"number": options.number, "unit": options.unit, "symbol": options.unit, "negation": options.negation}
-        return own.get(word.kind, 1.0) * (options.cell if table else 1.0)
+        return weights[word.kind] * options.cell if table else weights[word.kind]
 
     printed = {i: weight(source.words[i], source.words[i].line in in_table) for i in there}
-    said = {i: weight(answer.words[i], answer.lines[answer.words[i].line].kind == "row") for i in here}
-    free = side.marks[1]
-    recall = _share((printed[i] for i in there if aligned.there[i] >= 0 or i in side.marks[0]), printed.values())
-    precision = _share((said[i] for i in here if aligned.here[i] >= 0 or i in free), said.values())
+    said = {i: weight(answer.words[i], in_row[i]) for i in here}
+    gone, come = side.marks
+    recall = _share((printed[i] for i in there if aligned.there[i] >= 0 or i in gone), printed.values())
+    precision = _share((said[i] for i in here if aligned.here[i] >= 0 or i in come), said.values())
     shared = [i for i in here if aligned.here[i] >= 0]
-    order = _share((said[i] for i in shared if not aligned.moved[i] or i in side.settled), (said[i] for i in shared))
-    own = [one.fault for one in faults if (page_of[min(one.at, len(page_of) - 1)] if one.at else 0) == page]
-    for kind, value, least in (
-        ("low-recall", recall, options.recall),
-        ("low-precision", precision, options.precision),
+    ordered = (said[i] for i in shared if not aligned.moved[i] or i in side.settled)
+    order = _share(ordered, (said[i] for i in shared))
+    faults = list(page.faults)
+    for kind, value, least, weights_of in (
+        ("low-recall", recall, options.recall, printed),
+        ("low-precision", precision, options.precision, said),
     ):
-        if value < least:
-            own.append(Fault(kind=kind, detail=f"{value:.3f} is below {least:g}"))
+        if not faults and value < least and (1 - value) * fsum(weights_of.values()) > options.slack:
+            faults.append(Fault(kind=kind, detail=f"{value:.3f} is below {least:g}"))
     return Fidelity(
         recall=recall,
         precision=precision,
         order=order,
         missing=tuple(_phrases(source, [i for i in there if side.lost(i)])),
-        invented=tuple(_phrases(answer, [i for i in here if aligned.here[i] < 0 and i not in free])),
-        faults=first_of_each(own, options.most_faults),
+        invented=tuple(_phrases(answer, [i for i in here if aligned.here[i] < 0 and i not in come])),
+        faults=first_of_each(faults, options.most_faults),
     )
-
-
-def _words_of_page(side: _Comparison, page: int, page_of: Sequence[int]) -> list[int]:
-    """Return the words of the answer that belong to a page."""
-    at = 0
-    found = []
-    for index, place in enumerate(side.aligned.here):
-        at = page_of[place] if place >= 0 else at
-        if at == page:
-            found.append(index)
-    return found
 
 
 def _share(part: Iterable[float], whole: Iterable[float]) -> float:

@@ -230,7 +230,7 @@ def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], ther
         return
     for many, few, back in ((source, answer, False), (answer, source, True)):
         spans, places = (here, there) if back else (there, here)
-        joined: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        joined: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
         for start in spans:
             for size in range(2, min(_JOINED, spans.stop - start) + 1):
                 parts = many[start : start + size]
@@ -238,7 +238,9 @@ def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], ther
                     joined["".join(parts)].append((start, size))
         last = -1
         for place in places:
-            for start, size in joined.get(few[place], ()):
+            starts = joined.get(few[place], deque())
+            while starts:
+                start, size = starts.popleft()
                 pairs = [(place, part) if back else (part, place) for part in range(start, start + size)]
                 free = all(aligned.there[one] < 0 and aligned.here[other] < 0 for one, other in pairs)
                 if free and start > last:

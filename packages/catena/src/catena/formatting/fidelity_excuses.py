@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -17,13 +18,15 @@ _PAGE_NAME = re.compile(
     r"(?:\s*(?:/|of|von|de|sur|di|共)\s*\d{1,4}\s*(?:页|頁)?)?|[-–]\s*\d{1,4}\s*[-–]|\d{1,4}\s*(?:/|of)\s*\d{1,4}",
     re.IGNORECASE,
 )
+_PAGE_NAME_LENGTH = 40  # characters
 _PAGE_LINES = 8  # lines that lie between two running lines at least
 _LONGEST = 12  # words of a running line
 _CHAPTER_WORDS = frozenset(
     ("chapter", "section", "part", "appendix", "kapitel", "abschnitt", "teil", "anhang", "chapitre", "capítulo")
 )
+_LONGEST_CAPTION = 40  # words
 _WRAPPED = 8  # lines of the source that one row of a table may take
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d{1,9}")
 
 
 def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> frozenset[int]:
@@ -52,7 +55,7 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
         and (
             index in running
             or (bool(keys) and _pattern(line.text) in keys)
-            or _PAGE_NAME.fullmatch(line.text)
+            or (len(line.text) <= _PAGE_NAME_LENGTH and _PAGE_NAME.fullmatch(line.text))
             or (several and line.text.strip("-() ").isdigit() and _at_edge(lines, index))
         )
     ]
@@ -244,46 +247,45 @@ def moved_runs(aligned: Alignment) -> Iterator[range]:
 
 def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int]:
     """Return moved words where a caption and its table, and nothing else, have changed places."""
+    steady = [i for i, place in enumerate(aligned.here) if place >= 0 and not aligned.moved[i]]
     found: set[int] = set()
     for run in moved_runs(aligned):
         first, last = aligned.here[run[0]], aligned.here[run[-1]]
-        before = next((aligned.here[i] for i in range(run[0] - 1, -1, -1) if _in_order(aligned, i)), -1)
-        after = next(
-            (aligned.here[i] for i in range(run[-1] + 1, len(aligned.here)) if _in_order(aligned, i)),
-            len(aligned.there),
-        )
+        at = bisect_left(steady, run[0])
+        before = aligned.here[steady[at - 1]] if at else -1
+        after = aligned.here[steady[at]] if at < len(steady) else len(aligned.there)
         jumped = range(after, first) if first > after else range(last + 1, before + 1)
-        if not jumped:
+        own = range(first, last + 1)
+        if not jumped or min(len(jumped), len(own)) > _LONGEST_CAPTION:
             continue
-        parts = [(range(first, last + 1), run)]
-        across = [aligned.there[i] for i in jumped if aligned.there[i] >= 0]
-        for part, places in ((jumped, run), (range(first, last + 1), across)):
-            caption = all(is_caption(source.lines[source.words[i].line].text) for i in (part[0],)) and (
-                part[0] == source.lines[source.words[part[0]].line].start
-            )
-            rows = places and all(answer.lines[answer.words[i].line].kind == "row" for i in places)
-            if caption and rows and part[-1] - part[0] < 40:
+        for caption, table in ((jumped, own), (own, jumped)):
+            if _is_caption(source, caption) and _in_rows(answer, aligned, table):
                 found.update(run)
-        del parts
     return found
 
 
-def _in_order(aligned: Alignment, index: int) -> bool:
-    return aligned.here[index] >= 0 and not aligned.moved[index]
+def _is_caption(source: Words, words: range) -> bool:
+    line = source.lines[source.words[words[0]].line]
+    return len(words) <= _LONGEST_CAPTION and words[0] == line.start and is_caption(line.text)
+
+
+def _in_rows(answer: Words, aligned: Alignment, words: range) -> bool:
+    """Whether words of the source stand in a table of the answer."""
+    places = (aligned.there[i] for i in words)
+    return all(place < 0 or answer.lines[answer.words[place].line].kind == "row" for place in places)
 
 
 def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[Line]) -> set[int]:
     """Return moved words of rows whose cells were printed side by side on several lines."""
-    spans = [_source_lines(source, aligned, row) for row in rows]
+    spans = [(row, span) for row in rows if (span := _source_lines(source, aligned, row)) is not None]
     found: set[int] = set()
-    for index, (row, span) in enumerate(zip(rows, spans, strict=True)):
+    for index, (row, (top, bottom)) in enumerate(spans):
         moved = [i for i in range(row.start, row.end) if aligned.moved[i]]
-        if not moved or span is None or not 1 < span[1] - span[0] + 1 <= _WRAPPED:
+        if not moved or bottom - top >= _WRAPPED:
             continue
-        above = next((s for s in reversed(spans[:index]) if s), None)
-        below = next((s for s in spans[index + 1 :] if s), None)
-        alone = (above is None or above[1] < span[0]) and (below is None or span[1] < below[0])
-        if alone and _reads_as_wrapped(source, aligned, row):
+        above = spans[index - 1][1][1] if index else -1
+        below = spans[index + 1][1][0] if index + 1 < len(spans) else len(source.lines)
+        if above < top and bottom < below and _reads_as_wrapped(source, aligned, row):
             found.update(moved)
     return found
 

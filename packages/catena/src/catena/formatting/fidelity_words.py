@@ -56,13 +56,13 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SCRIPT_TAG = re.compile(r"</?(?:sup|sub)\b[^<>]{0,40}>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _LINK = re.compile(
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^()<>\s]*(?:\([^()\s]*\)[^()<>\s]*)?)>?(?:\s+[\"'][^\n\"']*[\"'])?\s*\)"
 )
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
-_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?:\s+|$)(?P<text>.*?)(?:\s+#+)?\s*$")
+_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?:\s+|$)(?P<text>.*)$")
 _RULE = re.compile(r"^[\s|:+=*_-]+$")
 _BULLET = re.compile(r"^[>\s]*(?:[•‣◦▪■●○∙·⁃➢✓*+>-]\s+|\[[ xX]\]\s+)*")
 _ORDINAL = re.compile(r"^\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)](?=\s)")
@@ -234,7 +234,7 @@ def _blocks(markdown: str) -> Iterator[tuple[LineKind | Literal["blank"], str, i
         elif _RULE.match(line):
             continue
         elif match := _HEADING.match(line):
-            yield "heading", _plain(match["text"]), len(match["marks"])
+            yield "heading", _plain(match["text"].rstrip().rstrip("#")), len(match["marks"])
         elif line.lstrip().startswith("|"):
             yield "row", _plain(line), 0
         else:

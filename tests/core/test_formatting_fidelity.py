@@ -1,0 +1,411 @@
+"""Fidelity: what a faithful formatter may do, what it may not, and how the shares are counted."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.errors import ParameterError
+from catena.formatting.fidelity import Fault, Fidelity, FidelityOptions, fidelity, page_fidelity
+from catena.formatting.fidelity_alignment import align
+from catena.formatting.fidelity_words import markdown_words, source_words
+
+SOURCE = """3.2 Supply voltage
+The supply must not exceed 3.3 V. Use a current of 12 mA
+at most; the inter-
+face fails above −40 °C.
+• Loosen the cover plate.
+• Fit the new filter.
+Table 3. Limits of the valves
+Part Limit Interval
+Inlet valve 73 N·m 880 h
+Outlet valve 6 N·m 614 h
+Drive shaft 29 N·m 593 h
+The valves are delivered with their certificates. Later chapters return to this point."""
+
+ANSWER = """## 3.2 Supply voltage
+
+The supply must **not** exceed 3.3 V. Use a current of 12 mA at most; the interface fails above -40 °C.
+
+- Loosen the cover plate.
+- Fit the new filter.
+
+Table 3. Limits of the valves
+
+| Part | Limit | Interval |
+|---|---|---|
+| Inlet valve | 73 N·m | 880 h |
+| Outlet valve | 6 N·m | 614 h |
+| Drive shaft | 29 N·m | 593 h |
+
+The valves are delivered with their certificates. Later chapters return to this point.
+"""
+
+
+def kinds(answer: str, source: str = SOURCE, **settings: str) -> set[str]:
+    return {fault.kind for fault in fidelity(source, answer, **settings).faults}
+
+
+# --- numbers by hand -------------------------------------------------------------------------------------------
+
+
+def test_a_faithful_answer_has_all_words_in_order() -> None:
+    found = fidelity(SOURCE, ANSWER)
+    assert found == Fidelity(recall=1.0, precision=1.0, order=1.0)
+    assert found.faithful
+
+
+def test_shares_weigh_numbers_units_and_cells() -> None:
+    # printed: turn 1, by 1, 30 3, mm 2, only 1 = 8; lost: 30 (3) -> recall 5/8; said 3 more for 31 -> precision 5/8
+    found = fidelity("Turn by 30 mm only", "Turn by 31 mm only")
+    assert (found.recall, found.precision, found.order) == (5 / 8, 5 / 8, 1.0)
+    assert found.faults[0] == Fault(kind="changed-value", detail="'30' → '31'")
+    # in a table all weigh 1.5 times as much, words outside it do not: (1 + 1.5 * 3) of (1 + 1.5 * 3 + 1.5)
+    found = fidelity("Limits\nShaft 30", "Limits\n\n| | 30 |\n|---|---|")
+    assert found.recall == pytest.approx((1 + 4.5) / (1 + 4.5 + 1.5))
+    assert found.missing == ("Shaft",)
+
+
+def test_order_is_the_share_that_is_not_moved() -> None:
+    found = fidelity("one two three four five six", "four five six seven one two three".replace("seven ", ""))
+    assert found.recall == found.precision == 1.0
+    assert found.order == 0.5
+    assert found.faults == (Fault(kind="order", detail="'one two three'"),) or found.faults[0].kind == "order"
+
+
+def test_weights_act() -> None:
+    heavy = fidelity("Turn by 30 mm only", "Turn by mm only", FidelityOptions(number=10))
+    assert heavy.recall == pytest.approx((1 + 1 + 2 + 1) / 15) or heavy.recall == pytest.approx(4 / 14)
+    assert heavy.recall < fidelity("Turn by 30 mm only", "Turn by mm only", FidelityOptions(number=1)).recall
+
+
+# --- what is allowed -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("## 3.2 Supply voltage", "# 3.2 Supply voltage"),
+        ("## 3.2 Supply voltage", "## **3.2** Supply voltage ##"),
+        ("- Loosen", "* Loosen"),
+        ("- Loosen the cover plate.\n- Fit", "1. Loosen the cover plate.\n2. Fit"),
+        ("|---|---|---|", "|:---|:---:|---:|"),
+        ("73 N·m", "73 N&middot;m"),
+        ("73 N·m", r"$73\,\mathrm{N \cdot m}$"),
+        ("-40 °C", "−40 °C"),
+        ("-40 °C", "\\-40 \u00baC"),
+        ("Inlet valve |", "Inlet<br>valve |"),
+        ("Table 3. Limits of the valves", "**Table 3:** Limits of the valves"),
+        ("The valves are", "> The valves are"),
+        ("The valves are", "<!-- page 4 -->\n\n---\n\nThe valves are"),
+        ("The valves are", "## Delivery\n\nThe valves are"),
+        ("interface", "inter-face"),
+        ("certificates", "[certificates](https://example.com)"),
+    ],
+)
+def test_markup_and_typography_are_no_differences(one: str, other: str) -> None:
+    assert one in ANSWER
+    assert fidelity(SOURCE, ANSWER.replace(one, other)).faults == ()
+
+
+def test_ligatures_quotes_and_wide_forms_are_no_differences() -> None:
+    assert fidelity("ﬁrst “ﬂow” of １２ bar isn’t", 'first "flow" of 12 bar isn\'t').faithful
+
+
+def test_a_title_of_an_untitled_part_is_let_pass_but_named() -> None:
+    found = fidelity(SOURCE, ANSWER.replace("The valves are", "## Delivery\n\nThe valves are"))
+    assert found.invented == ("Delivery",)
+    assert found.precision < 1
+
+
+def test_titles_are_let_pass_only_so_often_so_long_and_without_values() -> None:
+    def with_titles(*titles: str) -> str:
+        return ANSWER.replace("The valves are", "".join(f"## {title}\n\n" for title in titles) + "The valves are")
+
+    assert "invention" in kinds(with_titles("Alpha", "Bravo", "Charlie"))
+    assert "invention" in kinds(with_titles("Some title of rather more words than any short title has"))
+    assert "invention" in kinds(with_titles("Torque of 85 bar"))
+
+
+def test_an_inferred_heading_number_must_go_on_with_those_before() -> None:
+    source = "3 Safety\nRead this.\nDust\nWear a mask."
+    assert kinds("# 3 Safety\n\nRead this.\n\n## 3.1 Dust\n\nWear a mask.", source) == set()
+    assert kinds("# 3 Safety\n\nRead this.\n\n## 4.7 Dust\n\nWear a mask.", source) == {"heading-number"}
+
+
+def test_running_lines_may_be_dropped_and_kept() -> None:
+    page = "\n".join(f"Line {name} says something." for name in "abcdefghij")
+    source = "\n".join(f"Service manual {n}\n{page.replace('Line', f'Part {n} line')}\nPage {n}\n" for n in (7, 8, 9))
+    answer = "\n\n".join(line for line in source.splitlines() if not line.startswith(("Service", "Page")))
+    assert fidelity(source, answer).faults == ()
+    assert fidelity(source, source.replace("\n", "\n\n")).faults == ()
+    once = source[: source.index("Service manual 8")]
+    assert kinds(answer[: answer.index("Part 8")], once) == {"omission"}  # one line alone does not run
+    assert fidelity(once, answer[: answer.index("Part 8")], furniture=["Service manual 12"]).faults == ()
+
+
+def test_a_row_that_looks_like_another_does_not_run() -> None:
+    source = SOURCE + "\nInlet valve 74 N·m 881 h\nOutlet valve 6 N·m 614 h"
+    assert "omission" in kinds(ANSWER + "\n| Inlet valve | 74 N·m | 881 h |\n".replace("Inlet", "Inlet"), source)
+
+
+def test_a_caption_may_change_places_with_its_table() -> None:
+    caption = "Table 3. Limits of the valves\n"
+    below = SOURCE.replace(caption, "").replace("593 h\n", "593 h\n" + caption)
+    assert fidelity(below, ANSWER).faults == ()
+
+
+def test_a_header_repeated_after_a_page_break_may_be_dropped() -> None:
+    source = SOURCE.replace("Drive shaft 29", "Page 8\nPart Limit Interval\nDrive shaft 29")
+    assert fidelity(source, ANSWER).faults == ()
+
+
+def test_cells_that_were_wrapped_may_be_put_together() -> None:
+    source = SOURCE.replace("Outlet valve 6 N·m 614 h", "Outlet 6 N·m 614 h\nvalve")
+    assert fidelity(source, ANSWER).faults == ()
+
+
+def test_cells_may_be_printed_one_per_line_and_column_by_column() -> None:
+    rows = ["Part Limit Interval", "Inlet valve 73 N·m 880 h", "Outlet valve 6 N·m 614 h", "Drive shaft 29 N·m 593 h"]
+    cells = [["Part", "Limit", "Interval"], ["Inlet valve", "73 N·m", "880 h"], ["Outlet valve", "6 N·m", "614 h"]]
+    cells.append(["Drive shaft", "29 N·m", "593 h"])
+    by_row = "\n".join(cell for row in cells for cell in row)
+    by_column = "\n".join(cell for column in zip(*cells, strict=True) for cell in column)
+    for printed in (by_row, by_column):
+        assert fidelity(SOURCE.replace("\n".join(rows), printed), ANSWER).faults == ()
+
+
+def test_columns_that_were_read_across_may_be_put_in_order() -> None:
+    left = ["The gear box is filled", "with oil of the grade", "named on the plate of", "the motor every spring."]
+    right = ["A second pump empties", "the tank when its level", "has risen above the red", "mark beside the window."]
+    across = "\n".join(line for pair in zip(left, right, strict=True) for line in pair)
+    down = " ".join(left) + "\n\n" + " ".join(right)
+    assert fidelity(across, down).faults == ()
+    assert "order" in kinds(" ".join(right) + "\n\n" + " ".join(left), "\n".join(left + right))
+
+
+def test_a_corrected_word_is_let_pass_another_word_is_not() -> None:
+    assert fidelity(SOURCE.replace("certificates", "cerificates"), ANSWER).faults == ()
+    assert kinds(ANSWER.replace("certificates", "invoices")) == {"changed-word"}
+    assert fidelity(SOURCE, ANSWER.replace("certificates", "invoices"), FidelityOptions(stray_words=1)).faithful
+    assert not fidelity(SOURCE, ANSWER.replace("12 mA", "13 mA"), FidelityOptions(stray_words=9)).faithful
+
+
+# --- what is not -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("3.3 V", "3,3 V", "changed-value"),
+        ("3.3 V", "33 V", "changed-value"),
+        ("12 mA", "12 MA", "changed-value"),
+        ("12 mA", "12 µA", "changed-value"),
+        ("-40", "40", "changed-value"),
+        ("**not** ", "", "omission"),
+        ("3.2 Supply", "3.1 Supply", "changed-value"),
+        ("3.2 Supply", "Supply", "omission"),
+        ("- Fit the new filter.\n", "", "omission"),
+        ("| Outlet valve | 6 N·m | 614 h |\n", "", "omission"),
+        ("| 6 N·m | 614 h |", "| 614 h | 6 N·m |", "order"),
+        ("Later chapters return to this point.", "", "truncation"),
+        ("The valves are", "Oil the hinges daily. The valves are", "invention"),
+        ("The valves are", "Use a current of 12 mA at most. The valves are", "repetition"),
+        ("Later chapters", "Later chapters " * 40, "repetition"),
+        ("cover plate", "coverplate", "merged-words"),
+    ],
+)
+def test_what_is_changed_lost_or_added_is_a_fault(one: str, other: str, kind: str) -> None:
+    source = SOURCE + " The cover of the plate is thin."
+    answer = ANSWER.rstrip() + " The cover of the plate is thin.\n"
+    if kind == "truncation":
+        source, answer = SOURCE, ANSWER
+    assert fidelity(source, answer).faithful
+    assert one in answer
+    assert kind in kinds(answer.replace(one, other, 1), source)
+
+
+def test_values_that_changed_rows_are_seen() -> None:
+    swapped = ANSWER.replace("73 N·m", "x").replace("6 N·m", "73 N·m").replace("x", "6 N·m")
+    assert not fidelity(SOURCE, swapped).faithful
+    labels = ANSWER.replace("Inlet valve", "x").replace("Outlet valve", "Inlet valve").replace("x", "Outlet valve")
+    assert not fidelity(SOURCE, labels).faithful
+    lines = ANSWER.splitlines()
+    first, second = (next(i for i, line in enumerate(lines) if name in line) for name in ("| Inlet", "| Outlet"))
+    lines[first], lines[second] = lines[second], lines[first]
+    assert kinds("\n".join(lines)) == {"order"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't help with that.",
+        "Es tut mir leid, aber das kann ich nicht tun.",
+        "很抱歉，我无法处理。",
+        "",
+    ],
+)
+def test_a_refusal_in_any_language_is_known_by_its_shares(text: str) -> None:
+    assert "refusal" in kinds(text)
+
+
+def test_a_translation_keeps_the_values_only() -> None:
+    table = str.maketrans("abcdefghijklmnopqrstuvwxyz", "qwertzuiopasdfghjklyxcvbnm")
+    assert "translation" in kinds(ANSWER.lower().translate(table))
+
+
+def test_a_summary_is_shorter_and_in_other_words() -> None:
+    short = "The supply must not exceed 3.3 V and 12 mA. Loosen the plate, fit the filter. Limits of the valves: "
+    assert "summary" in kinds(short + "73 N·m for inlet, 6 N·m for outlet. They are delivered with certificates.")
+
+
+def test_an_answer_in_a_fence_is_a_fault_but_code_is_none() -> None:
+    assert kinds(f"```markdown\n{ANSWER}```\n") == {"fence"}
+    assert kinds("Run:\n\n```sh\n# a comment\nmake all\n```\n", "Run:\n# a comment\nmake all") == set()
+
+
+def test_the_rules_are_known_when_they_come_back() -> None:
+    rules = "Leave nothing out, shorten nothing and explain nothing of the window."
+    assert kinds(f"{rules}\n\n{ANSWER}", prompt=rules) == {"echo"}
+    assert kinds(f"{rules}\n\n{ANSWER}") == {"invention"}
+
+
+def test_heading_levels_must_agree_with_the_answer_before_and_with_each_other() -> None:
+    assert kinds(ANSWER, previous="# 3 Supply\n\n## 3.1 Fuses\n") == set()
+    assert kinds(ANSWER, previous="# 3 Supply\n\n### 3.1 Fuses\n") == {"heading-drift"}
+    source = "3.1 Fuses\n3.2 Plugs\nWires\n"
+    assert kinds("## 3.1 Fuses\n\n# 3.2 Plugs\n\n## Wires", source) == {"heading-drift"}
+    assert kinds("# 3.1 Fuses\n\n# 3.2 Plugs\n\n## Wires", source) == set()
+    assert kinds("# 3.1 Fuses\n\n# 3.2 Plugs\n\n### Wires", source, previous="## Wires") == {"heading-drift"}
+    assert kinds("## 3 Fuses\n\n# 3.1 Plugs", "3 Fuses\n3.1 Plugs") == {"heading-drift"}
+
+
+def test_what_is_let_pass_one_by_one_adds_up() -> None:
+    names = ["anchor", "bracket", "coupling", "damper", "element", "flange", "gasket", "handle", "insert", "journal"]
+    source = " ".join(f"the {name} of {other}" for name in names for other in names if name != other)
+    answer = source
+    for name in names:  # 20 of 360 words are misspelt
+        answer = answer.replace(f"the {name} of", f"the {name[:-1]} of", 2)
+    found = fidelity(source, answer)
+    assert [fault.kind for fault in found.faults] == ["low-recall"]
+    assert found.recall == pytest.approx(1 - 20 / 360)
+    assert fidelity(source, answer, FidelityOptions(recall=0.9, precision=0.9)).faithful
+    assert fidelity(source, answer, FidelityOptions(slack=21)).faithful
+
+
+def test_long_lists_of_faults_are_cut() -> None:
+    source = " ".join(f"value{i} is {i} mm" for i in range(40))
+    found = fidelity(source, source.replace("1", "7"), FidelityOptions(most_faults=3))
+    assert len(found.faults) <= 3 * len({fault.kind for fault in found.faults})
+    assert any("more" in fault.detail for fault in found.faults)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+
+def test_faults_belong_to_their_page() -> None:
+    pages = ["1 Pumps\nThe first pump delivers 30 litres.", "2 Valves\nThe valve opens at 12 bar."]
+    answer = "# 1 Pumps\n\nThe first pump delivers 30 litres.\n\n# 2 Valves\n\nThe valve opens at 13 bar.\n"
+    first, second = page_fidelity(pages, answer)
+    assert first == Fidelity(recall=1.0, precision=1.0, order=1.0)
+    assert [fault.kind for fault in second.faults] == ["changed-value"]
+    assert (second.missing, second.invented) == (("12",), ("13",))
+
+
+def test_an_empty_page_is_faithful() -> None:
+    assert page_fidelity(["", "Some words."], "Some words.\n")[0].faithful
+    assert fidelity("", "").faithful
+
+
+# --- laws ------------------------------------------------------------------------------------------------------
+
+WORDS = st.lists(
+    st.sampled_from(["pump", "valve", "oil", "not", "12", "3.5", "mm", "the", "(a)", "-4", "|", "#", "§", "汉字"]),
+    max_size=60,
+).map(" ".join)
+
+
+@given(WORDS)
+def test_every_text_is_faithful_to_itself(text: str) -> None:
+    assert [f for f in fidelity(text, text).faults if f.kind != "heading-drift"] == []
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_texts_give_shares_and_no_error(source: str, answer: str) -> None:
+    found = fidelity(source, answer, prompt=answer, previous=source)
+    assert all(0 <= share <= 1 for share in (found.recall, found.precision, found.order))
+    assert found == fidelity(source, answer, prompt=answer, previous=source)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=80), st.lists(st.sampled_from("abc"), max_size=80))
+def test_an_alignment_matches_equal_words_once(source: list[str], answer: list[str]) -> None:
+    aligned = align(source, answer)
+    joined = {place for place in aligned.there if place >= 0 and aligned.there.count(place) > 1}
+    for index, place in enumerate(aligned.here):
+        if place >= 0 and index not in joined and aligned.there[place] == index:
+            assert source[place] == answer[index]
+    steady = [place for index, place in enumerate(aligned.here) if place >= 0 and not aligned.moved[index]]
+    assert steady == sorted(steady)
+
+
+@settings(max_examples=10)
+@given(st.sampled_from(["a b ", "ab ", "a ", "| a | b |\n", "1. a\n", "# a\n", "<!--", "[a](", "> ", "$a$ ", "\\"]))
+def test_hostile_repetition_is_looked_through(unit: str) -> None:
+    found = fidelity("a b " * 2_000, unit * 2_000)
+    assert 0 <= found.recall <= 1
+
+
+# --- words -----------------------------------------------------------------------------------------------------
+
+
+def test_words_are_values_words_and_signs() -> None:
+    line = "f_cpu = 180MHz, ±5 % at −3,5 °C (STM32F103) isn't 5–10"
+    shown = [(word.key, word.kind) for word in source_words([line]).words]
+    assert shown == [
+        ("f_cpu", "word"),
+        ("=", "symbol"),
+        ("180", "number"),
+        ("mhz", "unit"),
+        ("±", "symbol"),
+        ("5", "number"),
+        ("%", "symbol"),
+        ("at", "word"),
+        ("-3,5", "number"),
+        ("°", "symbol"),
+        ("c", "unit"),
+        ("stm32f103", "number"),
+        ("isn't", "negation"),
+        ("5", "number"),
+        ("-", "symbol"),
+        ("10", "number"),
+    ]
+
+
+def test_lines_of_an_answer_know_what_they_are() -> None:
+    lines = markdown_words(ANSWER).lines
+    assert [line.kind for line in lines] == [
+        "heading", "text", "item", "item", "text", "row", "row", "row", "row", "text",
+    ]  # fmt: skip
+    assert lines[0].level == 2
+    assert [end - start for start, end in lines[6].cells] == [2, 3, 2]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("recall", 1.5), ("precision", -0.1), ("number", 0.5), ("cell", float("inf")), ("stray_words", -1)],
+)
+def test_options_out_of_their_domain_are_named(name: str, value: float) -> None:
+    with pytest.raises(ParameterError, match=name):
+        FidelityOptions(**{name: value})
+
+
+def test_no_page_is_an_error() -> None:
+    with pytest.raises(ParameterError, match="pages"):
+        page_fidelity([], "x")
