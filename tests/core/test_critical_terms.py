@@ -104,6 +104,13 @@ def test_a_spelling_of_two_things_stands_for_both() -> None:
     assert expert.carried("the A-one") == {"a one": 1, "x": 1}
 
 
+def test_a_shared_spelling_has_the_greater_weight_in_any_order() -> None:
+    heavy, light = (ExpertTerm(name=name, aliases=("X",), weight=w) for name, w in (("A one", 5), ("B two", 2)))
+    for expert in (ExpertTerms([heavy, light]), ExpertTerms([light, heavy])):
+        for text in ("X", "A one and B two", "B two and A one"):
+            assert expert.carried(text) == {"a one": 5, "b two": 2, "x": 5}
+
+
 def test_expert_terms_inside_each_other_are_all_carried_but_the_longest_is_asked_for() -> None:
     expert = ExpertTerms(["valve", "purge valve"])
     assert expert.carried("The purge valve") == {"purge valve": 1, "valve": 1}
