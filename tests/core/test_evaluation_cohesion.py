@@ -164,6 +164,8 @@ def test_vectors_of_one_dimension_have_a_flat_second_axis():
     plane, shares = pca(np.asarray([[1.0], [2.0], [4.0]]))
     assert shares == pytest.approx((1.0, 0.0))
     assert plane[:, 1] == pytest.approx(np.zeros(3))
+    assert plane[:, 0] == pytest.approx([-4 / 3, -1 / 3, 5 / 3])  # rises with the vectors: signs are no accident
+    assert pca(np.asarray([[-1.0], [-2.0], [-4.0]]))[0][:, 0] == pytest.approx([4 / 3, 1 / 3, -5 / 3])
 
 
 @pytest.mark.parametrize("method", ["pca", "t-sne"])
