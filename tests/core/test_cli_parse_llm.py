@@ -1,0 +1,207 @@
+"""`catena parse --llm` against a server on this machine: output, plan, prices, journal, report, refusals."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from catena.cli.app import app
+from catena.formatting.drafts import planned_answer
+from catena.steps import Complete
+from catena.testing.faithful import FaithfulFormatter
+from catena_bench.generated_pdfs import PdfStyle, render_pdf
+
+MANUALS = {
+    "pump": "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seals after 900 h of work.\n",
+    "valve": "# 1 Valve\n\nThe valve opens at 6 bar.\n\n## 1.1 Springs\n\nChange the spring after 300 h of work.\n",
+}
+KEY = "sk-test-0123456789abcdefghij"
+
+
+class Formatter:
+    """An OpenAI-compatible server that knows the manuals; `say` changes what it answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.say = lambda answer: answer
+        models = [FaithfulFormatter(truth) for truth in MANUALS.values()]
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][1]["content"]
+                server.asked.append(prompt)
+                shown = planned_answer(Complete(prompt=prompt, purpose="test")).text
+                model = models["alve" in shown or "pring" in shown]
+                message = {"role": "assistant", "content": server.say(model.answer(shown))}
+                usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
+                reply = {
+                    "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
+                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                }  # fmt: skip
+                payload = json.dumps(reply).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+
+@pytest.fixture
+def server() -> Iterator[Formatter]:
+    made = Formatter()
+    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, truth in MANUALS.items():
+        (tmp_path / f"{name}.pdf").write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
+    return tmp_path
+
+
+@pytest.fixture
+def call(server: Formatter):
+    def called(*arguments: str, code: int = 0):
+        model = ["--llm", "m", "--base-url", server.url]
+        result = CliRunner().invoke(app, ["parse", *arguments, *model])
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        assert KEY not in result.output
+        return result
+
+    return called
+
+
+def test_markdown_goes_to_stdout_and_who_wrote_it_to_stderr(shelf, call, server):
+    result = call("pump.pdf")
+    assert result.stdout.split() == MANUALS["pump"].split()
+    assert "1 page by the model" in result.stderr
+    assert len(server.asked) == 1
+
+
+def test_several_files_go_to_a_folder_side_by_side(shelf, call):
+    result = call("pump.pdf", "valve.pdf", "--out", "made")
+    for name, truth in MANUALS.items():
+        assert (shelf / "made" / f"{name}.md").read_text(encoding="utf-8").split() == truth.split()
+    assert "pump.pdf -> made/pump.md" in result.stderr
+
+
+def test_nothing_is_asked_twice(shelf, call, server):
+    first = call("pump.pdf").stdout
+    assert call("pump.pdf").stdout == first
+    assert len(server.asked) == 1
+    assert (shelf / "catena-journal.db").exists()
+    call("pump.pdf", "--journal", "other.db")
+    assert len(server.asked) == 2
+
+
+def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, server):
+    prices = ["--price-in", "2", "--price-out", "8"]
+    found = json.loads(call("pump.pdf", "valve.pdf", "--plan", "--window", "10", "--json", *prices).stdout)
+    assert (found["files"], found["windows"], found["calls"], found["kept"]) == (2, 4, 4, 0)
+    money = (2 * found["input_tokens"] + 8 * found["output_tokens"]) / 1e6
+    assert found["cost"] == pytest.approx(money, abs=1e-6)
+    assert not server.asked
+    assert not (shelf / "catena-journal.db").exists()
+    told = call("pump.pdf", "--plan", *prices).stdout
+    assert "Markdown format" in told
+    assert "money" in told
+    assert "money" not in call("pump.pdf", "--plan").stdout
+    call("pump.pdf")
+    assert "1 of 1 windows are in the journal" in call("pump.pdf", "--plan").stdout
+
+
+def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, call, server):
+    prices = ["--price-in", "0", "--price-out", "1000", "--window", "7"]
+    result = call("pump.pdf", "--budget", "0.59", *prices, code=2)
+    assert len(server.asked) == 1
+    assert "cap of 0.59" in result.stderr
+    assert call("pump.pdf", "--budget", "100", *prices).stdout.split() == MANUALS["pump"].split()
+    assert len(server.asked) == 2  # the third window is shown what the second was, and is in the journal
+
+
+def test_fidelity_is_written_and_drawn_and_pages_from_the_layout_are_named(shelf, call, server):
+    server.say = lambda answer: answer.replace("900 h", "800 h")
+    result = call("pump.pdf", "--fidelity", "fidelity.json", "--fidelity-plot", "strip.html", "--json")
+    assert "1 from the layout: 1" in result.stderr
+    report = json.loads((shelf / "fidelity.json").read_text(encoding="utf-8"))
+    assert report["pages"][0]["state"] == "layout"
+    assert "changed-value" in {fault["kind"] for fault in report["pages"][0]["faults"]}
+    found = json.loads(result.stdout)
+    assert found["fidelity"] == report
+    assert found["document"]["metadata"]["layout_pages"] == "1"
+    assert "900 h" in found["document"]["text"]
+    assert (shelf / "strip.html").stat().st_size > 1_000
+    assert len(server.asked) == 2
+
+
+def test_reports_of_several_files_are_a_list(shelf, call):
+    call("pump.pdf", "valve.pdf", "--out", "made", "--fidelity", "all.json", "--fidelity-plot", "strip.html")
+    reports = json.loads((shelf / "all.json").read_text(encoding="utf-8"))
+    assert [report["source"] for report in reports] == ["pump.pdf", "valve.pdf"]
+    assert (shelf / "strip-1.html").exists()
+    assert (shelf / "strip-2.html").exists()
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(shelf, call):
+    result = call("gone.pdf", "pump.pdf", "--out", "made", code=1)
+    assert (shelf / "made" / "pump.md").read_text(encoding="utf-8").split() == MANUALS["pump"].split()
+    assert "gone.pdf" in result.stderr
+    assert "1 of 2 files were not read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--plan"], ["--journal", "j.db"], ["--budget", "1"], ["--price-in", "1"], ["--window", "9"],
+        ["--padding", "9"], ["--fidelity", "f.json"], ["--base-url", "http://127.0.0.1:1/v1"],
+    ],
+    ids=lambda option: option[0],
+)  # fmt: skip
+def test_options_of_a_model_need_one(shelf, option):
+    result = CliRunner().invoke(app, ["parse", "pump.pdf", *option])
+    assert result.exit_code == 2
+    assert f"{option[0]} needs the name of a model" in result.stderr
+    assert "Try: --llm NAME" in result.stderr
+
+
+def test_what_cannot_work_is_said_before_anything_is_asked(shelf, call, server, monkeypatch):
+    assert "needs prices" in call("pump.pdf", "--budget", "1", code=2).stderr
+    (shelf / "more").mkdir()
+    (shelf / "more" / "pump.pdf").write_bytes((shelf / "pump.pdf").read_bytes())
+    assert "same name" in call("pump.pdf", "more/pump.pdf", "--out", "made", code=2).stderr
+    assert not server.asked
+    monkeypatch.delenv("OPENAI_API_KEY")
+    result = CliRunner().invoke(app, ["parse", "pump.pdf", "--llm", "m"])
+    assert result.exit_code == 2
+    assert "no key" in result.stderr
+
+
+def test_without_a_model_several_files_work_too(shelf):
+    result = CliRunner().invoke(app, ["parse", "pump.pdf", "valve.pdf", "--json"])
+    assert result.exit_code == 0, result.output
+    assert [each["document"]["source"] for each in json.loads(result.stdout)] == ["pump.pdf", "valve.pdf"]
