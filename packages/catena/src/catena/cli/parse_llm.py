@@ -77,9 +77,11 @@ def show_plan(
 
 def told(report: FidelityReport) -> str:
     """Return in one line who wrote how many pages, and name the pages of the layout formatter."""
+    from catena.cli.views import number
+
     states = report.states
     by_layout = [str(page.page) for page in report.pages if page.state == "layout"]
-    parts = [f"{states['llm']} pages by the model"]
+    parts = [f"{number(states['llm'], 'page')} by the model"]
     if states["re-asked"]:
         parts.append(f"{states['re-asked']} asked again")
     if by_layout:
