@@ -122,6 +122,11 @@ def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
     assert {chunk.kind for chunk in cut(document, outline(document))} == {"text"}
 
 
+def test_tables_that_are_never_closed_are_passed_in_one_pass() -> None:
+    text = "<table>\n\n" * 20_000 + "<table><tr><td>a<td>b</table>\n"
+    assert table(text).header == ("a", "b")
+
+
 # Merged cells
 
 

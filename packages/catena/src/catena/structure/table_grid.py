@@ -74,32 +74,34 @@ def whole_tables(text: str, blocks: Sequence[Block]) -> list[Block]:
     """
     if not any(block.kind == "html" for block in blocks):
         return list(blocks)
+    closed = _closed_tables(text, blocks)
     made: list[Block] = []
     index = 0
     while index < len(blocks):
-        last = _last_of_table(text, blocks, index)
-        if last is None:
-            made.append(blocks[index])
+        block, last = blocks[index], closed.get(index)
+        if last is None or block.kind != "html":
+            made.append(block)
             index += 1
         else:
-            made.append(Block("table", blocks[index].start, blocks[last].end))
+            made.append(Block("table", block.start, blocks[last].end))
             index = last + 1
     return made
 
 
-def _last_of_table(text: str, blocks: Sequence[Block], first: int) -> int | None:
-    """Return the block in which the HTML table that begins in block `first` ends, or None."""
-    if blocks[first].kind != "html" or not _OPENING.search(text, blocks[first].start, blocks[first].end):
-        return None
-    depth = 0
-    for index in range(first, len(blocks)):
-        block = blocks[index]
+def _closed_tables(text: str, blocks: Sequence[Block]) -> dict[int, int]:
+    """Return, by the block in which a <table> begins, the last block in which one of these ends: in one pass."""
+    open_in: list[int] = []
+    closed: dict[int, int] = {}
+    for index, block in enumerate(blocks):
         if block.kind == "heading":
-            return None
-        depth += sum(-1 if tag[1] else 1 for tag in _TAGS.finditer(text, block.start, block.end))
-        if depth <= 0:
-            return index
-    return None
+            open_in.clear()
+        elif open_in or block.kind == "html":
+            for tag in _TAGS.finditer(text, block.start, block.end):
+                if not tag[1]:
+                    open_in.append(index)
+                elif open_in:
+                    closed[open_in.pop()] = index
+    return closed
 
 
 def read_table(text: str, start: int, end: int) -> list[TableGrid]:
