@@ -153,6 +153,18 @@ def test_text_of_documents_is_text_in_both_kinds(tmp_path):
     assert "<script>alert" not in page
 
 
+def test_plotly_is_given_no_markup_of_documents():
+    pytest.importorskip("plotly")
+    name, shown = "<a href='x'>b</a>", "&lt;a href=&#x27;x&#x27;&gt;b&lt;/a&gt;"
+    bars = plots.recall_by_kind({name: report(), "B": report()}).interactive()
+    assert bars.data[0].name == shown
+    assert f"{shown}: recall" in bars.layout.annotations[0].text
+    lines = plots.recall_curve({name: CURVE, "B": CURVE}).interactive()
+    assert any(trace.name == f"{shown}: LRI 0.750" for trace in lines.data)
+    ticks = plots.ablation({name: SCORES["full"]}).interactive().layout.yaxis.ticktext
+    assert list(ticks) == [f"{shown} (3)"]
+
+
 def test_nothing_global_is_changed(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     before = dict(matplotlib.rcParams)
