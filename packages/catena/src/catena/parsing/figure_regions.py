@@ -7,7 +7,7 @@ is what returns page after page, such as a logo.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -26,6 +26,7 @@ LABEL_GAP = 6.0  # text this near belongs to a drawing
 TITLE_GAP = 14.0  # text this near does too where it keeps within the drawing's width or height: the title of an axis
 PANEL_GAP = 26.0  # drawings this near to each other, with no text to read between, are panels of one figure
 GRID_GAP = 72.0  # grid lines of one chart are no farther apart
+MAX_DRAWINGS = 200  # of a page: the largest
 _GROWTH = 4  # rounds: tick labels, then the title of the axis, then the title of the panel
 _PROSE = 0.4  # of a region's area: with more running text than this inside, it is a page with decorations
 _SAME_PLACE, _ANYWHERE = 3, 4  # pages on which one content makes a decoration, at one place or at any
@@ -87,7 +88,8 @@ def _panels(
     drawings: Sequence[Box], texts: Sequence[Box], prose: Sequence[Box], shapes: Sequence[Shape]
 ) -> list[Box]:
     """Return drawings grown over their labels, those that belong together as one."""
-    boxes = [box for box in drawings if min(box.width, box.height) >= MIN_SIDE / 2]
+    boxes = sorted(drawings, key=lambda box: (-box.area, box))[:MAX_DRAWINGS]
+    boxes = [box for box in boxes if min(box.width, box.height) >= MIN_SIDE / 2]
     for _ in range(_GROWTH):
         boxes = [_with_labels(box, texts, prose) for box in boxes]
         boxes = [_with_shapes(box, shapes, prose) for box in boxes]
@@ -117,7 +119,7 @@ def _is_near(text: Box, box: Box) -> bool:
 def _with_shapes(box: Box, shapes: Sequence[Shape], prose: Sequence[Box]) -> Box:
     """Return the box with small shapes that touch it, such as the samples of a legend, and all its grid lines."""
     reach = box.grown(2.0)
-    grid = [shape.box for shape in shapes if shape.kind == "rule" and box.holds(shape.box)]
+    grid = {_span(shape.box) for shape in shapes if shape.kind == "rule" and box.holds(shape.box)}
     for shape in shapes:
         touches = shape.kind != "rule" and shape.box.meets(reach) and shape.box.area < box.area
         if touches or (shape.kind == "rule" and _is_next_line(shape.box, box, grid)):
@@ -127,12 +129,19 @@ def _with_shapes(box: Box, shapes: Sequence[Shape], prose: Sequence[Box]) -> Box
     return box
 
 
-def _is_next_line(rule: Box, box: Box, grid: Sequence[Box]) -> bool:
+def _is_next_line(rule: Box, box: Box, grid: Set[tuple[bool, int, int]]) -> bool:
     """Whether a rule begins and ends where one inside the drawing does, a line's distance further on."""
     if not rule.meets(box.grown(GRID_GAP)):
         return False
-    first, last = (0, 2) if rule.width > rule.height else (1, 3)
-    return any(abs(rule[first] - line[first]) <= 2 and abs(rule[last] - line[last]) <= 2 for line in grid)
+    across, first, last = _span(rule)
+    near = ((across, first + i, last + j) for i in (-1, 0, 1) for j in (-1, 0, 1))
+    return any(span in grid for span in near)
+
+
+def _span(rule: Box) -> tuple[bool, int, int]:
+    """Return whether a rule runs across the page, and in points where it begins and ends."""
+    across = rule.width > rule.height
+    return (True, round(rule.x0), round(rule.x1)) if across else (False, round(rule.top), round(rule.bottom))
 
 
 def _covers_more(wider: Box, box: Box, prose: Sequence[Box]) -> bool:

@@ -19,7 +19,7 @@ MAX_BYTES = 200_000_000  # of all pictures of one file, packed
 
 
 class FigureFinder:
-    """Collects where figures are; nothing is rendered before all pages were sent, so that none waits for it.
+    """Collects pages, and looks for figures when all of them were sent, so that no page's text waits for that.
 
     Args:
         dpi: dots per inch of the crops; 0 looks for none.
@@ -27,9 +27,15 @@ class FigureFinder:
 
     def __init__(self, dpi: float) -> None:
         self._dpi = dpi
+        self._pages: list[tuple[Page, Matrix]] = []
         self._regions: dict[int, list[Region]] = {}
         self._heights: dict[int, float] = {}
         self._problems: dict[int, str] = {}
+
+    def note(self, shown: Page, base: Matrix) -> None:
+        """Keep in mind a page that was read, and the matrix from its user space to its top left corner."""
+        if self._dpi and shown.lines:
+            self._pages.append((shown, base))
 
     def look(self, page: Any, shown: Page, base: Matrix) -> None:
         """Note the figures of a page; what goes wrong costs its figures, not its text.
@@ -39,8 +45,6 @@ class FigureFinder:
             shown: what was read of it.
             base: from its user space to points from the top left corner.
         """
-        if not self._dpi or not shown.lines:
-            return
         number, size = shown.number, (shown.width, shown.height)
         try:
             if max(abs(a - b) for a, b in zip(page.get_size(), size, strict=True)) > 1:
@@ -58,6 +62,10 @@ class FigureFinder:
 
     def events(self, file: Any) -> Iterator[dict[str, Any]]:
         """Yield one "figure" per crop and one "no-figure" per page where something went wrong."""
+        for shown, base in self._pages:
+            page = file[shown.number - 1]
+            self.look(page, shown, base)
+            page.close()
         taken = count = 0
         for number, regions in without_decorations(self._regions, self._heights).items():
             for region in regions:

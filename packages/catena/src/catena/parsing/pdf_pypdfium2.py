@@ -99,11 +99,11 @@ def _page(file: Any, number: int, tables: RuledTables, figures: FigureFinder) ->
         lines = page_lines(page_runs(textpage, base))
         painted = bool(lines) or raw.FPDFPage_CountObjects(page) > 0
         textpage.close()
+        page.close()
         state: PageState = "text" if lines else "no-text" if painted else "blank"
         found = tables.on_page(number)
         read = Page(number=number, width=width, height=height, lines=lines, state=state, tables=found)
-        figures.look(page, read, base)
-        page.close()
+        figures.note(read, base)
     except MemoryError:
         raise
     except Exception as error:  # one broken page must not take the others with it

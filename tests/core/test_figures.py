@@ -1,0 +1,386 @@
+"""Figures on PDF pages: where they are, what is none, how they are cropped, and what hostile files can do."""
+
+from __future__ import annotations
+
+import io
+import random
+from dataclasses import replace
+
+import pypdfium2 as pdfium
+import pytest
+from drawn_pages import (
+    HEIGHT,
+    KINDS,
+    TEXT,
+    bars,
+    bitmap,
+    camera,
+    circles,
+    curve,
+    listing,
+    overlap,
+    pdf,
+    prose,
+    table,
+    text,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from catena.errors import MissingExtraError, ParameterError
+from catena.layout import FigureCrop, Parsed
+from catena.model import Document
+from catena.parsing import figure_objects, figures, parse_bytes
+from catena.parsing.assemble import parsed_pdf
+from catena.parsing.figure_clusters import clusters
+from catena.parsing.figure_images import MARGIN, MAX_PIXELS, png
+from catena.parsing.figure_regions import Region, without_decorations
+from catena.parsing.figure_shapes import Box, Shape
+from catena.parsing.pages import page_event
+
+AT = Box(120, 200, 360, 300)
+
+
+def read(data: bytes, **options: object) -> Parsed:
+    return parse_bytes(data, "a.pdf", engine="pypdfium2", figures=True, **options)
+
+
+def found(data: bytes) -> list[FigureCrop]:
+    layout = read(data).layout
+    return [figure for page in layout.pages for figure in page.figures]
+
+
+def box(figure: FigureCrop) -> Box:
+    return Box(figure.x0, figure.top, figure.x1, figure.bottom)
+
+
+def page_with(draw, at=AT):
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        draw(canvas, at)
+        text(canvas, "Figure 1: the parts of the transmitter", 60, at.bottom + 24)
+        prose(canvas, 60, at.bottom + 60, 470, 6)
+
+    return page
+
+
+@pytest.mark.parametrize("draw", KINDS, ids=lambda draw: draw.__name__)
+def test_each_kind_is_found_where_it_is_drawn(draw):
+    truth = []
+    (figure,) = found(pdf(page_with(lambda canvas, at: truth.append(draw(canvas, at)))))
+    assert overlap(box(figure), truth[0]) > 0.93
+    assert figure.kind == ("bitmap" if draw is bitmap else "drawing")
+
+
+def test_generated_pages_are_found_without_miss_or_false_alarm():
+    draws = random.Random(11)
+    truth: list[list[Box]] = []
+
+    def page(canvas):
+        bitmap(canvas, Box(470, 20, 550, 60), seed=99)  # a logo on every page
+        canvas.line(60, HEIGHT - 66, 535, HEIGHT - 66)
+        here: list[Box] = []
+        truth.append(here)
+        kind = draws.choice(["one", "two", "tables"])
+        if kind == "one":
+            y = prose(canvas, 60, 80, 470, draws.randint(4, 9)) + 20
+            for _ in range(2):
+                x, wide = draws.randint(85, 200), draws.randint(180, 330)
+                here.append(draws.choice(KINDS)(canvas, Box(x, y, x + wide, y + draws.randint(70, 130))))
+                text(canvas, f"Figure {len(truth)}: {' '.join(draws.sample(TEXT, 5))}", 60, here[-1].bottom + 10)
+                y = prose(canvas, 60, here[-1].bottom + 36, 470, draws.randint(2, 5)) + 18
+        elif kind == "two":
+            for x in (60, 310):
+                y = prose(canvas, x, 80, 225, draws.randint(5, 15)) + 18
+                here.append(draws.choice(KINDS)(canvas, Box(x + 22, y, x + 212, y + draws.randint(75, 110))))
+                text(canvas, f"Fig. {x}. {' '.join(draws.sample(TEXT, 3))}", x, here[-1].bottom + 10)
+                prose(canvas, x, here[-1].bottom + 36, 225, draws.randint(4, 12))
+        else:
+            y = prose(canvas, 60, 80, 470, 4) + 14
+            table(canvas, 60, y, draws.randint(2, 5), draws.randint(3, 9))
+            table(canvas, 60, y + 190, 4, 5, ruled=False)
+            listing(canvas, 60, y + 300, ["value = read_register(0x02)"] * draws.randint(3, 8))
+            canvas.line(60, HEIGHT - 780, 200, HEIGHT - 780)
+
+    layout = read(pdf(*[page] * 24)).layout
+    assert sum(map(len, truth)) > 20
+    for printed, here in zip(layout.pages, truth, strict=True):
+        assert len(printed.figures) == len(here), printed.number
+        for known in here:
+            assert max(overlap(box(figure), known) for figure in printed.figures) > 0.9, printed.number
+
+
+def test_labels_outside_the_lines_are_part_of_the_figure():
+    def draw(canvas, at):
+        curve(canvas, at)
+        text(canvas, "bar", at.x0 - 18, at.top + 40, 8)
+        canvas.saveState()
+        canvas.translate(at.x0 - 30, HEIGHT - at.bottom + 20)
+        canvas.rotate(90)
+        canvas.drawString(0, 0, "pressure at the inlet")
+        canvas.restoreState()
+
+    (figure,) = found(pdf(page_with(draw)))
+    assert figure.x0 < AT.x0 - 30
+    assert figure.bottom > AT.bottom + 8
+
+
+def test_text_to_be_read_is_never_taken_in():
+    def page(canvas):
+        end = prose(canvas, 60, 80, 470, 6)
+        circles(canvas, Box(120, end + 3, 360, end + 83))
+        prose(canvas, 60, end + 86, 470, 6)
+
+    (figure,) = found(pdf(page))
+    end = 80 + 6 * 13.5
+    assert overlap(box(figure), Box(120, end + 3, 360, end + 83)) > 0.93
+
+
+def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
+    def panels(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        for x in (100, 260):
+            curve(canvas, Box(x, 200, x + 140, 300))
+        text(canvas, "Figure 1: left and right", 60, 330)
+        prose(canvas, 60, 360, 470, 4)
+
+    def apart(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        curve(canvas, Box(100, 200, 300, 290))
+        text(canvas, "Figure 1: the first one", 100, 306)
+        curve(canvas, Box(100, 322, 300, 412))
+        text(canvas, "Figure 2: the second one", 100, 430)
+        prose(canvas, 60, 470, 470, 4)
+
+    assert len(found(pdf(panels))) == 1
+    assert len(found(pdf(apart))) == 2
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda canvas: table(canvas, 60, 200, 4, 6),
+        lambda canvas: table(canvas, 60, 200, 4, 6, ruled=False),
+        lambda canvas: listing(canvas, 60, 200, ["print('a frame is no figure')"] * 6),
+        lambda canvas: canvas.rect(10, 10, 575, 822),
+        lambda canvas: bitmap(canvas, Box(0, 0, 595, 842)),
+        lambda canvas: bitmap(canvas, Box(100, 200, 130, 230)),
+        lambda canvas: [canvas.line(60, HEIGHT - y, 250, HEIGHT - y) for y in (200, 215, 400)],
+        lambda canvas: canvas.circle(80, 500, 4, fill=1),
+    ],
+    ids=["table", "booktabs", "frame", "page frame", "background", "icon", "underlines", "bullet"],
+)
+def test_rules_frames_and_small_things_are_no_figures(draw):
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        draw(canvas)
+        prose(canvas, 60, 600, 470, 6)
+
+    assert found(pdf(page)) == []
+
+
+def test_white_and_clipped_ink_is_not_seen():
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        canvas.setFillColorRGB(1, 1, 1)
+        canvas.circle(200, 500, 60, fill=1, stroke=0)
+        canvas.setFillColorRGB(0, 0, 0)
+        clip = canvas.beginPath()
+        clip.rect(100, 300, 100, 80)
+        canvas.saveState()
+        canvas.clipPath(clip, stroke=0)
+        canvas.circle(150, 340, 200, fill=1)
+        canvas.restoreState()
+
+    (figure,) = found(pdf(page))
+    assert overlap(box(figure), Box(100, HEIGHT - 380, 200, HEIGHT - 300)) > 0.95
+
+
+def test_a_drawing_in_a_form_is_one_figure_with_its_scale():
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        canvas.beginForm("part")
+        canvas.circle(20, 20, 20)
+        canvas.circle(120, 20, 20)  # far from the first, in the same drawing
+        canvas.endForm()
+        canvas.saveState()
+        canvas.translate(100, 400)
+        canvas.scale(2, 2)
+        canvas.doForm("part")
+        canvas.restoreState()
+        prose(canvas, 60, 600, 470, 6)
+
+    (figure,) = found(pdf(page))
+    assert overlap(box(figure), Box(100, HEIGHT - 480, 380, HEIGHT - 400)) > 0.95
+
+
+def test_logos_go_and_a_picture_shown_twice_in_the_text_stays():
+    def page(canvas):
+        bitmap(canvas, Box(60, 20, 160, 60), seed=3)
+        prose(canvas, 60, 80, 470, 6)
+
+    def with_picture(canvas):
+        page(canvas)
+        bitmap(canvas, AT, seed=4)
+
+    assert [len(p.figures) for p in read(pdf(page, with_picture, with_picture)).layout.pages] == [0, 1, 1]
+
+
+def region(x: float = 100, y: float = 300, content: int = 1) -> Region:
+    return Region(Box(x, y, x + 50, y + 50), "bitmap", content)
+
+
+def test_one_content_on_four_pages_is_an_ornament_wherever_it_stands():
+    heights = dict.fromkeys(range(1, 6), 800.0)
+    wandering = {number: [region(x=70.0 * number)] for number in range(1, 5)}
+    assert not any(without_decorations(wandering, heights).values())
+    assert all(without_decorations({n: wandering[n] for n in range(1, 4)}, heights).values())
+    assert not any(without_decorations({n: [region()] for n in range(1, 4)}, heights).values())
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 500), st.floats(0, 700), st.floats(0, 200), st.floats(0, 200)), min_size=1, max_size=30
+    )
+)
+def test_clusters_part_the_shapes_and_what_overlaps_is_together(drawn):
+    shapes = [Shape("ink", Box(x, y, x + w, y + h), mark=index) for index, (x, y, w, h) in enumerate(drawn)]
+    groups = clusters(shapes, (700.0, 900.0))
+    assert sorted(shape.mark for group in groups for shape in group) == list(range(len(shapes)))
+    home = {shape.mark: number for number, group in enumerate(groups) for shape in group}
+    for one in shapes:
+        assert all(home[one.mark] == home[two.mark] for two in shapes if one.box.meets(two.box))
+
+
+def test_the_crop_shows_the_figure_with_a_margin_at_the_resolution_asked_for():
+    data = pdf(page_with(bars))
+    (figure,) = (f for page in read(data, figure_dpi=100).layout.pages for f in page.figures)
+    image = Image.open(io.BytesIO(figure.png))
+    assert image.size == (figure.width, figure.height)
+    assert figure.width == pytest.approx((figure.x1 - figure.x0 + 2 * MARGIN) * 100 / 72, abs=3)
+    assert figure.height == pytest.approx((figure.bottom - figure.top + 2 * MARGIN) * 100 / 72, abs=3)
+    blue = sum(pixel == (26, 77, 128) for pixel in image.convert("RGB").get_flattened_data())
+    drawn = sum(AT.width / 10 * AT.height * (0.3 + 0.13 * index) for index in range(5)) * (100 / 72) ** 2
+    assert blue == pytest.approx(drawn, rel=0.05)
+    assert all(
+        pixel == (255, 255, 255) for pixel in image.crop((0, 0, figure.width, 3)).convert("RGB").get_flattened_data()
+    )
+
+
+def test_a_turned_page_is_cropped_as_it_is_shown():
+    from pypdf import PdfReader, PdfWriter
+
+    def page(canvas):
+        text(canvas, "Some words, so that the page has text.", 60, 60, 12)
+        circles(canvas, AT)
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(page))))
+    writer.pages[0].rotate(90)
+    out = io.BytesIO()
+    writer.write(out)
+    (figure,) = found(out.getvalue())
+    assert (figure.x1 - figure.x0, figure.bottom - figure.top) == pytest.approx((100, 240), abs=3)
+    assert figure.width < figure.height
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.booleans(), st.data())
+def test_png_gives_back_every_pixel(width, height, photo, data):
+    stride = 3 * width + data.draw(st.integers(0, 3))
+    pixels = data.draw(st.binary(min_size=stride * height, max_size=stride * height))
+    packed, wide, tall = png(pixels, width, height, stride=stride, photo=photo)
+    image = Image.open(io.BytesIO(packed))
+    assert (wide, tall) == image.size == (width, height)
+    rows = [pixels[y * stride : y * stride + 3 * width] for y in range(height)]
+    assert image.tobytes() == b"".join(rows)
+
+
+def test_a_huge_figure_is_rendered_at_fewer_dots():
+    (figure,) = found(pdf(page_with(camera, Box(60, 180, 560, 640))))
+    assert figure.width * figure.height <= MAX_PIXELS * 1.01
+    (large,) = (
+        f
+        for p in read(pdf(page_with(camera, Box(60, 180, 560, 640))), figure_dpi=600).layout.pages
+        for f in p.figures
+    )
+    assert large.width * large.height <= MAX_PIXELS * 1.01
+
+
+def test_equal_bytes_give_equal_figures():
+    data = pdf(page_with(camera), page_with(curve))
+    assert read(data).layout == read(data).layout
+
+
+def test_without_being_asked_for_there_are_none_and_pypdf_has_none():
+    data = pdf(page_with(bars))
+    for options in ({"engine": "pypdfium2"}, {"engine": "pypdf", "figures": True}):
+        parsed = parse_bytes(data, "a.pdf", **options)
+        assert (parsed.state, [page.figures for page in parsed.layout.pages]) == ("parsed", [()])
+
+
+def test_ink_without_end_is_looked_at_up_to_a_cap(monkeypatch):
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 6)
+        for index in range(500):
+            canvas.line(60, 300 + index % 7, 300, 400 - index % 11)
+
+    file = pdfium.PdfDocument(pdf(page))
+    monkeypatch.setattr(figure_objects, "MAX_OBJECTS", 100)
+    drawn = figure_objects.drawn_on(file[0], (1, 0, 0, -1, 0, HEIGHT), (595.0, HEIGHT))
+    assert len(drawn.shapes) + len(drawn.texts) <= 100
+
+
+def test_time_that_runs_out_on_figures_keeps_the_text_and_says_so():
+    layout = read(pdf(page_with(bars), page_with(bars))).layout
+    pages = [page_event(replace(page, figures=())) for page in layout.pages]
+    late = {"event": "failed", "state": "timeout", "what": "it was not read within 60 s", "do_next": ""}
+    events = [{"event": "start", "pages": 2}, *pages, {"event": "about", "items": []}, late]
+    parsed = parsed_pdf(events, Document(id="a", text=""), "a.pdf")
+    assert parsed.state == "partial"
+    assert parsed.document.text.startswith("the pressure of the medium")
+    assert [(note.state, note.why) for note in parsed.notes] == [
+        ("text", "figures from here on may be missing: it was not read within 60 s")
+    ]
+
+
+def test_more_figures_than_a_page_may_have_are_named(monkeypatch):
+    finder = figures.FigureFinder(100)
+    monkeypatch.setattr(figures, "drawn_on", lambda *_: None)
+    monkeypatch.setattr(figures, "find_regions", lambda *_: [region(x=float(n), content=n) for n in range(50)])
+    monkeypatch.setattr(figures, "_event", lambda *_: {"event": "figure", "png": "", "page": 1})
+
+    class Page:
+        def get_size(self):
+            return 595.0, 842.0
+
+    layout = read(pdf(page_with(bars))).layout
+    finder.look(Page(), layout.pages[0], (1, 0, 0, 1, 0, 0))
+    events = list(finder.events(None))
+    assert sum(event["event"] == "figure" for event in events) == figures.MAX_ON_PAGE
+    assert "10 figures more than 40" in events[-1]["why"]
+
+
+def test_what_pdfium_raises_costs_the_figures_of_one_page_only(monkeypatch):
+    def broken(*_):
+        raise ValueError("a broken object")
+
+    layout = read(pdf(page_with(bars))).layout
+    finder = figures.FigureFinder(100)
+    monkeypatch.setattr(figures, "drawn_on", broken)
+
+    class Page:
+        def get_size(self):
+            return 595.0, 842.0
+
+    finder.look(Page(), layout.pages[0], (1, 0, 0, 1, 0, 0))
+    assert list(finder.events(None)) == [
+        {"event": "no-figure", "page": 1, "why": "figures were not looked for (ValueError: a broken object)"}
+    ]
+
+
+def test_errors_name_the_extra_and_the_range(monkeypatch):
+    with pytest.raises(ParameterError, match="figure_dpi must be a number from 36 to 600, got 5000"):
+        read(b"%PDF-1.4", figure_dpi=5000)
+    monkeypatch.setattr("catena.parsing.files.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="fast-pdf"):
+        read(b"%PDF-1.4")
