@@ -95,7 +95,7 @@ def test_scores_fall_and_every_route_is_named(retriever: CatenaRetriever) -> Non
     documents = retriever.invoke("cover screws of the HX210 manual")
     scores = [document.metadata["relevance_score"] for document in documents]
     assert scores == sorted(scores, reverse=True)
-    assert {way["route"] for way in documents[0].metadata["catena"]["routes"]} == {"lexical", "dense", "keyword"}
+    assert {way["route"] for way in documents[0].metadata["catena"]["routes"]} >= {"lexical", "dense", "keyword"}
 
 
 def test_offsets_are_exact(retriever: CatenaRetriever, library: Library) -> None:

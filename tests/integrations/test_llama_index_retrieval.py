@@ -81,7 +81,7 @@ def test_the_best_node_is_the_cores_best_chunk_with_all_that_is_known_of_it(libr
     assert best.metadata["title"] == "HX210 manual"
     assert best.metadata["source"].endswith("hx210.md")
     ways = provenance(best.node)["routes"]
-    assert {way["route"] for way in ways} == {"dense", "keyword", "lexical"}
+    assert {way["route"] for way in ways} >= {"dense", "keyword", "lexical"}
     whole = library.get("hx210.md").document.text
     assert whole[best.node.start_char_idx : best.node.end_char_idx] == best.text
 

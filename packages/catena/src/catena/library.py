@@ -20,7 +20,7 @@ from catena.model import Chunk, Degraded, Document, Entry, Figure, Hit, Outcome,
 from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
 from catena.pipeline import Preparation, caption, embed, prepare, read
 from catena.retrieval.figure_search import search_figures
-from catena.retrieval.multi_route import Fusion, OnRouteError, retrieve
+from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.routes import Route
 from catena.structure.sections import section_segment
 
@@ -45,6 +45,9 @@ class SearchOptions(TypedDict, total=False):
     fusion: Fusion | None
     depth: int | None
     on_route_error: OnRouteError
+    by_name: bool
+    entities: Sequence[str]
+    on_unknown: OnUnknown
 
 
 UNCHANGED = "unchanged"

@@ -254,12 +254,38 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """A name of documents that a question says, normalised, and the ids of the documents that bear it."""
+
+    text: str
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A name that a question says and that stands nowhere in what was searched; `near`: names that do, like it."""
+
+    text: str
+    near: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        near = f"; near it: {', '.join(self.near)}" if self.near else ""
+        return f"{self.text!r} stands nowhere in the documents{near}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits of one query, best first, one per chunk."""
+    """Hits of one query, best first, one per chunk.
+
+    Attributes:
+        degraded: parts that failed while the rest went on.
+        unknown: names in the question that stand nowhere in what was searched.
+    """
 
     hits: tuple[Hit, ...]
     scale: Scale
     degraded: tuple[Degraded, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
     @classmethod
     def of(cls, hits: Iterable[Hit], scale: Scale, degraded: Iterable[Degraded] = ()) -> Ranking:
@@ -271,7 +297,7 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """Return the first k hits."""
-        return Ranking(self.hits[:k], self.scale, self.degraded)
+        return Ranking(self.hits[:k], self.scale, self.degraded, self.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,19 @@ from catena.errors import CatenaError, ServiceError
 from catena.model import Ranking, Scale
 from catena.ports import Completion
 from catena.services import Services
-from catena.steps import Complete, Describe, Embed, Failed, Rate, Recognise, Request, Search, Step
+from catena.steps import (
+    Complete,
+    Describe,
+    Embed,
+    Failed,
+    FindNames,
+    NamesFound,
+    Rate,
+    Recognise,
+    Request,
+    Search,
+    Step,
+)
 
 StandIn = Callable[[Any], Any]
 """request -> the reply that a dry run goes on with."""
@@ -156,4 +168,5 @@ STAND_INS: Mapping[type[Request], StandIn] = {
     Describe: lambda request: "stand-in",
     Recognise: lambda request: ((),) * len(request.texts),
     Search: lambda request: Ranking((), Scale.SIMILARITY),
+    FindNames: lambda request: NamesFound(),
 }

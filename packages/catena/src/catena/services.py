@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from catena.errors import MissingServiceError, ParameterError
 from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker, Store
 from catena.replies import FORMS, Form
-from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request, Search
+from catena.steps import Complete, Describe, Embed, FindNames, NamesFound, Rate, Recognise, Request, Search
 
 if TYPE_CHECKING:
     from catena.budget import Budget
@@ -204,6 +204,7 @@ class Services:
             )
         if self.store is not None:
             known[Search] = _answering(self.store, Search, "search", lambda request: (request,))
+            known[FindNames] = _naming(self.store)
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
     def handler(self, kind: type[Request]) -> Handler:
@@ -235,6 +236,13 @@ def _answering(
         acall=None if acall is None else lambda request: acall(*arguments(request)),
         form=FORMS.get(kind),
     )
+
+
+def _naming(store: Any) -> Handler:
+    """Answer `FindNames`; a store that knows nothing of names finds none."""
+    if hasattr(store, "names") or hasattr(store, "anames"):
+        return _answering(store, FindNames, "names", lambda request: (request,))
+    return Handler(identity=_identity(store), call=lambda request: NamesFound())
 
 
 def _embedding(embedder: Any) -> Handler:

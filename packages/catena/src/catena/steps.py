@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from catena.model import Where
+from catena.model import Name, Unknown, Where
 
 T = TypeVar("T")
 
@@ -87,7 +87,35 @@ class Search:
     view: str | None = None  # kind of view to search; None leaves it to the route
     where: Where | None = None
     among: tuple[str, ...] | None = None  # rank these chunks (ids) and no others
+    documents: tuple[str, ...] | None = None  # rank chunks of these documents (ids); asked only of a store with names
     purpose: str = field(default="search", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindNames:
+    """Ask a store which names of its documents a question says; the reply is a `NamesFound`.
+
+    Attributes:
+        also: names that the question contains, as a recogniser or the caller found them: those that the store
+            does not know come back as unknown.
+    """
+
+    query: str
+    also: tuple[str, ...] = ()
+    purpose: str = field(default="names", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesFound:
+    """What a question names, in order of place.
+
+    Attributes:
+        known: names of documents.
+        unknown: what looks like a name and is none that the store knows; it may still stand in a text.
+    """
+
+    known: tuple[Name, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
 
 Request: TypeAlias = object

@@ -36,7 +36,7 @@ class TermMatcher:
         In the order of their first places; of two that begin together, the longer first.
         """
         normal = normalise_query(text)
-        return tuple(dict.fromkeys(normal[start:end] for start, end in self._spans(normal)))
+        return tuple(dict.fromkeys(normal[start:end] for start, end in self.spans_in(normal)))
 
     def longest_in(self, text: str) -> tuple[str, ...]:
         """Return the distinct terms in a text, in order: the longest at each place, from the left.
@@ -46,17 +46,17 @@ class TermMatcher:
         normal = normalise_query(text)
         found: dict[str, None] = {}
         free = 0  # everything before it is taken
-        for start, end in self._spans(normal):
+        for start, end in self.spans_in(normal):
             if start >= free:
                 found[normal[start:end]] = None
                 free = end
         return tuple(found)
 
-    def _spans(self, normal: str) -> list[tuple[int, int]]:
+    def spans_in(self, normal: str) -> list[tuple[int, int]]:
         """Return all matches between borders as [start, end), from the left, the longer first.
 
-        All matches are asked for, not the automaton's leftmost-longest: of two that begin together, the longer
-        may end inside a word.
+        The text is one from `normalise_query`. All matches are asked for, not the automaton's leftmost-longest: of
+        two that begin together, the longer may end inside a word.
         """
         if self._automaton is None:
             return []

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
+from catena.names import codes_in, names_of, says_something
 from catena.text import normalise_term
 
-# letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
-# (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
-_CODE = re.compile(r"(?<![^\W_])(?=[^\W\d_]*+(?:[./+\-_][^\W\d_]*+)?\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
-_LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 _RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
@@ -101,16 +98,6 @@ def _most(of_chunk: Iterable[Sequence[str]]) -> Counter[str]:
     return counts
 
 
-def codes_in(text: str) -> tuple[str, ...]:
-    """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept."""
-    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
-
-
-def says_something(term: str) -> bool:
-    """Return whether a normalised term is worth keeping: two characters at least, one of them a letter."""
-    return len(term) >= 2 and any(character.isalpha() for character in term)
-
-
 def _ready(expert: ExpertTerms | Sequence[str | ExpertTerm]) -> ExpertTerms:
     return expert if isinstance(expert, ExpertTerms) else ExpertTerms(expert)
 
@@ -120,10 +107,9 @@ def _found(text: str, options: CriticalTermOptions) -> Counter[str]:
     return Counter({term for raw in _candidates(text, options) if says_something(term := normalise_term(raw))})
 
 
-def _names(title: str, options: CriticalTermOptions) -> set[str]:
+def _names(title: str, options: CriticalTermOptions) -> tuple[str, ...]:
     """Return what people may call a document: its title, and the codes in it."""
-    codes = codes_in(title) if options.codes else ()
-    return {name for raw in (title, *codes) if says_something(name := normalise_term(raw))}
+    return names_of(title) if options.codes else names_of(title)[:1]
 
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:

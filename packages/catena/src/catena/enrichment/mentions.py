@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from catena.enrichment.critical_terms import says_something
+from catena.names import says_something
 from catena.terms import TermMatcher
 from catena.text import normalise_term
 

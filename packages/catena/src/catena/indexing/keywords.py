@@ -10,11 +10,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catena.indexing.selection import Scored
 from catena.text import is_border, normalise_query
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FEW = 1_000  # up to so many allowed chunks no others are read
+_CARRIERS = "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM json_each(?))"
+_CARRIERS_AMONG = f"{_CARRIERS} AND chunk IN (SELECT value FROM json_each(?))"
 
 
 class TermFinder:
@@ -52,12 +60,21 @@ def vocabulary(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(row[0] for row in connection.execute("SELECT DISTINCT term FROM terms ORDER BY term"))
 
 
-def carriers(connection: sqlite3.Connection, terms: Sequence[str]) -> Scored:
-    """Return the chunks that carry any of the terms, and the sum of the weights of those that each carries."""
-    if not terms:
+def carriers(
+    connection: sqlite3.Connection, terms: Sequence[str], allowed: NDArray[np.int64] | None = None
+) -> Scored:
+    """Return the chunks that carry any of the terms, and the sum of the weights of those that each carries.
+
+    Args:
+        connection: sees one state of the library.
+        terms: normalised.
+        allowed: keys of the chunks to look at, ascending; all when None.
+    """
+    if not terms or (allowed is not None and not len(allowed)):
         return Scored.nothing()
-    rows = connection.execute(
-        "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM json_each(?)) GROUP BY chunk",
-        (json.dumps(list(terms)),),
-    ).fetchall()
-    return Scored(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.float64))
+    select, values = _CARRIERS, [json.dumps(list(terms))]
+    if allowed is not None and len(allowed) <= _FEW:
+        select, values = _CARRIERS_AMONG, [*values, json.dumps(allowed.tolist())]
+    rows = connection.execute(f"{select} GROUP BY chunk", values).fetchall()
+    found = Scored(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.float64))
+    return found.among(allowed)

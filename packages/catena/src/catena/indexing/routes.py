@@ -8,11 +8,12 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from catena.effects import Search
+from catena.effects import FindNames, NamesFound, Search
 from catena.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.filters import compiled
 from catena.ids import digest
@@ -21,6 +22,7 @@ from catena.indexing.connections import Connections
 from catena.indexing.derived import Manifest
 from catena.indexing.keywords import TermFinder
 from catena.indexing.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
+from catena.indexing.names import DocumentNames
 from catena.indexing.selection import Scored
 from catena.indexing.vectors import VectorMatrix
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
@@ -48,6 +50,7 @@ class Routes:
         self._in_memory: dict[str, LexicalSearcher] = {}
         self._vectors = VectorMatrix(connections.path / "vectors")
         self._finder: TermFinder | None = None
+        self._names: DocumentNames | None = None
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
@@ -95,6 +98,14 @@ class Routes:
             what = "an index cannot be read although it was just written; all documents are kept"
             raise LibraryError(str(self._connections.path), what, "whether the disk is sound")
         return ranking
+
+    def names(self, request: FindNames) -> NamesFound:
+        """Return what a question names."""
+        with self._connections.reading() as (connection, generation):
+            names = self._names
+            if names is None or names.generation != generation:
+                names = self._names = DocumentNames(connection, generation)
+            return names.find(connection, request)
 
     def _route(self, request: Search) -> Route:
         routes: dict[str, Route] = {"dense": self._dense, "lexical": self._words, "keyword": self._terms}
@@ -183,17 +194,21 @@ class Routes:
         finder = self._finder
         if finder is None or finder.generation != generation:
             finder = self._finder = TermFinder(generation, keywords.vocabulary(connection))
-        return keywords.carriers(connection, finder.terms_in(request.query)).among(allowed)
+        return keywords.carriers(connection, finder.terms_in(request.query), allowed)
 
     def _chunks_allowed(
         self, request: Search, connection: sqlite3.Connection, generation: int
     ) -> NDArray[np.int64] | None:
-        """Return the keys of the chunks that the filter and `among` leave, ascending; None when all are left."""
-        where = None if request.where is None else self._chunks_where(request.where, connection, generation)
-        if request.among is None:
-            return where
-        among = np.array(sorted(_keys(connection, request.among)), np.int64)
-        return among if where is None else np.intersect1d(among, where)
+        """Return the keys of the chunks that filter, `among` and `documents` leave, ascending; None for all."""
+        limits = []
+        if request.where is not None:
+            limits.append(self._chunks_where(request.where, connection, generation))
+        if request.among is not None:
+            limits.append(_keys(connection, "SELECT chunk FROM chunks WHERE id IN", request.among))
+        if request.documents is not None:
+            of_documents = "SELECT chunk FROM chunks JOIN documents USING (doc) WHERE documents.id IN"
+            limits.append(_keys(connection, of_documents, request.documents))
+        return reduce(np.intersect1d, limits) if limits else None
 
     def _chunks_where(self, where: Where, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
         """Return the keys of the chunks that a filter allows, ascending."""
@@ -277,11 +292,9 @@ def _vector(vector: Any, dim: int) -> NDArray[np.float32]:
     return array
 
 
-def _keys(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
-    rows = connection.execute(
-        "SELECT chunk FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
-    )
-    return [key for (key,) in rows]
+def _keys(connection: sqlite3.Connection, select: str, ids: Sequence[str]) -> NDArray[np.int64]:
+    rows = connection.execute(f"{select} (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+    return np.sort(np.array(rows.fetchall(), np.int64).ravel())
 
 
 def _ranking(scored: Sequence[tuple[Chunk, float, str]], route: str) -> Ranking:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from catena.effects import Search
+from catena.effects import FindNames, NamesFound, Search
 from catena.errors import (
     DuplicateDocumentError,
     LibraryError,
@@ -126,6 +126,10 @@ class LibraryStore:
             FilterError: the filter is malformed.
         """
         return self._routes.search(request)
+
+    def names(self, request: FindNames) -> NamesFound:
+        """Return which documents a question names, and what looks like a name but is none that is known here."""
+        return self._routes.names(request)
 
     def add(self, additions: Sequence[Addition]) -> None:
         """Store new documents: all of them, or none when one is refused.

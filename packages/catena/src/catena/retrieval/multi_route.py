@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
-from catena.effects import Failed, Search, Step, ask, together
+from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, together
 from catena.errors import FilterError, ParameterError, RouteError
 from catena.filters import check
-from catena.model import Degraded, Hit, Provenance, Ranking, Scale, Where
+from catena.model import Degraded, Name, Ranking, Scale, Where
+from catena.names import without
 from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Bounds
 from catena.retrieval.routes import ROUTES, Route, stored
+from catena.retrieval.shares import interleave, standing_nowhere, unranked
 
 Fusion: TypeAlias = ScoreFusion | RankFusion
 OnRouteError: TypeAlias = Literal["raise", "degrade"]
+OnUnknown: TypeAlias = Literal["empty", "keep"]
 T = TypeVar("T")
 
 DEFAULT_ROUTES = ("lexical", "dense", "keyword")
+MOST_NAMES = 8  # of one question that get a share of their own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """What one round of searches has in common."""
+
+    depth: int
+    where: Where | None
+    fusion: Fusion
+    on_route_error: OnRouteError
+    documents: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fused:
+    """Several routes' rankings as one; with the bounds that their scores were normalised by."""
+
+    ranking: Ranking
+    bounds: Mapping[str, Bounds]
 
 
 def retrieve(
@@ -30,12 +53,22 @@ def retrieve(
     fusion: Fusion | None = None,
     depth: int | None = None,
     on_route_error: OnRouteError = "degrade",
+    by_name: bool = True,
+    entities: Sequence[str] = (),
+    on_unknown: OnUnknown = "empty",
 ) -> Step[Ranking]:
     """Return the k best chunks for a query over several routes.
 
     Each route gives its best `depth` hits. For fusion by score, a second round asks each route for the
     chunks that only the others found, so that every candidate has all its parts; then the formula of
     `ScoreFusion` is exact for each of them.
+
+    A question that says names of documents (their titles, or codes in them) is decomposed: each name gets its share,
+    a ranking within its documents by what the question asks besides the names, with scores normalised by the bounds
+    of the whole. The shares and the ranking over everything take turns; so "which has more RAM, A or B" finds A's
+    page and B's, and a passage that does not say whose it is keeps its place.
+
+    A name that the question says and that stands nowhere comes back in `Ranking.unknown`.
 
     Args:
         query: what the user asks, as typed.
@@ -45,10 +78,14 @@ def retrieve(
         fusion: `ScoreFusion()` by default; with one route its own scores are kept.
         depth: hits per route, >= k; by default max(3 k, 30).
         on_route_error: "degrade" ranks by the other routes and says so in `Ranking.degraded`; "raise" raises.
+        by_name: whether names are looked for; never where a single route is asked, or by a store that knows none.
+        entities: names in the question that a recogniser or the caller found, besides those found without a model.
+        on_unknown: "empty" returns no hits when the question says no known name, and one that is like a known one
+            but stands nowhere: its neighbours would be answers about another product. "keep" returns them.
 
     Returns:
-        One hit per chunk in `Scale.NORMALIZED` (score fusion), `Scale.RANK` (rank fusion), or the scale of
-        the single route.
+        One hit per chunk in `Scale.NORMALIZED` (score fusion), `Scale.RANK` (rank fusion, or shares of names), or
+        the scale of the single route.
 
     Raises:
         ParameterError: an argument is of another type or out of range, or no route is given.
@@ -56,32 +93,77 @@ def retrieve(
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
     depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
-    _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error)
+    _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error, on_unknown=on_unknown)
     table = _table(routes)
     fusion = ScoreFusion() if fusion is None else fusion
     if k == 0 or not query.strip():
         return Ranking((), _scale_of(fusion))
+    scope = _Scope(depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
+    names = (yield from _names(query, entities)) if by_name and len(table) > 1 else NamesFound()
+    unknown = yield from standing_nowhere(names.unknown, where)
+    if on_unknown == "empty" and not names.known and any(name.near for name in unknown):
+        return Ranking((), _scale_of(fusion), unknown=unknown)
+    found = yield from _fused(query, table, scope)
+    ranking = found.ranking
+    if names.known:
+        ranking = interleave((yield from _shares(query, names.known[:MOST_NAMES], table, scope, found)), ranking)
+    return replace(ranking.top(k), unknown=unknown)
+
+
+def _names(query: str, entities: Sequence[str]) -> Step[NamesFound]:
+    (names,) = yield [FindNames(query=query, also=tuple(entities))]
+    if isinstance(names, Failed):  # whoever answers searches without a store need not know names
+        return NamesFound()
+    return names  # type: ignore[no-any-return]
+
+
+def _fused(
+    query: str, table: Mapping[str, Route], scope: _Scope, bounds: Mapping[str, Bounds] | None = None
+) -> Step[_Fused]:
+    """Return the ranking of all candidates of the routes, and what failed on the way in it."""
     found, failures = yield from _side_by_side(
-        {name: _searched(route(query), k=depth, where=where) for name, route in table.items()}, on_route_error
+        {name: _searched(route(query), scope) for name, route in table.items()}, scope.on_route_error
     )
     if not found:
         raise RouteError(", ".join(table), "; ".join(failure.why for failure in failures), all_failed=True)
     rankings = {name: ranking for name, (_, ranking) in found.items()}
-    if len(table) == 1:
-        (only,) = rankings.values()
-        return only.top(k)
-    if isinstance(fusion, RankFusion):
-        fused = reciprocal_rank_fusion(rankings, weights=fusion.weights, k=fusion.k)
-    else:
+    if bounds is None:
         bounds = {name: Bounds.of(ranking) for name, ranking in rankings.items()}
-        complete, more = yield from _completed(found, on_route_error)
-        fused = weighted_sum(complete, fusion.parts, bounds=bounds)
+    if len(table) == 1:
+        (fused,) = rankings.values()
+    elif isinstance(scope.fusion, RankFusion):
+        fused = reciprocal_rank_fusion(rankings, weights=scope.fusion.weights, k=scope.fusion.k)
+    else:
+        complete, more = yield from _completed(found, scope.on_route_error)
+        fused = weighted_sum(complete, scope.fusion.parts, bounds=bounds)
         failures = [*failures, *more]
-    return replace(fused.top(k), degraded=(*fused.degraded, *failures))
+    return _Fused(replace(fused, degraded=(*fused.degraded, *failures)), bounds)
+
+
+def _shares(
+    query: str, names: Sequence[Name], table: Mapping[str, Route], scope: _Scope, general: _Fused
+) -> Step[dict[str, Ranking]]:
+    """Return for each name the ranking of its documents by what the question asks besides the names.
+
+    A share that fails is left out: the general ranking said already what failed.
+    """
+    rest = without(query, (name.text for name in names)) or query
+    steps = [_fused(rest, table, replace(scope, documents=name.documents), general.bounds) for name in names]
+    results = yield from together(steps)
+    return {
+        name.text: result.ranking for name, result in zip(names, results, strict=True) if isinstance(result, _Fused)
+    }
 
 
 def _check(
-    query: object, k: object, depth: object, *, fusion: object, where: Where | None, on_route_error: object
+    query: object,
+    k: object,
+    depth: object,
+    *,
+    fusion: object,
+    where: Where | None,
+    on_route_error: object,
+    on_unknown: object,
 ) -> None:
     """Raise for arguments that are of another type or out of range; nothing was asked yet."""
     if not isinstance(query, str):
@@ -92,6 +174,8 @@ def _check(
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
     if fusion is not None and not isinstance(fusion, ScoreFusion | RankFusion):
         raise ParameterError("fusion", fusion, "ScoreFusion(...), RankFusion(...) or None")
+    if on_unknown not in ("empty", "keep"):
+        raise ParameterError("on_unknown", on_unknown, "'empty' or 'keep'")
     if on_route_error not in ("raise", "degrade"):
         raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
     if where is not None:
@@ -112,9 +196,9 @@ def _table(routes: Sequence[str] | Mapping[str, Route]) -> Mapping[str, Route]:
     return {name: named[name] for name in sorted(named)}
 
 
-def _searched(route: Step[Search], *, k: int, where: Where | None) -> Step[tuple[Search, Ranking]]:
+def _searched(route: Step[Search], scope: _Scope) -> Step[tuple[Search, Ranking]]:
     """Return the route's request and the ranking that answers it."""
-    request = replace((yield from route), k=k, where=where)
+    request = replace((yield from route), k=scope.depth, where=scope.where, documents=scope.documents)
     (ranking,) = yield from ask([request])
     return request, ranking
 
@@ -152,7 +236,7 @@ def _completed(
     more, failures = yield from _side_by_side(
         {name: _one(request) for name, request in requests.items()}, on_route_error
     )
-    extra = {name: tuple(map(_unranked, ranking.hits)) for name, ranking in more.items()}
+    extra = {name: tuple(map(unranked, ranking.hits)) for name, ranking in more.items()}
     complete = {
         name: Ranking.of((*ranking.hits, *extra.get(name, ())), ranking.scale, ranking.degraded)
         for name, (_, ranking) in found.items()
@@ -163,12 +247,6 @@ def _completed(
 def _one(request: Search) -> Step[Ranking]:
     (ranking,) = yield from ask([request])
     return ranking  # type: ignore[no-any-return]
-
-
-def _unranked(hit: Hit) -> Hit:
-    """Return the hit without ranks: it was asked for by id, so its place in the whole ranking is unknown."""
-    ways = (Provenance(route=way.route, rank=None, score=way.score, view=way.view) for way in hit.provenance)
-    return Hit(hit.chunk, hit.score, tuple(ways))
 
 
 def _why(error: Exception) -> str:

@@ -1,0 +1,57 @@
+"""What a question names, as far as a library knows: its documents, and names that are none of its."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from catena.effects import FindNames, NamesFound
+from catena.indexing.keywords import vocabulary
+from catena.model import Name, Unknown
+from catena.names import NameIndex, as_written, codes_in, is_measure, says_something
+from catena.text import normalise_term
+
+
+class DocumentNames:
+    """The names of one generation's documents."""
+
+    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
+        self.generation = generation
+        titles = connection.execute("SELECT id, json_extract(header, '$.title') FROM documents")
+        self._index = NameIndex(dict(titles.fetchall()))
+        self._terms = "\n".join(vocabulary(connection))
+
+    def find(self, connection: sqlite3.Connection, request: FindNames) -> NamesFound:
+        """Return the documents that a question names, and what looks like a name but is none.
+
+        What is part of a critical term is known: "F407VE" where there is an STM32F407VE.
+        """
+        near = [unknown for unknown in self._index.near_in(request.query) if not self._is_term(unknown.text)]
+        missed = [normalise_term(unknown.text) for unknown in near]
+        known = [name for name in self._index.known_in(request.query) if not any(name.text in one for one in missed)]
+        covered = [*missed, *(name.text for name in known)]
+        others = self._others(request, covered)
+        return NamesFound(
+            known=tuple(name for name in known if _identifies(connection, name)), unknown=(*near, *others)
+        )
+
+    def _others(self, request: FindNames, covered: Iterable[str]) -> Iterator[Unknown]:
+        """Yield the codes of the question, and the names that it is said to contain, that are no terms here."""
+        codes = (code for code in map(normalise_term, codes_in(request.query)) if not is_measure(code))
+        for name in dict.fromkeys((*codes, *map(normalise_term, request.also))):
+            if says_something(name) and not any(name in one for one in covered) and not self._is_term(name):
+                yield Unknown(as_written(request.query, name))
+
+    def _is_term(self, name: str) -> bool:
+        return normalise_term(name) in self._terms
+
+
+def _identifies(connection: sqlite3.Connection, name: Name) -> bool:
+    """Return whether most documents that carry a name bear it: else it is a property that titles happen to state.
+
+    "ESP32" in the titles of some boards and in the tables of more of them tells no board from the others.
+    """
+    (carriers,) = connection.execute(
+        "SELECT count(DISTINCT doc) FROM terms JOIN chunks USING (chunk) WHERE term = ?", (name.text,)
+    ).fetchone()
+    return 2 * len(name.documents) > int(carriers)

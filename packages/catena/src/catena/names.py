@@ -1,0 +1,151 @@
+"""The names by which people tell documents apart: which of them a question says, and which it nearly says.
+
+A document's names are its title and the codes in it (words that mix letters and digits: HX-200, STM32F103R4).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from catena.model import Name, Unknown
+from catena.terms import TermMatcher
+from catena.text import normalise_query, normalise_term
+
+# letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
+# (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
+_CODE = re.compile(r"(?<![^\W_])(?=[^\W\d_]*+(?:[./+\-_][^\W\d_]*+)?\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
+_LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
+# 16MHz, 3.3 V, 32-bit, 5m/s
+_MEASURE = re.compile(r"[\d.,/ ]*\d ?(?:[^\W\d_]{1,4}|[^\W\d_]*bit)\b[/.]?[^\W\d_]{0,4}")
+_DIGITS = re.compile(r"\d+")
+_DIGITS_OR_ONE = re.compile(r"\d+|.", re.DOTALL)
+_PLACEHOLDER = "0"  # stands for any run of digits in the pattern of a name
+_GAP = r"[\s_\-\u2010-\u2015\u2212]+"  # what is one space in a normalised name
+_FEWEST_LETTERS = 2  # of a name whose siblings are looked for: "v2" and "m4" are versions and sizes
+NEAR = 5  # names shown beside one that does not exist
+
+
+def codes_in(text: str) -> tuple[str, ...]:
+    """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept."""
+    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
+
+
+def says_something(term: str) -> bool:
+    """Return whether a normalised term is worth keeping: two characters at least, one of them a letter."""
+    return len(term) >= 2 and any(character.isalpha() for character in term)
+
+
+def is_measure(term: str) -> bool:
+    """Return whether a normalised term is a number with its unit, as "16mhz" and "3.3 v" are, and no name."""
+    return _MEASURE.fullmatch(term) is not None
+
+
+def names_of(title: str) -> tuple[str, ...]:
+    """Return what people may call a document of this title, normalised: the title first, then the codes in it."""
+    found = (normalise_term(raw) for raw in (title, *codes_in(title)))
+    return tuple(dict.fromkeys(name for name in found if says_something(name)))
+
+
+def without(query: str, names: Iterable[str]) -> str:
+    """Return the question without these names (normalised): what it asks about them.
+
+    What is left of brackets and dashes goes too. In the query's own spelling, unless a name is only found in the
+    folded one (a ligature, a full-width letter).
+    """
+    rest = query
+    for name in sorted(names, key=len, reverse=True):
+        shorter = _spelling(name).sub(" ", rest)
+        rest = shorter if shorter != rest else _spelling(name).sub(" ", normalise_query(rest))
+    return " ".join(word for word in rest.split() if any(character.isalnum() for character in word))
+
+
+def as_written(query: str, name: str) -> str:
+    """Return how the query writes a normalised name; the name itself where its letters differ."""
+    found = _spelling(name).search(query)
+    if found is None:
+        return name
+    written = found.group()
+    closes = written.count("(") > written.count(")") and query[found.end() :].startswith(")")  # normalising cut it
+    return f"{written})" if closes else written
+
+
+def _spelling(name: str) -> re.Pattern[str]:
+    words = _GAP.join(re.escape(word) for word in name.split())
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+
+
+class NameIndex:
+    """Documents by their names, to be asked with whole questions.
+
+    Args:
+        titles: document id -> title.
+    """
+
+    def __init__(self, titles: Mapping[str, str]) -> None:
+        documents: defaultdict[str, list[str]] = defaultdict(list)
+        printed: dict[str, str] = {}
+        for document_id in sorted(titles):
+            for name in names_of(titles[document_id]):
+                documents[name].append(document_id)
+                printed.setdefault(name, as_written(titles[document_id], name))
+        patterns: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(documents):
+            if _has_siblings(name):
+                patterns[_pattern(name)].append(name)
+        self._documents, self._patterns, self._printed = documents, patterns, printed
+        self._names, self._siblings = TermMatcher(documents), TermMatcher(patterns)
+        self._sorted = self._names.terms
+
+    def known_in(self, query: str) -> tuple[Name, ...]:
+        """Return the names that a question says, in order: the longest at each place."""
+        return tuple(Name(name, tuple(self._documents[name])) for name in self._names.longest_in(query))
+
+    def near_in(self, query: str) -> tuple[Unknown, ...]:
+        """Return what a question says that is a name here but for its digits, and the names it is near to.
+
+        So "LoPy11" is near "LoPy4", and "Annual Report 2031" is near the reports of other years. What is a name,
+        or the beginning of one, is left out.
+        """
+        normal = normalise_query(query)
+        pattern, places = _pattern_with_places(normal)
+        found, free = [], 0  # everything before `free` is taken
+        for start, end in self._siblings.spans_in(pattern):
+            if start < free:
+                continue
+            free = end
+            said = normal[places[start] : places[end]]
+            if not self._begins_a_name(said):
+                near = sorted(self._patterns[pattern[start:end]], key=lambda name: (-_shared(name, said), name))
+                found.append(Unknown(as_written(query, said), tuple(self._printed[name] for name in near[:NEAR])))
+        return tuple(found)
+
+    def _begins_a_name(self, said: str) -> bool:
+        at = bisect_left(self._sorted, said)
+        return at < len(self._sorted) and self._sorted[at].startswith(said)
+
+
+def _has_siblings(name: str) -> bool:
+    letters = sum(character.isalpha() for character in name)
+    return letters >= _FEWEST_LETTERS and any(map(str.isdigit, name)) and not is_measure(name)
+
+
+def _pattern(name: str) -> str:
+    return _DIGITS.sub(_PLACEHOLDER, name)
+
+
+def _pattern_with_places(text: str) -> tuple[str, list[int]]:
+    """Return a text's pattern, and for each border in it the place in the text."""
+    pattern: list[str] = []
+    places: list[int] = []
+    for match in _DIGITS_OR_ONE.finditer(text):
+        places.append(match.start())
+        pattern.append(_PLACEHOLDER if match.group()[0].isdigit() else match.group())
+    return "".join(pattern), [*places, len(text)]
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the length of what two names begin with together."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
