@@ -107,7 +107,7 @@ def _mark(figure: Any, ax: Any, mark: Any) -> None:
             faint = mark.series < 0
             ax.scatter(
                 mark.x, mark.y, s=_SIZES[mark.large, faint], c=colour(mark.series), marker="o" if faint else shape,
-                alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label,
+                alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label, zorder=3,
             )  # fmt: skip
         case Bars():
             _bars(ax, mark)
@@ -135,7 +135,7 @@ def _line(ax: Any, mark: Line) -> None:
         mark.y,
         dash,
         color=shade,
-        linewidth=1.8,
+        linewidth=1.8 if mark.series >= 0 else 1.0,
         drawstyle=drawn,
         marker=shape,
         markersize=5,
