@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catena import prompts
 from catena.budget import approximate_tokens
@@ -128,13 +129,18 @@ class _Checker:
             raise ValueError(_REFUSED)
 
     def judge(self, text: str) -> Fidelity:
-        return fidelity(self.window.text, text, self.options, prompt=self.rules, previous=self.previous)
+        return _judged(self.window.text, text, self.options, self.rules, self.previous)
 
     def draft(self, answer: str) -> Draft:
         piece = piece_of(unfenced(answer), self.keys, self.window.start, self.window.end)
         piece = _without_repeats(piece, self.keys, self.previous)
         found = self.judge(piece.text)
         return Draft(window=self.window, piece=piece, fidelity=found, faults=found.faults)
+
+
+@lru_cache(maxsize=8)  # an answer is judged when it comes, and again when it is taken
+def _judged(source: str, text: str, options: FidelityOptions, rules: str, previous: str) -> Fidelity:
+    return fidelity(source, text, options, prompt=rules, previous=previous)
 
 
 def _request(prompt: prompts.Prompt, asked: str, window: Window, purpose: str, validate: Validate) -> Complete:
