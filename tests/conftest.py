@@ -1,7 +1,8 @@
-"""What all tests share: where the large public data lies, if it is there at all."""
+"""What all tests share: where the large public data lies, if it is there at all, and a small collection of boards."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -28,3 +29,38 @@ def needs_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs data: {'/'.join(parts)}")
     return path
+
+
+BOARDS = {
+    "alpha": ("12 MHz", "1 kB"),
+    "beta": ("24 MHz", "2 kB"),
+    "gamma": ("48 MHz", "4 kB"),
+    "delta": ("96 MHz", "8 kB"),
+}
+
+
+@pytest.fixture(scope="session")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection of four boards; documents, sections and questions in the published layout."""
+    folder = tmp_path_factory.mktemp("boards")
+    (folder / "docs").mkdir()
+    documents, sections, questions = [], [], []
+    for name, (clock, memory) in BOARDS.items():
+        title = f"# Board {name.title()}\n\n"
+        hardware = f"## Hardware\n\nThe clock runs at {clock}, the memory holds {memory}.\n\n"
+        text = f"{title}{hardware}## Wiring\n\nUse the red wire.\n"
+        (folder / "docs" / f"{name}.md").write_text(text, newline="")
+        documents.append({"doc_id": f"x/{name}", "path": f"docs/{name}.md", "title": f"Board {name.title()}"})
+        start = len(title)
+        sections.append(
+            {"section_id": f"x/{name}#hardware", "doc_id": f"x/{name}", "start": start, "end": start + len(hardware)}
+        )
+        question = f"How fast is the clock of Board {name.title()}?"
+        questions.append({"qid": name, "question": question, "gold": [f"x/{name}#hardware"], "kind": "field"})
+    questions.append(
+        {"qid": "q-none", "question": "How fast is the Board Omega?", "gold": [], "kind": "unanswerable"}
+    )
+    (folder / "documents.json").write_text(json.dumps(documents))
+    for name, rows in (("sections", sections), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder

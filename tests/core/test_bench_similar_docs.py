@@ -14,43 +14,9 @@ from catena_bench.collection import read_collection
 from catena_bench.similar_docs import run
 from conftest import needs_data
 
-FACTS = {
-    "alpha": ("12 MHz", "1 kB"),
-    "beta": ("24 MHz", "2 kB"),
-    "gamma": ("48 MHz", "4 kB"),
-    "delta": ("96 MHz", "8 kB"),
-}
 
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection of four boards; documents, sections and questions in the published layout."""
-    folder = tmp_path_factory.mktemp("boards")
-    (folder / "docs").mkdir()
-    documents, sections, questions = [], [], []
-    for name, (clock, memory) in FACTS.items():
-        title = f"# Board {name.title()}\n\n"
-        hardware = f"## Hardware\n\nThe clock runs at {clock}, the memory holds {memory}.\n\n"
-        text = f"{title}{hardware}## Wiring\n\nUse the red wire.\n"
-        (folder / "docs" / f"{name}.md").write_text(text, newline="")
-        documents.append({"doc_id": f"x/{name}", "path": f"docs/{name}.md", "title": f"Board {name.title()}"})
-        start = len(title)
-        sections.append(
-            {"section_id": f"x/{name}#hardware", "doc_id": f"x/{name}", "start": start, "end": start + len(hardware)}
-        )
-        question = f"How fast is the clock of Board {name.title()}?"
-        questions.append({"qid": name, "question": question, "gold": [f"x/{name}#hardware"], "kind": "field"})
-    questions.append(
-        {"qid": "q-none", "question": "How fast is the Board Omega?", "gold": [], "kind": "unanswerable"}
-    )
-    (folder / "documents.json").write_text(json.dumps(documents))
-    for name, rows in (("sections", sections), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-def test_figures_of_a_collection_that_is_easy(collection: Path) -> None:
-    figures = run(collection)
+def test_figures_of_a_collection_that_is_easy(boards: Path) -> None:
+    figures = run(boards)
     assert figures["n_documents"] == 4
     assert figures["n_chunks"] == 8
     assert figures["n_questions"] == 5
@@ -69,32 +35,32 @@ def test_figures_of_a_collection_that_is_easy(collection: Path) -> None:
 
 
 def test_without_the_frameworks_their_figures_are_left_out_and_said_to_be(
-    collection: Path, monkeypatch: pytest.MonkeyPatch
+    boards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "langchain_classic.retrievers", None)
     monkeypatch.delitem(sys.modules, "catena_bench.peers", raising=False)
     monkeypatch.delattr("catena_bench.peers", raising=False)
     told: list[str] = []
-    figures = run(collection, tell=told.append)
+    figures = run(boards, tell=told.append)
     assert "recall.fused" in figures
     assert not [key for key in figures if "ensemble" in key or "query_fusion" in key]
     assert any("catena-bench[peers]" in message for message in told)
 
 
-def test_gold_of_another_document_is_a_miss(collection: Path, tmp_path: Path) -> None:
+def test_gold_of_another_document_is_a_miss(boards: Path, tmp_path: Path) -> None:
     """Every board has the same wiring text; each must be found in its own document."""
     copy = tmp_path / "copy"
     copy.mkdir()
-    (copy / "docs").symlink_to(collection / "docs")
-    (copy / "documents.json").write_text((collection / "documents.json").read_text())
-    texts = {name: (collection / "docs" / f"{name}.md").read_text() for name in FACTS}
+    (copy / "docs").symlink_to(boards / "docs")
+    (copy / "documents.json").write_text((boards / "documents.json").read_text())
+    texts = {path.stem: path.read_text() for path in (boards / "docs").glob("*.md")}
     sections = [
         {"section_id": f"x/{name}#wiring", "doc_id": f"x/{name}", "start": text.index("## Wiring"), "end": len(text)}
         for name, text in texts.items()
     ]
     questions = [
         {"qid": name, "question": f"Which wire does the Board {name.title()} need?", "gold": [f"x/{name}#wiring"]}
-        for name in FACTS
+        for name in texts
     ]
     for name, rows in (("sections", sections), ("questions", questions)):
         (copy / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -102,10 +68,10 @@ def test_gold_of_another_document_is_a_miss(collection: Path, tmp_path: Path) ->
     assert figures["lri.fused.other"] == 1.0
 
 
-def test_the_command_writes_one_flat_object(collection: Path, tmp_path: Path) -> None:
+def test_the_command_writes_one_flat_object(boards: Path, tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
     command = [sys.executable, "-c", "from catena_bench.cli import main; main()", "similar-docs"]
-    command += ["--data", str(collection), "--json", str(target)]
+    command += ["--data", str(boards), "--json", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""

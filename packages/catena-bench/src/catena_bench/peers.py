@@ -21,6 +21,9 @@ from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from pydantic import PrivateAttr
 
+import langchain_catena
+import llama_index_catena
+from catena.effects import Services
 from catena.model import Hit, Ranking
 from langchain_catena.convert import to_document
 from llama_index_catena.convert import PROVENANCE, to_node
@@ -113,3 +116,13 @@ def query_fusion(routes: Sequence[Ranked], k: int) -> Fused:
         return [found.node.node_id for found in retriever.retrieve(question)]
 
     return fused
+
+
+def catena_langchain(services: Services, *, k: int, depth: int) -> Callable[[str], object]:
+    """Return our LangChain retriever over services."""
+    return langchain_catena.CatenaRetriever(services=services, k=k, depth=depth).invoke
+
+
+def catena_llama_index(services: Services, *, k: int, depth: int) -> Callable[[str], object]:
+    """Return our LlamaIndex retriever over services."""
+    return llama_index_catena.CatenaRetriever(services, similarity_top_k=k, depth=depth).retrieve

@@ -1,0 +1,249 @@
+"""What each part of HiQA is worth: the rows of its Table 2 over one collection, one reference N, the same questions.
+
+| row | each chunk is found under | critical terms of a chunk |
+|---|---|---|
+| full | all titles above it, and its text | the document's title, and those in its text |
+| no_cascade | its own section's title, and its text | those in its text |
+| no_metadata | its text without any heading | those in its text |
+| fixed | a run of sentences of 200 tokens, cut across headings | those in its text |
+| fixed_untitled | the same without the line of the document's title | those in its text |
+| vector_only | as full, by the dense route alone | |
+
+The title that the cascade writes above every chunk is metadata wherever it is written: where a row has no cascade,
+the document's title is no critical term either. Beside each row stands the same without the keyword route ("_words"):
+there, rows differ by the indexed text and by nothing else.
+
+In the paper's long manuals a fixed run of sentences hardly ever holds the title. In a data sheet of one page every
+third one does, and is a cascade made by chance; "fixed_untitled" says what is left without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from tempfile import TemporaryDirectory
+
+from catena.effects import run as run_step
+from catena.enrichment.critical_terms import critical_terms
+from catena.errors import ParameterError
+from catena.evaluation.significance import bootstrap_interval, compare, holm
+from catena.library import Library
+from catena.model import Chunk, Entry, Ranking, View
+from catena.pipeline import Preparation, embed, prepare, read
+from catena.retrieval.multi_route import DEFAULT_ROUTES
+from catena.structure.cascade import body_of
+from catena.structure.fixed_length import cut_fixed
+from catena.text import same_words
+from catena_bench.collection import Collection, Judge, Question, read_collection, some_of_each_kind
+
+FIXED_TOKENS = 200
+WORDS_ONLY = ("lexical", "dense")
+LEVEL = 0.05
+_TOGETHER = 200  # documents written in one transaction
+
+PAIRS = (
+    ("full", "no_cascade"),
+    ("no_cascade", "no_metadata"),
+    ("no_metadata", "fixed"),
+    ("no_metadata", "fixed_untitled"),
+    ("full", "vector_only"),
+)
+ORDERS = {
+    "order": ("fixed", ""),
+    "order_words": ("fixed", "_words"),
+    "order_untitled": ("fixed_untitled", ""),
+    "order_untitled_words": ("fixed_untitled", "_words"),
+}
+
+
+def full(entry: Entry) -> Entry:
+    """Return the entry as the library makes it."""
+    return entry
+
+
+def no_cascade(entry: Entry) -> Entry:
+    """Return the entry with each chunk under its own section's title only."""
+    return _under(entry, lambda chunk: "\n".join(part for part in (*chunk.path[-1:], body_of(chunk)) if part))
+
+
+def no_metadata(entry: Entry) -> Entry:
+    """Return the entry with each chunk under its text without the heading."""
+    return _under(entry, lambda chunk: body_of(chunk) or chunk.text)
+
+
+def fixed(entry: Entry) -> Entry:
+    """Return the entry cut at a number of tokens, each chunk under its text."""
+    chunks = cut_fixed(entry.document, tokens=FIXED_TOKENS)
+    return _under(replace(entry, chunks=chunks), lambda chunk: chunk.text)
+
+
+def fixed_untitled(entry: Entry) -> Entry:
+    """Return the entry cut at a number of tokens, nothing up to the end of the document's title being indexed."""
+    cut = fixed(entry)
+    title = next((s for s in entry.sections if same_words(s.title, entry.document.title)), None)
+    if title is None:
+        return cut
+
+    def bare(chunk: Chunk) -> Chunk:
+        if not chunk.start <= title.start < title.body_start < chunk.end:
+            return chunk
+        return replace(chunk, start=title.body_start, text=chunk.text[title.body_start - chunk.start :])
+
+    read_without = _under(replace(cut, chunks=tuple(map(bare, cut.chunks))), lambda chunk: chunk.text)
+    return replace(cut, views=read_without.views, terms=read_without.terms)
+
+
+def _under(entry: Entry, text: Callable[[Chunk], str]) -> Entry:
+    untitled = replace(entry.document, title="")
+    return replace(
+        entry,
+        views=tuple(View(chunk_id=chunk.id, kind="headed", text=text(chunk)) for chunk in entry.chunks),
+        terms=critical_terms(untitled, entry.chunks),
+    )
+
+
+VARIANTS: Mapping[str, Callable[[Entry], Entry]] = {
+    "full": full, "no_cascade": no_cascade, "no_metadata": no_metadata, "fixed": fixed,
+    "fixed_untitled": fixed_untitled,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one row got for each question."""
+
+    log_rank: Mapping[str, float]
+    recall: Mapping[str, float]
+
+
+def run(
+    data: Path,
+    *,
+    depth: int = 300,
+    questions: int | None = None,
+    tell: Callable[[str], None] = lambda message: None,
+) -> dict[str, float]:
+    """Index the collection in five ways, ask every question by each row, and compare the rows in pairs.
+
+    Args:
+        data: a directory of the layout that `catena_bench.collection` states.
+        depth: length of the rankings that the Log-Rank Index judges; what lies deeper counts as last.
+        questions: ask only so many of each kind.
+        tell: is told how far the run is.
+
+    Returns:
+        `lri.mean.ROW`, `.max.`, `.min.`, `.std.` (over the questions) and `.low.`, `.high.` (95% bootstrap interval
+        of the mean): Log-Rank Index, gamma 1, N the same for all rows: the most chunks that one of them has;
+        `recall.mean.ROW` with its interval, at max(5, gold sections); rows are named as above, with "_words" for
+        those without the keyword route;
+        `difference.A-B` of the mean Log-Rank Index, its interval `difference.low.A-B` and `.high.`, and `p.A-B` of a
+        paired randomisation test, by Holm over all pairs of the run;
+        `order.holds`: 1 if full > no_cascade >= no_metadata > fixed by their means; `order.significant`: 1 if, at
+        5%, both ">" are significant and the ">=" is not contradicted; the same for "_words" under `order_words`, and
+        for "fixed_untitled" in the place of "fixed" under `order_untitled` and `order_untitled_words`;
+        `n`, `n_judged`, `n_chunks.ROW`.
+
+    Raises:
+        ParameterError: no question has an answer.
+    """
+    collection = read_collection(data)
+    judged = [question for question in some_of_each_kind(collection.questions, questions) if question.gold]
+    if not judged:
+        raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
+    entries = [_entry(document_id, path) for document_id, path in collection.files.items()]
+    made = {name: [change(entry) for entry in entries] for name, change in VARIANTS.items()}
+    sizes = {name: sum(len(entry.chunks) for entry in cut) for name, cut in made.items()}
+    n = max(sizes.values())
+    rows: dict[str, Row] = {}
+    for name, cut in made.items():
+        tell(f"{name}: {sizes[name]} chunks, {len(judged)} questions")
+        rows.update(_asked(collection, judged, cut, _routes(name), n=n, depth=min(depth, sizes[name])))
+    return {
+        "n": n,
+        "n_judged": len(judged),
+        **{f"n_chunks.{name}": size for name, size in sizes.items()},
+        **tabled(rows),
+        **compared(rows),
+    }
+
+
+def _routes(variant: str) -> dict[str, Sequence[str]]:
+    """Return the rows that are asked of one variant, with their routes."""
+    rows: dict[str, Sequence[str]] = {variant: DEFAULT_ROUTES, f"{variant}_words": WORDS_ONLY}
+    return {**rows, "vector_only": ("dense",)} if variant == "full" else rows
+
+
+def _entry(document_id: str, path: Path) -> Entry:
+    how = Preparation()
+    return prepare(read(path, how, document_id=document_id).document, how)
+
+
+def _asked(
+    collection: Collection,
+    questions: Sequence[Question],
+    entries: Sequence[Entry],
+    rows: Mapping[str, Sequence[str]],
+    *,
+    n: int,
+    depth: int,
+) -> dict[str, Row]:
+    judge = Judge.of(collection, [chunk for entry in entries for chunk in entry.chunks], n=n)
+    with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
+        for some in _batches(entries):
+            library.store.add([(entry, run_step(embed(entry), library.services)) for entry in some])
+
+        def search(question: Question, routes: Sequence[str], k: int, depth: int | None) -> Ranking:
+            return library.search(question.text, k=k, depth=depth, routes=routes, on_route_error="raise")
+
+        return {
+            row: Row(
+                log_rank={q.id: judge.log_rank(q, search(q, routes, depth, depth)) for q in questions},
+                recall={q.id: judge.recall(q, search(q, routes, q.cutoff, None)) for q in questions},
+            )
+            for row, routes in rows.items()
+        }
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    filled = [entry for entry in entries if entry.chunks]
+    yield from (filled[at : at + _TOGETHER] for at in range(0, len(filled), _TOGETHER))
+
+
+def tabled(rows: Mapping[str, Row]) -> dict[str, float]:
+    """Return mean, extremes and spread of each row, and the intervals of its means."""
+    figures: dict[str, float] = {}
+    for name, row in rows.items():
+        values = list(row.log_rank.values())
+        low, high = bootstrap_interval(values)
+        shown = {"mean": fmean(values), "max": max(values), "min": min(values), "std": pstdev(values)}
+        figures.update({f"lri.{key}.{name}": value for key, value in {**shown, "low": low, "high": high}.items()})
+        found = list(row.recall.values())
+        low, high = bootstrap_interval(found)
+        figures.update({f"recall.mean.{name}": fmean(found), f"recall.low.{name}": low, f"recall.high.{name}": high})
+    return figures
+
+
+def compared(rows: Mapping[str, Row]) -> dict[str, float]:
+    """Compare the rows in pairs, with the keyword route and without, as one family of tests."""
+    pairs = [*PAIRS, *((f"{a}_words", f"{b}_words") for a, b in PAIRS[:-1])]
+    found = {f"{a}-{b}": compare(rows[a].log_rank, rows[b].log_rank) for a, b in pairs}
+    p = holm({name: each.p for name, each in found.items()})
+    figures: dict[str, float] = {}
+    for name, each in found.items():
+        figures[f"difference.{name}"] = each.difference
+        figures[f"difference.low.{name}"], figures[f"difference.high.{name}"] = each.interval
+        figures[f"p.{name}"] = p[name]
+    for key, (last, suffix) in ORDERS.items():
+        steps = [f"{a}{suffix}-{b}{suffix}" for a, b in (*PAIRS[:2], ("no_metadata", last))]
+        figures |= _order(key, [found[step].difference for step in steps], [p[step] for step in steps])
+    return figures
+
+
+def _order(key: str, differences: Sequence[float], p: Sequence[float]) -> dict[str, float]:
+    """Say whether the first and the third difference are above 0, and the second at least 0."""
+    cascade, metadata, fixed_length = differences
+    strict = cascade > 0 and fixed_length > 0
+    sure = strict and p[0] < LEVEL and p[2] < LEVEL and not (metadata < 0 and p[1] < LEVEL)
+    return {f"{key}.holds": float(strict and metadata >= 0), f"{key}.significant": float(sure)}

@@ -1,0 +1,210 @@
+"""How retrieval holds as the collection grows: the same questions over 1, 10, 100, … and all documents (Figure 2).
+
+Each question has collections of its own: the documents that answer it, and others, of which every second is the next
+look-alike by title and the rest are drawn by a seed; each larger collection holds the smaller ones. Where a question
+has more gold documents than the collection's size, the collection is these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Group
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.effects import Search
+from catena.enrichment.static_embedding import StaticEmbedder
+from catena.errors import ParameterError
+from catena.evaluation.judgements import Ranked
+from catena.evaluation.significance import bootstrap_interval
+from catena.evaluation.spans import item_recall
+from catena.indexing.store import LibraryStore
+from catena.library import Library
+from catena.model import Chunk, Ranking
+from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
+from catena_bench.plain_bm25 import PlainBm25, words_of
+
+System = Callable[[Question, Group[str] | None], Ranked]
+"""From a question and the documents to search (None: all) to a ranking."""
+
+
+def run(
+    data: Path,
+    *,
+    questions: int | None = None,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda message: None,
+) -> dict[str, float]:
+    """Ask every question in growing collections, by the whole system and by two without structure.
+
+    Systems: "full", the library's search; "vector", the cosine of the texts of the chunks by the same embedding;
+    "raw_bm25", plain BM25 over the same texts. A collection is a part of one index: the statistics of BM25 and the
+    critical terms are those of the whole library at every size (of a few chunks, an idf says nothing).
+
+    Args:
+        data: a directory of the layout that `catena_bench.collection` states.
+        questions: ask only so many of each kind.
+        seed: of the documents that are drawn.
+        tell: is told how far the run is.
+
+    Returns:
+        For each system and size, with 95% bootstrap intervals (`.low`, `.high`): `recall.SYSTEM.SIZE`, the share of a
+        question's gold sections among the first max(5, gold) hits, and `accuracy.SYSTEM.SIZE`, that among the first
+        `gold` hits: all of what a reader is given is right. `n_documents`, `n_chunks`, `n_judged`.
+
+    Raises:
+        ParameterError: no question has an answer.
+    """
+    collection = read_collection(data)
+    judged = [question for question in some_of_each_kind(collection.questions, questions) if question.gold]
+    if not judged:
+        raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
+    sizes = sizes_for(len(collection.files))
+    with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
+        tell(f"indexing {len(collection.files)} documents")
+        library.index(collection.files.values())
+        chunks = chunks_in(library, collection)
+        systems = _systems(library, chunks)
+        judge = Judge.of(collection, chunks)
+        titles = _titles(library, collection)
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for number, question in enumerate(judged, start=1):
+            order = grown(question, collection, titles, Random(f"{seed} {question.id}"))
+            for size in sizes:
+                among = None if size == len(collection.files) else frozenset(order[:size])
+                among = among and among | collection.documents_of(question)
+                for name, system in systems.items():
+                    ranked = system(question, among)
+                    gold = {item: judge.items.get(item, frozenset()) for item in question.gold}
+                    found[f"recall.{name}.{size}"].append(judge.recall(question, ranked))
+                    found[f"accuracy.{name}.{size}"].append(item_recall(ranked, gold, len(gold)))
+            if number % 100 == 0:
+                tell(f"{number} questions asked in {len(sizes)} collections each")
+    figures: dict[str, float] = {
+        "n_documents": len(collection.files),
+        "n_chunks": len(chunks),
+        "n_judged": len(judged),
+    }
+    for key, values in found.items():
+        low, high = bootstrap_interval(values)
+        figures |= {key: fmean(values), f"{key}.low": low, f"{key}.high": high}
+    return figures
+
+
+def sizes_for(documents: int) -> list[int]:
+    """Return 1, 10, 100, … below the number of documents, and that number."""
+    sizes = [1]
+    while sizes[-1] * 10 < documents:
+        sizes.append(sizes[-1] * 10)
+    return sorted({*sizes, documents})
+
+
+def grown(
+    question: Question, collection: Collection, titles: Mapping[str, frozenset[str]], draw: Random
+) -> list[str]:
+    """Return all documents in the order in which the collections of a question take them in."""
+    gold = sorted(collection.documents_of(question))
+    others = sorted(set(collection.files) - set(gold))
+    named = frozenset().union(*(titles[document] for document in gold))
+    alike = sorted(others, key=lambda document: (-_likeness(titles[document], named), document))
+    draw.shuffle(others)
+    mixed = chain.from_iterable(zip_longest(alike, others))
+    return list(dict.fromkeys([*gold, *(document for document in mixed if document is not None)]))
+
+
+def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the share of words that two titles have in common, of all their words."""
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def _titles(library: Library, collection: Collection) -> dict[str, frozenset[str]]:
+    held = {info.id: info.title for info in library.documents()}
+    return {
+        document: frozenset(words_of(held.get(library.document_id(path), "")))
+        for document, path in collection.files.items()
+    }
+
+
+def _systems(library: Library, chunks: Sequence[Chunk]) -> dict[str, System]:
+    texts, embedder = _Texts.of(chunks), StaticEmbedder()
+    vectors = _Vectors(texts, embedder)
+    whole = PlainBm25(texts.among(None))
+
+    def full(question: Question, among: Group[str] | None) -> Ranked:
+        store = library.store if among is None else _Part(library.store, tuple(texts.among(among)))
+        part = Library(cast("LibraryStore", store), embedder, library.preparation, None)
+        return part.search(question.text, k=question.cutoff, on_route_error="raise")
+
+    def raw_bm25(question: Question, among: Group[str] | None) -> Ranked:
+        if among is None:
+            return whole.scores(question.text, question.cutoff)
+        here = texts.among(among)
+        return {chunk: score for chunk, score in whole.scores(question.text).items() if chunk in here}
+
+    return {"full": full, "vector": vectors.nearest, "raw_bm25": raw_bm25}
+
+
+class _Part:
+    """A store of which only some chunks are searched."""
+
+    def __init__(self, store: LibraryStore, among: tuple[str, ...]) -> None:
+        self._store, self._among = store, among
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def search(self, request: Search) -> Ranking:
+        """Rank the chunks that are asked for, or all that are here."""
+        return self._store.search(request if request.among is not None else replace(request, among=self._among))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The texts of the chunks by document."""
+
+    of_document: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk]) -> _Texts:
+        grouped: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for chunk in chunks:
+            grouped[chunk.document_id][chunk.id] = chunk.text
+        return cls(grouped)
+
+    def among(self, documents: Group[str] | None) -> dict[str, str]:
+        """Return the texts of some documents by chunk id; of all for None."""
+        names = self.of_document if documents is None else sorted(documents)
+        return {chunk: text for name in names for chunk, text in self.of_document.get(name, {}).items()}
+
+
+class _Vectors:
+    """Plain vector search over the texts of the chunks."""
+
+    def __init__(self, texts: _Texts, embedder: StaticEmbedder) -> None:
+        self._embedder = embedder
+        pairs = [(name, chunk) for name, of in texts.of_document.items() for chunk in of]
+        self._ids = [chunk for _, chunk in pairs]
+        self._rows: dict[str, list[int]] = defaultdict(list)
+        for row, (name, _) in enumerate(pairs):
+            self._rows[name].append(row)
+        self._matrix = self._embedder.embed_documents(list(texts.among(None).values()))
+
+    def nearest(self, question: Question, among: Group[str] | None) -> Ranked:
+        """Return the chunks of some documents with their cosine, the best and all that tie with the last of them."""
+        rows = np.arange(len(self._ids)) if among is None else self._rows_of(among)
+        scores = np.vecdot(self._matrix[rows], self._embedder.embed_query(question.text))
+        k = min(question.cutoff, len(rows))
+        kept = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+        return {self._ids[rows[at]]: float(scores[at]) for at in kept}
+
+    def _rows_of(self, documents: Group[str]) -> NDArray[np.int64]:
+        return np.array(sorted(chain.from_iterable(self._rows.get(name, ()) for name in documents)), np.int64)
