@@ -31,7 +31,7 @@ _NAMED = (
     r"|grafik|plate|exhibit|illustration|obr(?:ázek)?\b\.?|rys(?:unek)?\b\.?|рис(?:унок)?\b\.?|kuva|kuvio|şekil|ábra"
 )
 _CAPTION = re.compile(
-    rf"(?:(?i:{_NAMED})\s*(?:{_NUMBER})(?=\s*[.:–—|)-]|\s*$|\s+[^\W\da-zß-ÿа-я])"  # not "Figure 3 shows"
+    rf"(?:(?i:{_NAMED})\s*(?:{_NUMBER})(?=\s*[.:–—|()-]|\s*$|\s+[^\W\da-zß-ÿа-я])"  # not "Figure 3 shows"
     r"|[图圖]表?\s*[\d一二三四五六七八九十]+|그림\s*\d+|図\s*\d+"
     # any other word, where number and colon leave no doubt: "Obrázok 4: …"
     r"|(?!(?i:table|tab|tabelle|tableau|tabla|listing|chapter|section|step|note|part|page|appendix|algorithm)\b)"

@@ -13,6 +13,7 @@ from catena.model import Figure
 
 _CAPTION_GAP = 72.0  # points between a figure and its caption, at most; no other line stands there
 _BESIDE = 24.0  # points between a figure and a caption at its side
+_PANELS = 120.0  # points between two figures that share a caption, at most
 _PITCH = 1.7  # of the size: lines of one caption are no farther apart
 _LONGEST = 160  # characters of a title; the whole caption stands below the figure
 _JUST = 2.0  # points by which a line may reach into a figure without being a label of it
@@ -101,10 +102,12 @@ def _captions(figures: Sequence[FigureCrop], rows: Sequence[Row]) -> dict[int, i
     for _, number, index in pairs:
         if number not in taken and index not in taken.values():
             taken[number] = index
-    for _, number, index in pairs:
-        beside = any(_side_by_side(figures[number], figures[other]) for other, at in taken.items() if at == index)
-        if number not in taken and beside:
-            taken[number] = index
+    own = dict(taken)
+    for number, figure in enumerate(figures):
+        beside = [at for other, at in own.items() if _side_by_side(figure, figures[other])]
+        below = [at for at in beside if rows[at].line.top >= figure.bottom - _JUST]
+        if number not in own and below:
+            taken[number] = below[0]
     return taken
 
 
@@ -137,7 +140,8 @@ def _goes_on(above: Row, below: Row) -> bool:
 
 def _side_by_side(one: FigureCrop, two: FigureCrop) -> bool:
     shared = min(one.bottom, two.bottom) - max(one.top, two.top)
-    return shared >= 0.5 * min(one.bottom - one.top, two.bottom - two.top)
+    apart = max(one.x0, two.x0) - min(one.x1, two.x1)
+    return apart <= _PANELS and shared >= 0.5 * min(one.bottom - one.top, two.bottom - two.top)
 
 
 def _position(figure: FigureCrop, rows: Sequence[Row]) -> int:

@@ -1,0 +1,330 @@
+"""Figures of a library: stored with their documents, found, captioned, shown as files, and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sqlite3
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from drawn_pages import bars, bitmap, circles, diagram, pdf, prose, text
+
+from catena.answering.answer import numbered
+from catena.backends.openai_captioner import OpenAICaptioner
+from catena.effects import Journal, Services, arun, run
+from catena.enrichment.captions import CaptionedFigures, FigureContext, caption_figures
+from catena.errors import LibraryError, ParameterError, ServiceError
+from catena.figures import CAPTION, FIGURE, figure_name
+from catena.indexing.figures import remove_files, write_file
+from catena.library import Library
+from catena.model import Figure
+from catena.parsing.figure_shapes import Box
+from catena.pipeline import Preparation
+from catena.retrieval.figure_search import bm25, rank_figures
+from catena.testing.fakes import FakeCaptioner, FakeEmbedder, Flaky
+
+FIGURES = Preparation(engine="pypdfium2", figures=True)
+AT = Box(120, 200, 360, 280)
+
+
+def manual(*figures):
+    """Return a manual with a figure on each page: how it is drawn, its caption, the sentence above it."""
+
+    def page(draw, caption, above):
+        def drawn(canvas):
+            text(canvas, above, 60, 80, 10)
+            prose(canvas, 60, 94, 470, 4)
+            draw(canvas, AT)
+            text(canvas, caption, 60, 306)
+            prose(canvas, 60, 340, 470, 6)
+
+        return drawn
+
+    return pdf(*(page(*figure) for figure in figures))
+
+
+THREE = (
+    (bars, "Figure 1: Failures by year", "The chart counts the failures of all devices in the field."),
+    (diagram, "Figure 2: Path of the signal", "The signal runs from the diaphragm to the terminals."),
+    (circles, "Figure 3: Seals of the cover", "Grease both rings before the cover is closed."),
+)
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    (tmp_path / "manual.pdf").write_bytes(manual(*THREE))
+    return tmp_path
+
+
+def opened(shelf, **options):
+    return Library.open(shelf / "lib", preparation=options.pop("preparation", FIGURES), **options)
+
+
+def figures_in(library):
+    return [chunk for chunk in library.get("manual.pdf").chunks if chunk.kind == "figure"]
+
+
+def test_figures_are_found_by_what_they_show(shelf):
+    with opened(shelf) as library:
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert (outcome.state, outcome.reason) == ("indexed", "")
+        for question, title in (
+            ("how many failures were there in a year", "Figure 1: Failures by year"),
+            ("diaphragm converter output", "Figure 2: Path of the signal"),
+            ("which rings need grease", "Figure 3: Seals of the cover"),
+        ):
+            ranking = library.search_figures(question, k=3)
+            assert {hit.chunk.kind for hit in ranking.hits} == {"figure"}
+            assert library.figure(ranking.hits[0]).title == title
+            assert asyncio.run(library.asearch_figures(question, k=3)) == ranking
+        assert {way.view for way in ranking.hits[0].provenance} == {"caption"}
+        assert library.search_figures("rings", where={"page": 1}).hits[0].chunk.pages == (1, 1)
+        assert library.verify() == ()
+        assert library.stats().figures == 3
+
+
+def test_an_entry_comes_back_with_its_pictures(shelf):
+    with opened(shelf) as library:
+        library.index(shelf / "manual.pdf")
+        entry = library.get("manual.pdf")
+        assert [figure.page for figure in entry.figures] == [1, 2, 3]
+        assert all(figure.png.startswith(b"\x89PNG") for figure in entry.figures)
+        chunk = figures_in(library)[0]
+        assert library.figure(chunk) == entry.figures[0]
+        assert library.section(chunk).text  # read without pictures
+        with pytest.raises(LibraryError, match="shows no figure"):
+            library.figure(entry.chunks[0] if entry.chunks[0].kind == "text" else entry.chunks[1])
+
+
+def test_the_file_of_a_figure_is_derived_and_goes_with_its_document(shelf):
+    with opened(shelf) as library:
+        library.index(shelf / "manual.pdf")
+        chunk = figures_in(library)[0]
+        path = library.figure_file(chunk)
+        assert path.parent == shelf / "lib" / "figures"
+        assert path.name == figure_name("manual.pdf", 1, 1)
+        assert path.read_bytes() == library.figure(chunk).png
+        path.write_bytes(b"changed")
+        assert library.figure_file(chunk).read_bytes() == library.figure(chunk).png
+        library.delete("manual.pdf")
+        assert not path.exists()
+        with pytest.raises(LibraryError, match="no document"):
+            library.figure(chunk)
+
+
+def test_pictures_go_with_the_last_figure_that_shows_them(shelf):
+    (shelf / "copy.pdf").write_bytes(manual(*THREE))
+
+    def pictures():
+        with sqlite3.connect(shelf / "lib" / "library.sqlite") as connection:
+            return connection.execute("SELECT count(*) FROM pictures").fetchone()[0]
+
+    with opened(shelf) as library:
+        library.index([shelf / "manual.pdf", shelf / "copy.pdf"])
+        assert library.stats().figures == 6
+        assert pictures() == 3
+        library.delete("copy.pdf")
+        assert pictures() == 3
+        (shelf / "manual.pdf").write_bytes(manual(THREE[1]))
+        library.index(shelf / "manual.pdf")
+        assert (pictures(), library.stats().figures) == (1, 1)
+        assert library.verify() == ()
+        library.delete("manual.pdf")
+        assert pictures() == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("UPDATE pictures SET png = x'89504E470D0A1A0A00'", "was changed"),
+        ("DELETE FROM pictures", "figures without their picture"),
+        ("DELETE FROM figures", "pictures that no figure shows"),
+        ("UPDATE figures SET name = '../evil.png' WHERE position = 0", "not one of ours"),
+        (f"UPDATE figures SET name = '{figure_name('x', 9, 9)}' WHERE position = 0", "stands nowhere in the text"),
+    ],
+)
+def test_verify_tells_what_is_wrong_with_figures(shelf, damage, told):
+    with opened(shelf) as library:
+        library.index(shelf / "manual.pdf")
+    with sqlite3.connect(shelf / "lib" / "library.sqlite") as connection:
+        connection.execute(damage)
+    connection.close()
+    with opened(shelf) as library:
+        assert any(told in problem for problem in library.verify())
+
+
+def test_a_library_of_version_1_is_brought_up_to_date(shelf):
+    with opened(shelf, preparation=Preparation()) as library:
+        library.index(shelf / "manual.pdf")
+        before = library.get("manual.pdf")
+    with sqlite3.connect(shelf / "lib" / "library.sqlite") as connection:
+        connection.executescript("DROP TABLE figures; DROP TABLE pictures; PRAGMA user_version = 1;")
+    connection.close()
+    with opened(shelf) as library:
+        assert library.get("manual.pdf") == before
+        assert library.verify() == ()
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert outcome.state == "indexed"  # other options: not skipped
+        assert library.stats().figures == 3
+
+
+def test_pypdf_says_that_it_crops_none_and_indexes_all_the_same(shelf):
+    with opened(shelf, preparation=Preparation(figures=True)) as library:
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert (outcome.state, library.stats().figures) == ("indexed", 0)
+        assert "only the engine pypdfium2 can (extra fast-pdf)" in outcome.reason
+
+
+def test_names_from_outside_write_no_file(tmp_path):
+    evil = Figure(name="../../evil.png", page=1, box=(0, 0, 1, 1), kind="bitmap", width=1, height=1, png=b"x")
+    with pytest.raises(LibraryError, match="no name of a figure"):
+        write_file(tmp_path, evil)
+    assert list(tmp_path.rglob("*")) == []
+    remove_files(tmp_path, "../../etc")
+    target = tmp_path / "elsewhere.png"
+    target.write_bytes(b"keep")
+    name = figure_name("d", 1, 1)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / name).symlink_to(target)
+    assert write_file(tmp_path, replace(evil, name=name)).read_bytes() == b"x"
+    assert target.read_bytes() == b"keep"  # the link was replaced, not followed
+
+
+# captions
+
+
+def test_captions_are_searched_shown_to_the_model_and_paid_for_once(shelf):
+    captioner = FakeCaptioner(lambda image, prompt: "A zeppelin over the harbour." if "Seals" in prompt else "Bars.")
+    with Journal.open(shelf / "replies.db") as journal:
+        with opened(shelf, captioner=captioner, journal=journal) as library:
+            library.index(shelf / "manual.pdf")
+            best = library.search_figures("zeppelin above a harbour", k=1).hits[0]
+            assert library.figure(best).caption == "A zeppelin over the harbour."
+            assert best.chunk.metadata[CAPTION] == "A zeppelin over the harbour."
+            assert library.search("zeppelin", k=1).hits[0].chunk.metadata[FIGURE] == figure_name("manual.pdf", 3, 1)
+            assert "(The figure, described by a model: A zeppelin over the harbour.)" in numbered([best])
+        assert len(captioner.calls) == 3
+        image, prompt = next(call for call in captioner.calls if "Figure 2" in call[1])
+        assert image.startswith(b"\x89PNG")
+        assert "Figure 2: Path of the signal" in prompt
+        assert "the text before it: " in prompt.lower()
+        assert "thirty times a second" in prompt
+        with Library.open(shelf / "again", preparation=FIGURES, captioner=captioner, journal=journal) as library:
+            library.index(shelf / "manual.pdf")
+        assert len(captioner.calls) == 3
+
+
+def test_a_caption_that_fails_loses_none_and_is_asked_for_again(shelf):
+    broken = Flaky(FakeCaptioner(lambda *_: "Fine."), [None, ServiceError("eyes", "out of order")])
+    with opened(shelf, captioner=broken) as library:
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert outcome.state == "indexed"
+        assert "1 of 3 figures have no caption (eyes: out of order" in outcome.reason
+        assert sorted(figure.caption for figure in library.get("manual.pdf").figures) == ["", "Fine.", "Fine."]
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert (outcome.state, outcome.reason) == ("indexed", "")
+        (outcome,) = library.index(shelf / "manual.pdf")
+        assert outcome.state == "skipped"
+
+
+FIGURE_A = Figure(name=figure_name("d", 1, 1), page=1, box=(0, 0, 9, 9), kind="drawing", width=2, height=2, png=b"a")
+
+
+@pytest.mark.parametrize("reply", ["", "I'm sorry, I can't help with that.", "word " * 400, "As an AI I see nothing"])
+def test_refusals_and_loops_are_no_captions(reply):
+    services = Services(captioner=FakeCaptioner(lambda *_: reply))
+    done = run(caption_figures([FIGURE_A], [FigureContext()]), services)
+    assert done.figures == (FIGURE_A,)
+    assert done.failures[0].what == f"caption of {FIGURE_A.name}"
+
+
+def test_no_figures_ask_for_nothing_and_contexts_must_match():
+    assert run(caption_figures([], []), Services()) == CaptionedFigures(())
+    with pytest.raises(ParameterError, match="1 values, one per figure"):
+        run(caption_figures([FIGURE_A], []), Services())
+
+
+def test_the_text_around_a_figure_is_bounded_and_fills_no_places():
+    captioner = FakeCaptioner(lambda *_: "Fine.")
+    context = FigureContext(path="{title}", before="x" * 5_000, after="")
+    run(caption_figures([FIGURE_A], [context]), Services(captioner=captioner))
+    prompt = captioner.calls[0][1]
+    assert "{title}" in prompt
+    assert "x" * 600 in prompt
+    assert "x" * 601 not in prompt
+
+
+def test_an_openai_compatible_server_sees_the_picture():
+    bodies = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            finish = "length" if len(bodies) == 3 else "stop"
+            message = {"role": "assistant", "content": "A pump."}
+            choice = {"index": 0, "finish_reason": finish, "message": message}
+            payload = json.dumps(
+                {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+            )
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload.encode())
+
+        def log_message(self, *_):
+            """Write nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with OpenAICaptioner("eyes", base_url=f"http://127.0.0.1:{server.server_port}/v1") as captioner:
+            step = caption_figures([FIGURE_A], [FigureContext()])
+            assert run(step, Services(captioner=captioner)).figures[0].caption == "A pump."
+            step = caption_figures([FIGURE_A], [FigureContext()])
+            assert asyncio.run(arun(step, Services(captioner=captioner))).figures[0].caption == "A pump."
+            with pytest.raises(ServiceError, match="did not end by itself"):
+                captioner.caption(b"\xff\xd8\xff", "what is it")
+    finally:
+        server.shutdown()
+        server.server_close()
+    said, shown = bodies[0]["messages"][0]["content"]
+    assert said["type"] == "text"
+    assert shown["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(b"a").decode()
+    assert bodies[2]["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/jpeg;base64,")
+
+
+# figures without a store
+
+
+def test_bm25_is_the_published_formula():
+    # hand: n 2, df 1, idf ln(1 + 1.5 / 1.5); tf 1, |t| 2, mean 2: 1 * 2.2 / (1 + 1.2)
+    assert bm25("pump", ["pump drawing", "some valve"]) == pytest.approx([0.6931471805599453, 0.0])
+
+
+def test_figures_of_any_sequence_are_ranked(shelf):
+    with opened(shelf) as library:
+        library.index(shelf / "manual.pdf")
+        chunks = figures_in(library)
+    services = Services(embedder=FakeEmbedder())
+    ranking = run(
+        rank_figures("grease the rings", chunks, ["failures", "signal path", "grease rings"], k=2), services
+    )
+    assert ranking.hits[0].chunk == chunks[2]
+    assert len(ranking.hits) == 2
+    assert run(rank_figures(" ", chunks, ["a", "b", "c"]), services).hits == ()
+    with pytest.raises(ParameterError, match="3 texts, one per figure"):
+        run(rank_figures("q", chunks, ["a"]), services)
+    with pytest.raises(ParameterError, match="k must be"):
+        run(rank_figures("q", chunks, ["a", "b", "c"], k=-1), services)
+
+
+def test_a_bitmap_and_a_drawing_say_what_they_are(tmp_path):
+    (tmp_path / "m.pdf").write_bytes(manual((bitmap, "Figure 1: Photo", "A."), THREE[1]))
+    with Library.open(tmp_path / "lib", preparation=FIGURES) as library:
+        library.index(tmp_path / "m.pdf")
+        assert [figure.kind for figure in library.get("m.pdf").figures] == ["bitmap", "drawing"]
