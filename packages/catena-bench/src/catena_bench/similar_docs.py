@@ -199,6 +199,6 @@ def _unanswerable(library: Library, questions: Sequence[Question], fusion: Fusio
     said: dict[bool, list[bool]] = {True: [], False: []}  # by whether there is an answer
     for question in questions:
         ranking = library.search(question.text, k=question.cutoff, fusion=fusion, on_route_error="raise")
-        said[bool(question.gold)].append(bool(getattr(ranking, "unknown", ())))
+        said[bool(question.gold)].append(bool(ranking.unknown))
     shares = {"unanswerable.recognised": said[False], "unanswerable.false_alarms": said[True]}
     return {key: fmean(values) for key, values in shares.items() if values}

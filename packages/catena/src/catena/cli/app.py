@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, demo, doctor, evaluate, figures, library, parse, search
+from catena.cli import ask, demo, doctor, evaluate, figures, library, parse, search, tune
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command()(search.search)
 app.command()(figures.figures)
 app.command()(ask.ask)
 app.command()(evaluate.evaluate)
+app.command()(tune.tune)
 app.command()(library.status)
 app.command()(library.delete)
 app.command()(library.verify)

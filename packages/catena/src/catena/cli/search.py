@@ -17,6 +17,7 @@ from catena.cli.options import AsJson, LibraryPath, Number
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from catena.library import Library
     from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
 
@@ -57,6 +58,13 @@ def search(
         float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
     ] = None,
     beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
+    tuned: Annotated[
+        Path | None, typer.Option("--tuned", metavar="FILE", help="The weights that `catena tune --out` wrote.")
+    ] = None,
+    adapted: Annotated[
+        bool,
+        typer.Option("--adapted", help="Weights by the shape of the library: its headings, documents and pages."),
+    ] = False,
     figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
     as_json: AsJson = False,
@@ -66,15 +74,16 @@ def search(
 
     options: SearchOptions = {"k": k, "where": _filter(where), "fusion": _fusion(fusion, alpha, beta)}
     names = tuple(dict.fromkeys(name.value for name in route or ()))
-    if len(names) == 1 and not (alpha is None and beta is None):
-        raise ProblemError(
-            "--alpha and --beta weigh routes against each other; here is only one", "several --route, or none"
-        )
-    if figures and (names or fusion is not FusionName.SCORE or not (alpha is None and beta is None)):
+    weighed = not (alpha is None and beta is None) or tuned is not None or adapted
+    if len(names) == 1 and weighed:
+        raise ProblemError("weights set routes against each other; here is only one", "several --route, or none")
+    if figures and (names or fusion is not FusionName.SCORE or weighed):
         raise ProblemError("--figures has its own routes and weights", "--figures without --route, --fusion, --alpha")
+    _check_one_way(fusion is FusionName.RANK or not (alpha is None and beta is None), tuned is not None, adapted)
     if names:
         options["routes"] = names
     with Library.open(library, create=False) as opened:
+        options["fusion"] = _weights(opened, library, tuned) if tuned or adapted else options["fusion"]
         if figures:
             ranking = opened.search_figures(question, k=k, where=options["where"])
         else:
@@ -135,6 +144,22 @@ def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion
     if alpha is not None or beta is not None:
         raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
     return RankFusion()
+
+
+def _check_one_way(*ways: bool) -> None:
+    if sum(ways) > 1:
+        what = "--tuned, --adapted and --alpha or --beta (or --fusion rank) each decide the weights"
+        raise ProblemError(what, "one of them")
+
+
+def _weights(opened: Library, path: Path, tuned: Path | None) -> Fusion:
+    """Return the formula with the weights of a file, or of the library's shape."""
+    from catena.retrieval.adaptation import CorpusStatistics, adapted
+    from catena.retrieval.tuned import Tuned
+
+    if tuned is not None:
+        return Tuned.load(tuned).fusion_for(opened.stats().embedder, path=str(path))
+    return adapted(CorpusStatistics.of(opened.get(info.id) for info in opened.documents()))
 
 
 def ranking_as_json(
