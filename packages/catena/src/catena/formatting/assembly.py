@@ -92,7 +92,7 @@ def _stretches(source: SourceText, drafts: Sequence[Draft], fallback: Piece, los
             if stretches and stretches[-1].piece is piece:
                 start = stretches.pop().start
             if start < end:
-                stretches.append(Stretch(piece=piece, start=start, end=end))
+                stretches.append(Stretch(piece=piece, start=start, end=end, firm=piece is fallback))
     return stretches
 
 

@@ -17,11 +17,15 @@ _BREAKS = re.compile(r"[ \t]*\n\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A part of the source, [start, end) in atoms, and the piece that shall stand for it."""
+    """A part of the source, [start, end) in atoms, and the piece that shall stand for it.
+
+    No border is moved into a `firm` one: none of its words may come from a neighbour.
+    """
 
     piece: Piece
     start: int
     end: int
+    firm: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,8 @@ def stitch(stretches: Sequence[Stretch], source_gaps: Sequence[str], *, reach: i
     for left, right in pairwise(stretches):
         low = max(left.piece.start, right.piece.start, right.start - reach, borders[-1].place + 1 if borders else 0)
         high = min(left.piece.end, right.piece.end, right.start + reach, right.end - 1)
+        low = max(low, right.start) if left.firm else low
+        high = min(high, right.start) if right.firm else high
         border = _border(left.piece, right.piece, range(low, high + 1), right.start, source_gaps)
         if border is None:
             missing.append(right.start)
