@@ -57,8 +57,10 @@ def without(query: str, names: Iterable[str]) -> str:
     """
     rest = query
     for name in sorted(names, key=len, reverse=True):
-        shorter = _spelling(name).sub(" ", rest)
-        rest = shorter if shorter != rest else _spelling(name).sub(" ", normalise_query(rest))
+        spelling = _spelling(name)
+        if not spelling.search(rest) and spelling.search(folded := normalise_query(rest)):
+            rest = folded
+        rest = spelling.sub(" ", rest)
     return " ".join(word for word in rest.split() if any(character.isalnum() for character in word))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 
 from catena.effects import Failed, Search, Step
 from catena.model import Hit, Provenance, Ranking, Scale, Unknown, Where
@@ -15,7 +14,7 @@ _LOOKED_AT = 30  # hits that are searched for a name before it is said to stand 
 
 
 def interleave(shares: Mapping[str, Ranking], general: Ranking) -> Ranking:
-    """Take turns: the best hit of each share, then that of the general ranking, then the second of each.
+    """Take turns: each share gives its best hit, then the general ranking its best that is not there yet, and again.
 
     Args:
         shares: name -> the ranking of what bears it.
@@ -29,21 +28,28 @@ def interleave(shares: Mapping[str, Ranking], general: Ranking) -> Ranking:
     for name, share in shares.items():
         for rank, hit in enumerate(share.hits, start=1):
             ways[hit.chunk.id].append(Provenance(route=NAME_ROUTE, rank=rank, score=hit.score, view=name))
-    first: dict[str, Hit] = {}
-    for hit in general.hits:  # where both found a chunk, the general ranking says how
-        first[hit.chunk.id] = hit
-    order: dict[str, Hit] = {}
-    for hit in _turns([*(share.hits for share in shares.values()), general.hits]):
-        order.setdefault(hit.chunk.id, first.get(hit.chunk.id) or unranked(hit))
+    first = {hit.chunk.id: hit for hit in general.hits}  # where both found a chunk, the general ranking says how
+    order = _turns([*(share.hits for share in shares.values()), general.hits])
+    found = (first.get(hit.chunk.id) or unranked(hit) for hit in order)
     hits = (
-        Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[chunk_id]))
-        for place, (chunk_id, hit) in enumerate(order.items(), start=1)
+        Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id]))
+        for place, hit in enumerate(found, start=1)
     )
     return Ranking(tuple(hits), Scale.RANK, general.degraded)
 
 
 def _turns(lists: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
-    return (hit for turn in zip_longest(*lists) for hit in turn if hit is not None)
+    """Yield, turn by turn, the best hit of each list that was not yielded yet."""
+    waiting = [iter(hits) for hits in lists]
+    seen: set[str] = set()
+    while waiting:
+        for hits in tuple(waiting):
+            fresh = next((hit for hit in hits if hit.chunk.id not in seen), None)
+            if fresh is None:
+                waiting.remove(hits)
+            else:
+                seen.add(fresh.chunk.id)
+                yield fresh
 
 
 def unranked(hit: Hit) -> Hit:
