@@ -162,6 +162,7 @@ def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
     [
         lambda canvas: table(canvas, 60, 200, 4, 6),
         lambda canvas: table(canvas, 60, 200, 4, 6, ruled=False),
+        lambda canvas: [canvas.rect(60 + 80 * (n % 4), 560 - 16 * (n // 4), 80, 16) for n in range(24)],
         lambda canvas: listing(canvas, 60, 200, ["print('a frame is no figure')"] * 6),
         lambda canvas: canvas.rect(10, 10, 575, 822),
         lambda canvas: bitmap(canvas, Box(0, 0, 595, 842)),
@@ -169,7 +170,7 @@ def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
         lambda canvas: [canvas.line(60, HEIGHT - y, 250, HEIGHT - y) for y in (200, 215, 400)],
         lambda canvas: canvas.circle(80, 500, 4, fill=1),
     ],
-    ids=["table", "booktabs", "frame", "page frame", "background", "icon", "underlines", "bullet"],
+    ids=["table", "booktabs", "cells", "frame", "page frame", "background", "icon", "underlines", "bullet"],
 )
 def test_rules_frames_and_small_things_are_no_figures(draw):
     def page(canvas):

@@ -105,6 +105,18 @@ def test_a_figure_stands_before_its_caption_and_is_named_by_it(below):
     assert written.count("Converter") == 1  # the text inside is nowhere else
 
 
+@pytest.mark.parametrize(("between", "title"), [("(a)", "Figure 1: Two"), ("This sentence parts them.", "")])
+def test_only_marks_may_stand_between_a_figure_and_its_caption(between, title):
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 5)
+        circles(canvas, Box(120, 190, 360, 260))
+        text(canvas, between, 220, 284)
+        text(canvas, "Figure 1: Two", 120, 310)
+        prose(canvas, 60, 340, 470, 4)
+
+    assert [figure.title for figure in figures_of(formatted(page))] == [title]
+
+
 def test_without_a_caption_the_title_is_empty():
     (figure,) = figures_of(formatted(lambda canvas: figure_page(canvas, caption="")))
     assert figure.title == ""

@@ -12,6 +12,7 @@ from catena.layout import FigureCrop, Page, Parsed
 from catena.model import Figure
 
 _CAPTION_GAP = 72.0  # points between a figure and its caption, at most; no other line stands there
+_MARKS = 12  # characters of a line that may stand there all the same, such as "(a)   (b)"
 _BESIDE = 24.0  # points between a figure and a caption at its side
 _PANELS = 120.0  # points between two figures that share a caption, at most
 _PITCH = 1.7  # of the size: lines of one caption are no farther apart
@@ -122,9 +123,9 @@ def _distance(figure: FigureCrop, rows: Sequence[Row], index: int) -> float | No
     if x0 <= figure.x1 and figure.x0 <= x1:
         gap = max(top - figure.bottom, figure.top - bottom)
         between = sorted((figure.bottom, top) if top > figure.bottom else (bottom, figure.top))
-        others = (row.line for row in (*rows[:index], *rows[end:]))
+        others = (row.line for row in (*rows[:index], *rows[end:]) if len(row.text.strip()) > _MARKS)
         parted = any(
-            between[0] < (line.top + line.bottom) / 2 < between[1] and x0 <= line.x1 and line.x0 <= x1
+            between[0] < (line.top + line.bottom) / 2 < between[1] and figure.x0 <= line.x1 and line.x0 <= figure.x1
             for line in others
         )
         return max(0.0, gap) if gap <= _CAPTION_GAP and not parted else None

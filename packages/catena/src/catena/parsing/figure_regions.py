@@ -23,6 +23,7 @@ MIN_SIDE = 36.0  # half an inch: smaller ones are icons, bullets and ornaments
 MIN_AREA = 2_600.0  # a square of 51 points
 PAGE_SHARE = 0.8  # of the page: what covers more is its background or frame, not a figure on it
 LABEL_GAP = 6.0  # text this near belongs to a drawing
+_TITLE_PITCH = 1.6  # of the size of such a title, where that is more
 TITLE_GAP = 14.0  # text this near does too where it keeps within the drawing's width or height: the title of an axis
 PANEL_GAP = 26.0  # drawings this near to each other, with no text to read between, are panels of one figure
 GRID_GAP = 72.0  # grid lines of one chart are no farther apart
@@ -110,7 +111,7 @@ def _with_labels(box: Box, texts: Sequence[Box], prose: Sequence[Box]) -> Box:
 def _is_near(text: Box, box: Box) -> bool:
     if text.meets(box.grown(LABEL_GAP)):
         return True
-    reach = box.grown(TITLE_GAP)
+    reach = box.grown(max(TITLE_GAP, _TITLE_PITCH * min(text.width, text.height)))
     across = box.x0 <= text.x0 and text.x1 <= box.x1
     down = box.top <= text.top and text.bottom <= box.bottom
     return text.meets(reach) and (across or down)
