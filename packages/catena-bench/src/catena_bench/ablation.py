@@ -10,8 +10,9 @@
 | vector_only | as full, by the dense route alone | |
 
 The title that the cascade writes above every chunk is metadata wherever it is written: where a row has no cascade,
-the document's title is no critical term either. Beside each row stands the same without the keyword route ("_words"):
-there, rows differ by the indexed text and by nothing else.
+the document's title is no critical term either, and questions are not decomposed by it. Beside each row stands the
+same without the keyword route and without decomposition ("_words"): there, rows differ by the indexed text and by
+nothing else.
 
 In the paper's long manuals a fixed run of sentences hardly ever holds the title. In a data sheet of one page every
 third one does, and is a cascade made by chance; "fixed_untitled" says what is left without it.
@@ -38,6 +39,7 @@ from catena.structure.fixed_length import cut_fixed
 from catena.text import same_words
 from catena_bench.collection import Collection, Judge, Question, read_collection, some_of_each_kind
 
+FULL = "full"  # the only row that knows documents by their titles
 FIXED_TOKENS = 200
 WORDS_ONLY = ("lexical", "dense")
 LEVEL = 0.05
@@ -194,15 +196,17 @@ def _asked(
         for some in _batches(entries):
             library.store.add([(entry, run_step(embed(entry), library.services)) for entry in some])
 
-        def search(question: Question, routes: Sequence[str], k: int, depth: int | None) -> Ranking:
-            return library.search(question.text, k=k, depth=depth, routes=routes, on_route_error="raise")
+        def search(row: str, question: Question, k: int, depth: int | None) -> Ranking:
+            return library.search(
+                question.text, k=k, depth=depth, routes=rows[row], by_name=row == FULL, on_route_error="raise"
+            )
 
         return {
             row: Row(
-                log_rank={q.id: judge.log_rank(q, search(q, routes, depth, depth)) for q in questions},
-                recall={q.id: judge.recall(q, search(q, routes, q.cutoff, None)) for q in questions},
+                log_rank={q.id: judge.log_rank(q, search(row, q, depth, depth)) for q in questions},
+                recall={q.id: judge.recall(q, search(row, q, q.cutoff, None)) for q in questions},
             )
-            for row, routes in rows.items()
+            for row in rows
         }
 
 

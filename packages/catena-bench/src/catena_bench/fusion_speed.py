@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
-from catena.effects import Search, Services
+from catena.effects import FindNames, Search, Services
 from catena.effects import run as run_step
 from catena.library import Library
 from catena.model import Document, Entry, Ranking
@@ -101,11 +101,13 @@ def run(
     Returns:
         Medians per question, with quartiles (`.q1`, `.q3`):
         `routes_ms`: the three routes and the embedding of the question; `entity_lookup_ms`: the keyword route alone,
-        from the text of the question to ranked chunks; `completion_ms`: the second round, which asks each route for
-        what only the others found; `overhead_ms.METHOD`: all that a method does on top of the routes. Methods:
-        "catena", of `retrieve`, and "catena_with_completion"; where the peers are installed "ensemble_retriever" and
-        "query_fusion_retriever", which are given the same rankings from memory, and "catena_langchain" and
-        "catena_llama_index", our retrievers of these frameworks, which also make documents and nodes of the hits.
+        from the text of the question to ranked chunks; `names_ms`: which documents the question names;
+        `search_by_name_ms`: a whole search, decomposed by these names; `completion_ms`: the second round, which asks
+        each route for what only the others found; `overhead_ms.METHOD`: all that a method does on top of the routes.
+        Methods: "catena", of `retrieve`, and "catena_with_completion"; where the peers are installed
+        "ensemble_retriever" and "query_fusion_retriever", which are given the same rankings from memory, and
+        "catena_langchain" and "catena_llama_index", our retrievers of these frameworks, which also make documents
+        and nodes of the hits.
         `ratio.METHOD`: overhead of a peer to that of "catena_with_completion". `n_chunks`, `n_questions`.
     """
     from catena.enrichment.static_embedding import StaticEmbedder
@@ -128,7 +130,7 @@ def run(
         for question in (*asked[:5], *asked * ROUNDS):
             clocked.reset()
             start = process_time()
-            run_step(retrieve(question, k=K, depth=DEPTH), services)
+            run_step(retrieve(question, k=K, depth=DEPTH, by_name=False), services)
             total = process_time() - start
             note("routes_ms", clocked.in_routes)
             note("completion_ms", clocked.in_completion)
@@ -137,6 +139,12 @@ def run(
             start = process_time()
             library.store.search(Search(route="keyword", query=question, k=DEPTH))
             note("entity_lookup_ms", process_time() - start)
+            start = process_time()
+            library.store.names(FindNames(query=question))
+            note("names_ms", process_time() - start)
+            start = process_time()
+            library.search(question, k=K)
+            note("search_by_name_ms", process_time() - start)
         tell(f"{questions} questions asked {ROUNDS} times")
         for name, method in _others(clocked, services, tell).items():
             for question in (*asked[:5], *asked * ROUNDS):
