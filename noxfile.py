@@ -155,7 +155,7 @@ def pins(session: nox.Session) -> None:
         "3.11",
         "--no-header",
         "--no-annotate",
-        "--no-emit-package=catena",
+        *(f"--no-emit-package={ours}" for ours in ("catena", "langchain-catena", "llama-index-catena")),
         "--quiet",
         "--upgrade",
         "-o",
