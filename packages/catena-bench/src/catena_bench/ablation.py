@@ -15,7 +15,9 @@ same without the keyword route and without decomposition ("_words"): there, rows
 nothing else.
 
 In the paper's long manuals a fixed run of sentences hardly ever holds the title. In a data sheet of one page every
-third one does, and is a cascade made by chance; "fixed_untitled" says what is left without it.
+third one does, and is a cascade made by chance; "fixed_untitled" says what is left without it. A run also spans
+chapters, so where one chapter repeats the product's name, its neighbours are found by it: on such collections the
+last step of the paper's order is expected to turn round, and the figures say so.
 """
 
 from __future__ import annotations
