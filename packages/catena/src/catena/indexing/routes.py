@@ -54,6 +54,7 @@ class Routes:
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
+        self._known: tuple[int, dict[str, int]] = (0, {})  # chunk keys by id
         self._places: tuple[int, NDArray[np.int64]] | None = None
         self._embedded: tuple[int, dict[int, str]] = (0, {})
 
@@ -128,9 +129,11 @@ class Routes:
         if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
             self._discard()
             return None
+        self._keys_held(generation).update((chunk.id, key) for key, chunk in chunks.items())
         views = self._views_of(request, connection, generation, keys)
         found = zip(keys, best.scores.tolist(), views, strict=True)
-        return _ranking([(chunks[key], score, view) for key, score, view in found], request.route)
+        scored_chunks = [(chunks[key], score, view) for key, score, view in found]
+        return _ranking(scored_chunks, request.route, ranked=request.among is None)
 
     def _views_of(
         self, request: Search, connection: sqlite3.Connection, generation: int, keys: Sequence[int]
@@ -204,11 +207,24 @@ class Routes:
         if request.where is not None:
             limits.append(self._chunks_where(request.where, connection, generation))
         if request.among is not None:
-            limits.append(_keys(connection, "SELECT chunk FROM chunks WHERE id IN", request.among))
+            limits.append(self._keys_of(connection, generation, request.among))
         if request.documents is not None:
             of_documents = "SELECT chunk FROM chunks JOIN documents USING (doc) WHERE documents.id IN"
             limits.append(_keys(connection, of_documents, request.documents))
         return reduce(np.intersect1d, limits) if limits else None
+
+    def _keys_held(self, generation: int) -> dict[str, int]:
+        if self._known[0] != generation or len(self._known[1]) > _CHUNKS:
+            self._known = (generation, {})
+        return self._known[1]
+
+    def _keys_of(self, connection: sqlite3.Connection, generation: int, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the keys of the chunks of these ids, ascending: those of earlier searches from memory."""
+        held = self._keys_held(generation)
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in held]:
+            select = "SELECT id, chunk FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+            held.update(connection.execute(select, (json.dumps(missing),)).fetchall())
+        return np.array(sorted(held[chunk_id] for chunk_id in ids if chunk_id in held), np.int64)
 
     def _chunks_where(self, where: Where, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
         """Return the keys of the chunks that a filter allows, ascending."""
@@ -297,10 +313,11 @@ def _keys(connection: sqlite3.Connection, select: str, ids: Sequence[str]) -> ND
     return np.sort(np.array(rows.fetchall(), np.int64).ravel())
 
 
-def _ranking(scored: Sequence[tuple[Chunk, float, str]], route: str) -> Ranking:
+def _ranking(scored: Sequence[tuple[Chunk, float, str]], route: str, *, ranked: bool) -> Ranking:
+    """Return the hits, best first; without ranks where single chunks were asked for."""
     ordered = sorted(scored, key=lambda item: (-item[1], item[0].id))
     hits = (
-        Hit(chunk, score, (Provenance(route=route, rank=rank, score=score, view=view),))
+        Hit(chunk, score, (Provenance(route=route, rank=rank if ranked else None, score=score, view=view),))
         for rank, (chunk, score, view) in enumerate(ordered, start=1)
     )
     return Ranking(tuple(hits), Scale.SIMILARITY)

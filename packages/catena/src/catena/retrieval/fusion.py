@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from math import isfinite
 
 from catena.errors import ParameterError
@@ -73,6 +74,7 @@ def weighted_sum(
     parts: Mapping[str, tuple[float, Normalizer]],
     *,
     bounds: Mapping[str, Bounds] | None = None,
+    k: int | None = None,
 ) -> Ranking:
     """Fuse rankings by score: `score(c) = sum_i weight_i * normalise_i(score_i(c))`.
 
@@ -80,9 +82,10 @@ def weighted_sum(
         rankings: per route, with scores in the route's own unit (`Scale.SIMILARITY`).
         parts: per route, its weight (>= 0) and how its scores are normalised.
         bounds: per route, the bounds to normalise by; those of the ranking itself where absent.
+        k: how many chunks to return; all that were seen when None.
 
     Returns:
-        Every chunk seen, best first, in `Scale.NORMALIZED`; a chunk that a route did not return gets
+        The chunks seen, best first, in `Scale.NORMALIZED`; a chunk that a route did not return gets
         nothing from it. Provenance of all routes is kept.
 
     Raises:
@@ -99,11 +102,15 @@ def weighted_sum(
         span = (bounds or {}).get(route) or Bounds.of(rankings[route])
         for hit in rankings[route].hits:
             shares.setdefault(hit.chunk.id, []).append(weight * normalise(hit.score, span))
-    return _merged(rankings, shares, Scale.NORMALIZED)
+    return _merged(rankings, shares, Scale.NORMALIZED, k)
 
 
 def reciprocal_rank_fusion(
-    rankings: Mapping[str, Ranking], *, weights: Mapping[str, float] | None = None, k: float = 60.0
+    rankings: Mapping[str, Ranking],
+    *,
+    weights: Mapping[str, float] | None = None,
+    k: float = 60.0,
+    top: int | None = None,
 ) -> Ranking:
     """Fuse rankings by rank alone: `score(c) = sum_i weights[i] / (k + rank_i(c))`, ranks from 1.
 
@@ -111,9 +118,10 @@ def reciprocal_rank_fusion(
         rankings: per route, of any lengths and scales.
         weights: per route, >= 0; 1 where absent.
         k: damping, in ranks.
+        top: how many chunks to return; all that were seen when None.
 
     Returns:
-        Every chunk seen, best first, in `Scale.RANK`.
+        The chunks seen, best first, in `Scale.RANK`.
 
     Raises:
         ParameterError: a weight is negative, or k is not positive.
@@ -125,26 +133,31 @@ def reciprocal_rank_fusion(
     for route in sorted(rankings):
         for rank, hit in enumerate(rankings[route].hits, start=1):
             shares.setdefault(hit.chunk.id, []).append(weights.get(route, 1.0) / (k + rank))
-    return _merged(rankings, shares, Scale.RANK)
+    return _merged(rankings, shares, Scale.RANK, top)
 
 
-def _merged(rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float]], scale: Scale) -> Ranking:
-    """Return one hit per chunk with the sum of its shares and the provenance of every route.
+def _merged(
+    rankings: Mapping[str, Ranking], shares: Mapping[str, Sequence[float]], scale: Scale, k: int | None
+) -> Ranking:
+    """Return one hit per chunk with the sum of its shares and the provenance of every route: the k best.
 
     Routes come in the order of their names, also in the sums: floats do not add up the same in every order.
     """
-    found: dict[str, list[Hit]] = {chunk_id: [] for chunk_id in shares}
+    scores = {chunk_id: sum(shares[chunk_id]) for chunk_id in shares}
+    best = nsmallest(len(scores) if k is None else k, scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
+    found: dict[str, list[Hit]] = {chunk_id: [] for chunk_id in best}
     degraded: list[Degraded] = []
     for route in sorted(rankings):
         degraded.extend(rankings[route].degraded)
         for rank, hit in enumerate(rankings[route].hits, start=1):
-            known = hit if hit.provenance else replace(hit, provenance=(_way(route, rank, hit),))
-            found[hit.chunk.id].append(known)
+            if hit.chunk.id in found:
+                known = hit if hit.provenance else replace(hit, provenance=(_way(route, rank, hit),))
+                found[hit.chunk.id].append(known)
     merged = (
-        Hit(hits[0].chunk, sum(shares[chunk_id]), tuple(way for hit in hits for way in hit.provenance))
+        Hit(hits[0].chunk, scores[chunk_id], tuple(way for hit in hits for way in hit.provenance))
         for chunk_id, hits in found.items()
     )
-    return Ranking.of(merged, scale, degraded)
+    return Ranking(tuple(merged), scale, tuple(degraded))
 
 
 def _way(route: str, rank: int, hit: Hit) -> Provenance:

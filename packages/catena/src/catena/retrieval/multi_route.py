@@ -29,6 +29,7 @@ MOST_NAMES = 8  # of one question that get a share of their own
 class _Scope:
     """What one round of searches has in common."""
 
+    k: int
     depth: int
     where: Where | None
     fusion: Fusion
@@ -98,7 +99,7 @@ def retrieve(
     fusion = ScoreFusion() if fusion is None else fusion
     if k == 0 or not query.strip():
         return Ranking((), _scale_of(fusion))
-    scope = _Scope(depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
+    scope = _Scope(k=k, depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
     names = (yield from _names(query, entities)) if by_name and len(table) > 1 else NamesFound()
     unknown = yield from standing_nowhere(names.unknown, where)
     if on_unknown == "empty" and not names.known and any(name.near for name in unknown):
@@ -120,7 +121,7 @@ def _names(query: str, entities: Sequence[str]) -> Step[NamesFound]:
 def _fused(
     query: str, table: Mapping[str, Route], scope: _Scope, bounds: Mapping[str, Bounds] | None = None
 ) -> Step[_Fused]:
-    """Return the ranking of all candidates of the routes, and what failed on the way in it."""
+    """Return the ranking of the routes' candidates, and what failed on the way in it."""
     found, failures = yield from _side_by_side(
         {name: _searched(route(query), scope) for name, route in table.items()}, scope.on_route_error
     )
@@ -132,10 +133,10 @@ def _fused(
     if len(table) == 1:
         (fused,) = rankings.values()
     elif isinstance(scope.fusion, RankFusion):
-        fused = reciprocal_rank_fusion(rankings, weights=scope.fusion.weights, k=scope.fusion.k)
+        fused = reciprocal_rank_fusion(rankings, weights=scope.fusion.weights, k=scope.fusion.k, top=scope.k)
     else:
         complete, more = yield from _completed(found, scope.on_route_error)
-        fused = weighted_sum(complete, scope.fusion.parts, bounds=bounds)
+        fused = weighted_sum(complete, scope.fusion.parts, bounds=bounds, k=scope.k)
         failures = [*failures, *more]
     return _Fused(replace(fused, degraded=(*fused.degraded, *failures)), bounds)
 
@@ -236,11 +237,10 @@ def _completed(
     more, failures = yield from _side_by_side(
         {name: _one(request) for name, request in requests.items()}, on_route_error
     )
-    extra = {name: tuple(map(unranked, ranking.hits)) for name, ranking in more.items()}
-    complete = {
-        name: Ranking.of((*ranking.hits, *extra.get(name, ())), ranking.scale, ranking.degraded)
-        for name, (_, ranking) in found.items()
-    }
+    complete = {name: ranking for name, (_, ranking) in found.items()}
+    for name, extra in more.items():  # no chunk twice, and in no order: sums need none
+        hits = (*complete[name].hits, *map(unranked, extra.hits))
+        complete[name] = Ranking(hits, complete[name].scale, complete[name].degraded)
     return complete, failures
 
 

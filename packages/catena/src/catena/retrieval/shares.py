@@ -54,6 +54,8 @@ def _turns(lists: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
 
 def unranked(hit: Hit) -> Hit:
     """Return the hit without ranks: it was asked for by id or by document, so its place in the whole is unknown."""
+    if all(way.rank is None for way in hit.provenance):
+        return hit
     ways = (Provenance(route=way.route, rank=None, score=way.score, view=way.view) for way in hit.provenance)
     return Hit(hit.chunk, hit.score, tuple(ways))
 
