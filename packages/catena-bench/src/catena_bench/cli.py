@@ -25,6 +25,7 @@ from catena_bench import (
     similar_docs,
     table_views,
 )
+from catena_bench.pictures import PICTURES
 
 Benchmark = Callable[..., dict[str, float]]
 
@@ -59,6 +60,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def bench(
     name: Annotated[Name, typer.Argument(help="Which benchmark.")],
+    *,
     data: Annotated[Path | None, typer.Option(help="A directory of the benchmark's layout.")] = None,
     size: Annotated[
         list[str] | None,
@@ -68,6 +70,7 @@ def bench(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A .png or .html to draw the figures into.")] = None,
 ) -> None:
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr."""
     console = Console(stderr=True)
@@ -77,6 +80,8 @@ def bench(
             raise typer.BadParameter("this benchmark needs --data DIR")
         if model is not None and name.value not in WITH_MODEL:
             raise typer.BadParameter(f"only {', '.join(sorted(WITH_MODEL))} takes a model", param_hint="--model")
+        if plot is not None and name.value not in PICTURES:
+            raise typer.BadParameter(f"only {', '.join(sorted(PICTURES))} are drawn", param_hint="--plot")
         chosen = {} if model is None else {"model": model}
         figures = benchmark(data, **chosen, **_sizes(size or [], SIZES.get(name.value, ())))
     except CatenaError as error:
@@ -88,6 +93,12 @@ def bench(
         sys.stdout.write(text)
     else:
         json_file.write_text(text, encoding="utf-8")
+    if plot is not None:
+        try:
+            PICTURES[name.value](figures, plot)
+        except CatenaError as error:
+            console.print(f"error: {error}", markup=False)
+            raise typer.Exit(2) from None
 
 
 def _sizes(given: list[str], known: Sequence[str]) -> dict[str, int]:

@@ -1,0 +1,61 @@
+"""The pictures of benchmarks, drawn from their flat figures: what was printed is what is seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from catena import plots
+from catena.evaluation.answers import MeanScore
+
+Figures = Mapping[str, float]
+_LEVEL = 0.95  # of the intervals that the benchmarks give
+
+
+def ablation(figures: Figures, path: Path) -> None:
+    """Draw the mean Log-Rank Index of every row with its interval (HiQA, Table 2)."""
+    rows = [key.removeprefix("lri.mean.") for key in figures if key.startswith("lri.mean.")]
+    n = max(figures[key] for key in figures if key.startswith("n_chunks."))
+    scores = {
+        row: _score(figures, f"lri.mean.{row}", f"lri.low.{row}", f"lri.high.{row}") for row in _by_system(rows)
+    }
+    order = "holds" if figures["order.holds"] else "does not hold"
+    note = f"gamma 1, N = {n:,.0f}. The paper's order full > no cascade ≥ no metadata > fixed {order}."
+    plots.ablation(scores, path, note=note)
+
+
+def degradation(figures: Figures, path: Path) -> None:
+    """Draw recall against the number of documents (HiQA, Figure 2)."""
+    systems: defaultdict[str, list[tuple[int, MeanScore]]] = defaultdict(list)
+    for key in figures:
+        measure, _, rest = key.partition(".")
+        system, _, size = rest.rpartition(".")
+        if measure == "recall" and size.isdecimal():
+            systems[system].append((int(size), _score(figures, key, f"{key}.low", f"{key}.high")))
+    plots.degradation({name: sorted(points, key=lambda point: point[0]) for name, points in systems.items()}, path)
+
+
+def similar_docs(figures: Figures, path: Path) -> None:
+    """Draw recall by method over all questions."""
+    methods = [key.removeprefix("recall.") for key in figures if key.startswith("recall.") and key.count(".") == 1]
+    n = round(figures["n_judged"])
+    scores = {m: MeanScore(value=figures[f"recall.{m}"], interval=None, level=_LEVEL, n=n) for m in methods}
+    plots.ablation(scores, path, measure="recall at max(5, gold sections)")
+
+
+PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
+    "ablation": ablation,
+    "degradation": degradation,
+    "similar-docs": similar_docs,
+}
+
+
+def _score(figures: Figures, mean: str, low: str, high: str) -> MeanScore:
+    n = round(figures["n_judged"])
+    return MeanScore(value=figures[mean], interval=(figures[low], figures[high]), level=_LEVEL, n=n)
+
+
+def _by_system(rows: list[str]) -> list[str]:
+    """Return the rows with all routes first, then those without the keyword route."""
+    return sorted(rows, key=lambda row: row.endswith("_words"))

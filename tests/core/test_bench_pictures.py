@@ -1,0 +1,57 @@
+"""The pictures of benchmarks show the figures that were printed, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from catena_bench import cli
+from catena_bench.pictures import PICTURES
+
+FIGURES = {
+    "ablation": {
+        "lri.mean.full": 0.963, "lri.low.full": 0.94, "lri.high.full": 0.98,
+        "lri.mean.fixed_words": 0.713, "lri.low.fixed_words": 0.65, "lri.high.fixed_words": 0.77,
+        "order.holds": 0.0, "n_chunks.full": 8514.0, "n_judged": 48.0,
+    },
+    "degradation": {
+        "recall.full.1": 0.963, "recall.full.1.low": 0.94, "recall.full.1.high": 0.98,
+        "recall.full.100": 0.913, "recall.full.100.low": 0.88, "recall.full.100.high": 0.97,
+        "accuracy.full.1": 0.5, "n_judged": 96.0,
+    },
+    "similar-docs": {"recall.fused": 0.987, "recall.raw_bm25": 0.434, "recall.fused.field": 0.1, "n_judged": 610.0},
+}  # fmt: skip
+SHOWN = {
+    "ablation": ["0.963", "0.713", "full", "fixed_words", "N = 8,514", "does not hold"],
+    "degradation": ["0.963", "0.913", "full", "n = 96"],
+    "similar-docs": ["0.987", "0.434", "fused", "raw_bm25", "n = 610"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_every_figure_is_in_the_picture(name: str, tmp_path: Path) -> None:
+    page = tmp_path / "picture.html"
+    PICTURES[name](FIGURES[name], page)
+    text = page.read_text(encoding="utf-8").replace("\\u003c", "<").replace("\\u003e", ">").replace("<br>", " ")
+    assert [shown for shown in SHOWN[name] if shown not in text] == []
+    assert "0.5 (" not in text
+    picture = tmp_path / "picture.png"
+    PICTURES[name](FIGURES[name], picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.BENCHMARKS, "degradation", lambda data, **_: dict(FIGURES["degradation"]))
+    given = ["degradation", "--data", str(tmp_path), "--plot"]
+    assert CliRunner().invoke(cli.app, [*given, str(tmp_path / "p.png")]).exit_code == 0
+    assert (tmp_path / "p.png").stat().st_size > 1_000
+    wrong = CliRunner().invoke(cli.app, [*given, str(tmp_path / "p.bmp")])
+    assert (wrong.exit_code, ".bmp" in wrong.output) == (2, True)
+
+
+def test_what_is_not_drawn_is_said_before_it_runs(tmp_path: Path) -> None:
+    wrong = CliRunner().invoke(cli.app, ["headings", "--plot", str(tmp_path / "p.png")])
+    assert wrong.exit_code == 2
+    assert "are drawn" in wrong.output
