@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.documents import Document
 
 from catena import model
+from catena.answering.answer import readable
 from catena.citation import SOURCE, TITLE, citation
+from catena.formatting.fidelity_report import FidelityReport
+from catena.formatting.llm_markdown import Formatted
 from catena.ids import digest
+from catena.layout import Parsed
 
 PROVENANCE = "catena"
-"""Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`."""
+"""Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`, `unknown`."""
 
 SCORE = "relevance_score"
 """Metadata key of the score, as every LangChain reranker names it."""
 
+PAGE_OFFSETS = "page_offsets"
+"""Metadata key of a whole file: where its pages begin in `page_content`, and last where that ends, "0 812 1630".
+
+A string, because vector stores take no lists. Chunks cut by `CatenaDocumentTransformer` have page numbers instead.
+"""
 
 _ORIGINAL = "langchain_document"  # metadata key under which a retrieved document travels through the core
 
@@ -35,6 +46,7 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
                 {"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance
             ],
             "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
+            "unknown": [asdict(name) for name in ranking.unknown],
         },
     }
     original = hit.chunk.metadata.get(_ORIGINAL)
@@ -42,6 +54,14 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
         return original.model_copy(update={"metadata": {**original.metadata, **found}})
     metadata = {**chunk_metadata(hit.chunk), **found}
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
+
+
+def unknown_document(ranking: model.Ranking) -> Document:
+    """Return a document that says which names of the question stand nowhere, and what is like them."""
+    return Document(
+        page_content=". ".join(map(str, ranking.unknown)) + ".",
+        metadata={"kind": "unknown", PROVENANCE: {"unknown": [asdict(name) for name in ranking.unknown]}},
+    )
 
 
 def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Ranking) -> Document:
@@ -53,6 +73,23 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
         id=segment.id,
         page_content=segment.text,
         metadata={**found.metadata, **place, "chunk_id": hit.chunk.id},
+    )
+
+
+def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ranking: model.Ranking) -> Document:
+    """Return a figure as a document; what its metadata says is stated at `CatenaFigureRetriever`."""
+    found = to_document(hit, ranking)
+    about: dict[str, Any] = {
+        "figure_page": figure.page,
+        "figure_title": figure.title,
+        "figure_caption": figure.caption,
+        "figure_kind": figure.kind,
+        "figure_width": figure.width,
+        "figure_height": figure.height,
+        **({} if file is None else {"figure_file": str(file)}),
+    }
+    return found.model_copy(
+        update={"page_content": readable(hit), "metadata": {**found.metadata, **about}},
     )
 
 
@@ -93,8 +130,50 @@ def to_core_document(document: Document) -> model.Document:
         text=document.page_content,
         title=str(metadata.get(TITLE) or ""),
         source=source,
+        page_starts=_page_starts(metadata, document.page_content),
         metadata=_scalars(metadata),
     )
+
+
+def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
+    """Return a whole file as a document; what its metadata says is stated at `CatenaLoader`."""
+    document = formatted.document
+    metadata: dict[str, Any] = {
+        **document.metadata,
+        SOURCE: document.source,
+        TITLE: document.title,
+        "state": parsed.state,
+    }
+    if unread := [str(note.page) for note in parsed.notes if note.state not in {"blank", "text"}]:
+        metadata["unread_pages"] = ", ".join(unread)
+    if document.page_starts:
+        metadata["total_pages"] = len(document.page_starts)
+        metadata[PAGE_OFFSETS] = " ".join(map(str, (*document.page_starts, len(document.text))))
+    return Document(
+        id=document.id,
+        page_content=document.text,
+        metadata=metadata | _fidelity(formatted.fidelity),
+    )
+
+
+def _fidelity(report: FidelityReport) -> dict[str, Any]:
+    if not report.pages:
+        return {}
+    states, summary = report.states, report.as_json()["summary"]
+    return {
+        "pages_by_model": states["llm"],
+        "pages_asked_again": states["re-asked"],
+        "pages_from_layout": states["layout"],
+        **{f"fidelity_{share}": summary[share]["min"] for share in ("recall", "precision", "order")},
+    }
+
+
+def _page_starts(metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
+    """Return where the pages begin; nothing where they were counted in another text than this one."""
+    found = str(metadata.get(PAGE_OFFSETS, "")).split()
+    offsets = [int(offset) for offset in found if offset.isascii() and offset.isdecimal()]
+    fits = len(offsets) == len(found) > 1 and offsets[0] == 0 and offsets[-1] == len(text)
+    return tuple(offsets[:-1]) if fits and offsets == sorted(offsets) else ()
 
 
 def to_chunk(document: Document) -> model.Chunk:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -15,39 +15,67 @@ from langchain_core.callbacks import (
     dispatch_custom_event,
 )
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import set_config_context
 from pydantic import ConfigDict, Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step, arun, run
+from catena.enrichment.detectors import Detector, LLMDetector
+from catena.enrichment.entities import QueryEntities, query_entities
 from catena.library import Library
-from catena.model import Ranking
+from catena.model import Degraded, Ranking, Unknown
 from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.multi_route import DEFAULT_ROUTES, retrieve
-from langchain_catena.convert import section_document, to_document
-from langchain_catena.services import RetrieverStore
+from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
+from catena.retrieval.tuned import Tuned
+from langchain_catena.convert import section_document, to_document, unknown_document
+from langchain_catena.services import LangChainLLM, RetrieverStore
 
 DEGRADED = "catena_degraded"
 """Name of the custom event that tells of a route that failed while the others went on."""
 
+UNKNOWN = "catena_unknown"
+"""Name of the custom event that tells of a name in the question that stands nowhere in what was searched."""
+
 _log = logging.getLogger(__name__)
+
+
+class Asked(TypedDict, total=False):
+    """What `invoke` takes besides the question; each goes before the retriever's own."""
+
+    k: int | None
+    where: dict[str, Any] | None
+    entities: Sequence[str] | None
 
 
 class CatenaRetriever(BaseRetriever):
     """Ranks the chunks of a library over several routes, each hit scored, cited and explained.
 
     Give either `library`, or `services` that answer the routes; `CatenaRetriever.over({...})` fuses LangChain
-    retrievers. `invoke` takes `k` and `where` too.
+    retrievers. `invoke` takes `k`, `where` and `entities` too. `ranking` and `aranking` return the core's `Ranking`.
+
+    A question about a name that stands nowhere ("HX999") returns no documents instead of another product's. Why is
+    said by `ranking(question).unknown`, by the log and a custom event, by `metadata["catena"]["unknown"]` of what is
+    returned, and, with `tell_unknown=True`, by a first document, for chains that see nothing else.
 
     Attributes:
         k: documents returned.
         routes: names of the routes asked side by side.
         where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
-        fusion: by score (`ScoreFusion`, the default) or by rank (`RankFusion`).
+        fusion: by score (`ScoreFusion`, the default; `adapted(...)` gives one), by score with weights that were tuned
+            on questions (`Tuned`, refused with another embedding model than theirs), or by rank (`RankFusion`).
         depth: hits asked of each route; the core's default where None.
         on_route_error: "degrade" ranks by the other routes, says so in each document's metadata, in the log
             and in a custom event; "raise" raises.
+        by_name: each name of documents that a question says gets its share of the ranking.
+        entities: names to be taken as such, besides those found without a model; meant for `invoke`.
+        on_unknown: "empty" returns no hits where the question says no known name but one that is like a known one
+            and stands nowhere; "keep" returns its neighbours.
+        tell_unknown: the first document names what stands nowhere and what is like it; its metadata has
+            `kind="unknown"`. It comes on top of k.
+        llm: finds names in the question, one call each; those that the question does not print are refused.
+        detectors: who else finds names in the question.
         whole_sections: return the section that each hit was cut from, each section once (library only).
     """
 
@@ -58,9 +86,15 @@ class CatenaRetriever(BaseRetriever):
     k: int = 4
     routes: tuple[str, ...] = DEFAULT_ROUTES
     where: dict[str, Any] | None = None
-    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | None = None
+    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
     depth: int | None = None
     on_route_error: Literal["raise", "degrade"] = "degrade"
+    by_name: bool = True
+    entities: tuple[str, ...] = ()
+    on_unknown: Literal["empty", "keep"] = "empty"
+    tell_unknown: bool = False
+    llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
+    detectors: tuple[InstanceOf[Detector], ...] = ()
     whole_sections: bool = False
 
     @model_validator(mode="after")
@@ -69,6 +103,7 @@ class CatenaRetriever(BaseRetriever):
             raise ValueError("give either library=… or services=…")
         if self.whole_sections and self.library is None:
             raise ValueError("whole_sections=True needs library=…: only a library knows the sections")
+        self._fusion()
         return self
 
     @classmethod
@@ -83,58 +118,86 @@ class CatenaRetriever(BaseRetriever):
         services = Services(store=RetrieverStore(retrievers))
         return cls(services=services, routes=tuple(retrievers), fusion=RankFusion(weights=weights), **options)
 
+    def ranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
+        """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
+        return run(self._step(query, **options), self._services())
+
+    async def aranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
+        """As `ranking`, without blocking the event loop."""
+        return await arun(self._step(query, **options), self._services())
+
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        where: dict[str, Any] | None = None,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
         # children of retrievers used as routes are found through the context, in threads too
         with set_config_context({"callbacks": run_manager.get_child()}) as context:
-            ranking = context.run(run, self._step(query, k, where), self._services())
-        for part in ranking.degraded:
-            _log.warning("%s: %s", part.what, part.why)
-            dispatch_custom_event(DEGRADED, asdict(part), config={"callbacks": run_manager.get_child()})
+            ranking = context.run(run, self._step(query, **options), self._services())
+        for name, part in _told(ranking):
+            dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return self._documents(ranking)
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        where: dict[str, Any] | None = None,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
         with set_config_context({"callbacks": run_manager.get_child()}) as context:
-            work = arun(self._step(query, k, where), self._services())
+            work = arun(self._step(query, **options), self._services())
             ranking = await asyncio.get_running_loop().create_task(work, context=context)
-        for part in ranking.degraded:
-            _log.warning("%s: %s", part.what, part.why)
-            await adispatch_custom_event(DEGRADED, asdict(part), config={"callbacks": run_manager.get_child()})
+        for name, part in _told(ranking):
+            await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         if self.whole_sections:
             return await asyncio.to_thread(self._documents, ranking)
         return self._documents(ranking)
 
     def _services(self) -> Services:
-        return self.library.services if self.library is not None else self.services or Services()
+        services = self.library.services if self.library is not None else self.services or Services()
+        return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
 
-    def _step(self, query: str, k: int | None, where: dict[str, Any] | None) -> Step[Ranking]:
-        return retrieve(
+    def _fusion(self) -> Fusion | None:
+        if not isinstance(self.fusion, Tuned):
+            return self.fusion
+        embedder = self._services().embedder
+        return self.fusion.fusion_for("" if embedder is None else embedder.identity)
+
+    def _step(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        where: dict[str, Any] | None = None,
+        entities: Sequence[str] | None = None,
+    ) -> Step[Ranking]:
+        detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
+        found = (yield from query_entities(query, detectors)) if detectors else QueryEntities(())
+        ranking = yield from retrieve(
             query,
             k=self.k if k is None else k,
             routes=self.routes,
             where=self.where if where is None else where,
-            fusion=self.fusion,
+            fusion=self._fusion(),
             depth=self.depth,
             on_route_error=self.on_route_error,
+            by_name=self.by_name,
+            entities=(*(self.entities if entities is None else entities), *found.names),
+            on_unknown=self.on_unknown,
         )
+        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
     def _documents(self, ranking: Ranking) -> list[Document]:
+        told = [unknown_document(ranking)] if self.tell_unknown and ranking.unknown else []
         if not self.whole_sections or self.library is None:
-            return [to_document(hit, ranking) for hit in ranking.hits]
-        return [section_document(segment, hit, ranking) for segment, hit in self.library.sections(ranking)]
+            return [*told, *(to_document(hit, ranking) for hit in ranking.hits)]
+        sections = self.library.sections(ranking)
+        return [*told, *(section_document(segment, hit, ranking) for segment, hit in sections)]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(ls_retriever_name="catena", ls_vector_store_provider="catena")
+
+
+def _told(ranking: Ranking) -> Iterator[tuple[str, Degraded | Unknown]]:
+    """Write to the log, and yield as events, what failed and what stands nowhere."""
+    for part in ranking.degraded:
+        _log.warning("%s: %s", part.what, part.why)
+        yield DEGRADED, part
+    for name in ranking.unknown:
+        _log.warning("%s", name)
+        yield UNKNOWN, name

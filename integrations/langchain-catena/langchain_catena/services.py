@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseLanguageModel
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from catena.effects import Complete, Search
-from catena.errors import FilterError, ParameterError
+from catena.errors import FilterError, ParameterError, ServiceError
 from catena.model import Hit, Provenance, Ranking, Scale
 from catena.ports import Completion, Embedder
 from langchain_catena.convert import SCORE, to_chunk
@@ -77,6 +78,32 @@ class LangChainLLM:
 
     async def acomplete(self, request: Complete) -> Completion:
         return _completion(await self.model.ainvoke(_messages(request)))
+
+
+class LangChainCaptioner:
+    """Any LangChain chat model that can see, as the core's captioner; the picture goes to it as a data URL.
+
+        library = Library.open("manuals.catena", preparation=FIGURES, captioner=LangChainCaptioner(model))
+
+    A caption that was cut or refused counts as failed.
+    """
+
+    def __init__(self, model: BaseChatModel, *, identity: str | None = None) -> None:
+        self.model = model
+        self.identity = identity or _identity(model)
+
+    def caption(self, image: bytes, prompt: str) -> str:
+        return self._description(self.model.invoke(_seen(image, prompt)))
+
+    async def acaption(self, image: bytes, prompt: str) -> str:
+        return self._description(await self.model.ainvoke(_seen(image, prompt)))
+
+    def _description(self, reply: BaseMessage) -> str:
+        completion = _completion(reply)
+        if completion.finish_reason != "stop":
+            why = f"the caption did not end by itself (finish_reason {completion.finish_reason!r})"
+            raise ServiceError(self.identity, why)
+        return completion.text
 
 
 class RetrieverStore:
@@ -145,6 +172,16 @@ def _identity(model: object) -> str:
 def _messages(request: Complete) -> list[BaseMessage]:
     system = [SystemMessage(request.system)] if request.system else []
     return [*system, HumanMessage(request.prompt)]
+
+
+_JPEG = b"\xff\xd8\xff"
+
+
+def _seen(image: bytes, prompt: str) -> list[BaseMessage]:
+    """Return a message with text and picture, in the form of blocks that every provider's package takes."""
+    kind = "image/jpeg" if image.startswith(_JPEG) else "image/png"
+    url = f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
+    return [HumanMessage([{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": url}}])]
 
 
 _ENDS = {"length": "length", "max_tokens": "length", "content_filter": "content_filter", "refusal": "refusal"}

@@ -10,7 +10,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 from catena.errors import ParameterError
 from catena.pipeline import Preparation, prepare
 from catena.structure.chunking import ChunkOptions
-from langchain_catena.convert import chunk_metadata, to_core_document
+from langchain_catena.convert import PAGE_OFFSETS, chunk_metadata, to_core_document
 
 RAW_TEXT = "raw_text"
 """Metadata key of the exact slice, where the content is another view of it."""
@@ -34,7 +34,7 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
 
     Each chunk has a derived id, `start_index` and `end_index` such that
     `parent.page_content[start_index:end_index]` is its text, heading path, lines and kind in its metadata, and
-    all the parent's metadata (the chunk's own keys win).
+    all the parent's metadata (the chunk's own keys win). Chunks of a file that `CatenaLoader` read know their pages.
 
     Args:
         max_tokens: a hard cap on the length of a chunk.
@@ -90,9 +90,10 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
     def _chunks(self, document: Document) -> list[Document]:
         entry = prepare(to_core_document(document), self.preparation)
         shown = {view.chunk_id: view.text for view in entry.views}  # a table view comes after the headed one
+        parents = {key: value for key, value in document.metadata.items() if key != PAGE_OFFSETS}
         made = []
         for chunk in entry.chunks:
-            metadata = {**document.metadata, **chunk_metadata(chunk)}
+            metadata = {**parents, **chunk_metadata(chunk)}
             text = chunk.text
             if self.content != "raw":
                 text, metadata[RAW_TEXT] = shown[chunk.id], chunk.text

@@ -67,12 +67,12 @@ def numbered(passages: Sequence[Hit]) -> str:
     """Return the passages as the model reads them: number, citation, text; no text can end its own passage."""
     return "\n".join(
         f'<passage number="{number}" from="{_quoted(citation(hit.chunk))}">\n'
-        f"{_readable(hit).replace('</passage', '< /passage')}\n</passage>"
+        f"{readable(hit).replace('</passage', '< /passage')}\n</passage>"
         for number, hit in enumerate(passages, start=1)
     )
 
 
-def _readable(hit: Hit) -> str:
+def readable(hit: Hit) -> str:
     """Return a passage's text; a figure's with what a model saw in it, as a reader of text cannot."""
     seen = hit.chunk.metadata.get(CAPTION) if hit.chunk.kind == "figure" else None
     return f"{hit.chunk.text.strip()}\n(The figure, described by a model: {seen})" if seen else hit.chunk.text.strip()

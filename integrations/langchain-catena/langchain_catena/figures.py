@@ -1,0 +1,80 @@
+"""Image search: the figures of a library as LangChain documents, each with its file."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, Field, InstanceOf
+
+from catena.errors import LibraryError
+from catena.library import Library
+from catena.model import Ranking
+from langchain_catena.convert import figure_document
+
+
+class CatenaFigureRetriever(BaseRetriever):
+    """Ranks the figures of a library by their titles, the text around them, the words inside and their captions.
+
+    `page_content` is the figure as its document shows it (link, title, words inside), with the caption that a model
+    gave it, so that a reader of text can answer from it and refer to it. The metadata is that of any chunk, and
+    `figure` (its name), `figure_file` (the picture, PNG; absent where no file can be written), `figure_page` (from
+    1), `figure_title`, `figure_caption`, `figure_kind` ("bitmap" or "drawing"), `figure_width` and `figure_height`
+    (pixels).
+
+        figures = Preparation(engine="pypdfium2", figures=True)
+        library = Library.open("manuals.catena", preparation=figures, captioner=LangChainCaptioner(model))
+        library.index(["manuals"])
+        (found, *_) = CatenaFigureRetriever(library=library).invoke("exploded view of the pump")
+
+    Attributes:
+        library: indexed with `Preparation(figures=True)`.
+        k: figures returned; `invoke` takes it, too.
+        where: a filter; `invoke` takes it, too.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    library: InstanceOf[Library] = Field(exclude=True)
+    k: int = 4
+    where: dict[str, Any] | None = None
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        where: dict[str, Any] | None = None,
+    ) -> list[Document]:
+        return self._documents(self.library.search_figures(query, **self._options(k, where)))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        where: dict[str, Any] | None = None,
+    ) -> list[Document]:
+        ranking = await self.library.asearch_figures(query, **self._options(k, where))
+        return await asyncio.to_thread(self._documents, ranking)
+
+    def _options(self, k: int | None, where: dict[str, Any] | None) -> dict[str, Any]:
+        return {"k": self.k if k is None else k, "where": self.where if where is None else where}
+
+    def _documents(self, ranking: Ranking) -> list[Document]:
+        documents: list[Document] = []
+        for hit in ranking.hits:
+            file = None
+            with suppress(LibraryError):  # a folder that is read-only: the figure is found all the same
+                file = self.library.figure_file(hit)
+            documents.append(figure_document(self.library.figure(hit), file, hit, ranking))
+        return documents
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        return LangSmithRetrieverParams(ls_retriever_name="catena-figures", ls_vector_store_provider="catena")

@@ -1,0 +1,176 @@
+"""Files as LangChain documents of Markdown, by their layout or by any chat model with no word lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from langchain_core.document_loaders import BaseLoader
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseLanguageModel
+
+from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
+from catena.errors import CatenaError, ParameterError, ParseError
+from catena.formatting.fidelity_report import FidelityReport
+from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
+from catena.layout import Parsed
+from catena.library import discover
+from catena.parsing import SUPPORTED_SUFFIXES
+from catena.pipeline import Preparation, read
+from langchain_catena.convert import loaded_document
+from langchain_catena.services import LangChainLLM
+
+_log = logging.getLogger(__name__)
+
+
+class CatenaLoader(BaseLoader):
+    """Reads PDF, HTML, Markdown and text: one document of Markdown per file, its pages mapped.
+
+    Cut it with `CatenaDocumentTransformer`, whose chunks know their pages. The metadata is flat:
+
+    - `source`, `title`, `state` ("parsed", or "partial" where `unread_pages` gave no text), `total_pages`, and
+      `page_offsets`, see `langchain_catena.convert.PAGE_OFFSETS`;
+    - where a model wrote the Markdown: `pages_by_model`, `pages_asked_again`, `pages_from_layout` (how many pages
+      have whose text; `layout_pages` names the last), and `fidelity_recall`, `fidelity_precision` and
+      `fidelity_order` of the least faithful answer, taken or not. `fidelity` holds the reports by page.
+
+    With a model:
+
+        loader = CatenaLoader("manuals", llm=ChatAnything(...), services=Services(journal=Journal("journal.db")))
+        print(loader.plan())  # calls and tokens; nothing is asked yet
+        documents = loader.load()
+
+    Args:
+        paths: files, or folders that are searched for files of the types Catena reads; or one of them.
+        llm: writes the Markdown, window by window; what is not faithful is taken from the layout. Give it room for
+            answers of 4,096 tokens. Without a model the layout decides alone.
+        options: how the model is shown a file.
+        services: journal, budget, limits and progress of the model's calls.
+        preparation: how files are read.
+        password: opens encrypted PDFs.
+        on_error: a file that gives no document raises; or it is left out, logged and named in `failures`.
+        side_by_side: files that the model is asked about at once.
+
+    Attributes:
+        failures: of the last load, by source, why a file gave no document.
+        fidelity: of the last load, by source, how faithful each page is that a model wrote.
+
+    Raises:
+        ParameterError: an option is out of range.
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Iterable[str | Path],
+        *,
+        llm: BaseLanguageModel[Any] | None = None,
+        options: FormatOptions | None = None,
+        services: Services | None = None,
+        preparation: Preparation | None = None,
+        password: str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        side_by_side: int = 4,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ParameterError("on_error", on_error, "'raise' or 'skip'")
+        if side_by_side < 1:
+            raise ParameterError("side_by_side", side_by_side, "at least 1")
+        self.paths = (paths,) if isinstance(paths, str | Path) else tuple(paths)
+        self.options = options or FormatOptions()
+        services = services or Services()
+        self.services = services if llm is None else replace(services, llm=LangChainLLM(llm))
+        self.preparation = preparation or Preparation()
+        self.password = password
+        self.on_error = on_error
+        self.side_by_side = side_by_side
+        self.failures: dict[str, CatenaError] = {}
+        self.fidelity: dict[str, FidelityReport] = {}
+
+    def lazy_load(self) -> Iterator[Document]:
+        """Yield the documents in the order of the paths; of folders, by name.
+
+        Raises:
+            ParseError: a file gave no document, and `on_error` is "raise".
+            BudgetExceededError: the next call would pass the budget; the replies so far are in the journal.
+        """
+        self._begin()
+        for files in self._batches():
+            parsed = self._read(files)
+            yield from self._documents(parsed, run(self._written(parsed), self.services))
+
+    async def alazy_load(self) -> AsyncIterator[Document]:
+        """As `lazy_load`; files are read in a thread, and the model is awaited."""
+        self._begin()
+        for files in await asyncio.to_thread(self._batches):
+            parsed = await asyncio.to_thread(self._read, files)
+            for document in self._documents(parsed, await arun(self._written(parsed), self.services)):
+                yield document
+
+    def plan(self, *, tariff: Tariff | None = None) -> Plan:
+        """Return what the model would be asked for, in calls, tokens and money, without calling it.
+
+        Args:
+            tariff: prices; those of the services' budget where not given, else free.
+        """
+        parsed = self._read(list(chain.from_iterable(self._batches())))
+        return plan(self._written(parsed), self.services, tariff=tariff, stand_ins=PLANNED_ANSWERS)
+
+    def _begin(self) -> None:
+        self.failures, self.fidelity = {}, {}
+
+    def _batches(self) -> list[list[tuple[Path, str]]]:
+        """Return the files with their names; in folders only those of types that are read."""
+        given = {os.path.abspath(path) for path in self.paths}
+        files = [
+            (path, source)
+            for path, source in discover(self.paths)
+            if path.suffix.lower() in SUPPORTED_SUFFIXES or os.path.abspath(path) in given
+        ]
+        size = 1 if self.services.llm is None else self.side_by_side
+        return [files[at : at + size] for at in range(0, len(files), size)]
+
+    def _read(self, files: Sequence[tuple[Path, str]]) -> list[Parsed]:
+        parsed: list[Parsed] = []
+        for path, source in files:
+            try:
+                found = read(path, self.preparation, source=source, password=self.password)
+                if not found.document.text.strip():
+                    raise ParseError(source, "empty", "there is no text in it")
+                parsed.append(found)
+            except ParseError as error:
+                self._failed(source, error)
+        return parsed
+
+    def _written(self, parsed: Sequence[Parsed]) -> Step[list[Formatted | Failed]]:
+        """Return each file as the model writes it; without a model, as the layout formatter wrote it."""
+        if self.services.llm is None:
+            return [_as_read(each) for each in parsed]
+        return (yield from together([format_markdown(each, self.options) for each in parsed]))
+
+    def _documents(self, parsed: Sequence[Parsed], written: Sequence[Formatted | Failed]) -> Iterator[Document]:
+        for each, result in zip(parsed, written, strict=True):
+            if isinstance(result, Formatted):
+                if result.fidelity.pages:
+                    self.fidelity[each.document.source] = result.fidelity
+                yield loaded_document(each, result)
+            else:
+                self._failed(each.document.source, result.error)
+
+    def _failed(self, source: str, error: Exception) -> None:
+        """Keep why a file gave no document, where that is to be tolerated."""
+        if self.on_error == "raise" or not isinstance(error, CatenaError):
+            raise error
+        _log.warning("left out: %s", error)
+        self.failures[source] = error
+
+
+def _as_read(parsed: Parsed) -> Formatted:
+    document = parsed.document
+    report = FidelityReport(document_id=document.id, source=document.source, pages=())
+    return Formatted(document=document, fidelity=report)
