@@ -176,8 +176,11 @@ def test_search_as_json_is_complete(shelf):
     assert first["citation"] == "HX200 Manual › Fuse, lines 3-5"
     assert first["chunk"]["document_id"] == "hx200.md"
     assert first["chunk"]["text"] in first["section"]["text"]
-    assert {way["route"] for way in first["provenance"]} == {"dense", "lexical", "keyword"}
-    assert found["scale"] == "normalized"
+    assert {way["route"] for way in first["provenance"]} == {"dense", "lexical", "keyword", "name"}
+    assert (found["scale"], found["unknown"]) == ("rank", [])
+    plain = value("search", "Which fuse for the HX200?", "-l", "lib", "--no-names")
+    assert {way["route"] for way in plain["hits"][0]["provenance"]} == {"dense", "lexical", "keyword"}
+    assert plain["scale"] == "normalized"
 
 
 def test_search_shows_whole_sections(shelf):
@@ -196,7 +199,8 @@ def test_search_obeys_routes_filters_and_fusion(shelf):
 
 def test_alpha_and_beta_act(shelf):
     def scores(*options):
-        return [hit["score"] for hit in value("search", "fuse of the HX200", "-l", "lib", *options)["hits"]]
+        found = value("search", "fuse of the HX200", "-l", "lib", "--no-names", *options)
+        return [hit["score"] for hit in found["hits"]]
 
     assert scores("--alpha", "0.9") != scores("--alpha", "0.1")
     assert scores("--beta", "3") != scores("--beta", "0")
@@ -369,7 +373,7 @@ def test_version_and_help():
     assert call("--version").stdout == f"catena {catena.__version__}\n"
     shown = call("--help").stdout
     commands = ["demo", "parse", "index", "search", "figures", "ask", "evaluate"]
-    commands += ["status", "delete", "verify", "doctor"]
+    commands += ["tune", "status", "delete", "verify", "doctor"]
     assert [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()] == commands
     for command in commands:
         assert "--json" in call(command, "--help").stdout

@@ -15,15 +15,28 @@ from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
 from catena.cli.figures import places, shown_figures
 from catena.cli.library import indexed
 from catena.cli.llm_options import BaseUrl, opened_llm
-from catena.cli.options import AsJson, Engine, Figures, Number, Password, PdfEngine, RuledTables, preparation_of
-from catena.cli.search import ranking_as_json
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    EntityNames,
+    Figures,
+    KeepNeighbours,
+    NoNames,
+    Number,
+    Password,
+    PdfEngine,
+    RuledTables,
+    names_options,
+    preparation_of,
+)
+from catena.cli.search import ranking_as_json, stands_nowhere, tell_unknown
 from catena.cli.terminal import printable
 from catena.errors import ServiceError
 
 if TYPE_CHECKING:
     from catena.answering.answer import Answer
     from catena.backends.openai_llm import OpenAILLM
-    from catena.library import Library
+    from catena.library import Library, SearchOptions
     from catena.model import Hit, Outcome
     from catena.pipeline import Preparation
 
@@ -42,6 +55,9 @@ def ask(
         Path | None,
         typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
     ] = None,
+    entity: EntityNames = None,
+    keep_neighbours: KeepNeighbours = False,
+    no_names: NoNames = False,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
     figures: Figures = False,
@@ -51,17 +67,19 @@ def ask(
     """Answer a question from files: numbered passages with citations, and with --model a written answer.
 
     The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY. Without --model nothing leaves this machine.
+    No model is asked where a name of the question stands nowhere in the files: then that is the answer.
     """
     *files, question = words
     if not files and library is None:
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
     if base_url is not None and model is None:
         raise ProblemError("--base-url needs the name of a model", "--model NAME")
+    options: SearchOptions = {"k": k, **names_options(entity, keep_neighbours, no_names)}
     llm = None if model is None else opened_llm(model, base_url)
     preparation = preparation_of(engine, ruled_tables, figures)
     with _opened(library, preparation, create=bool(files)) as opened:
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
-        ranking = opened.search(question, k=k)
+        ranking = opened.search(question, **options)
         shown = shown_figures(opened, ranking.hits)
     if library is None:  # its files are gone with it
         shown = {chunk: (figure, None) for chunk, (figure, _) in shown.items()}
@@ -69,7 +87,11 @@ def ask(
     for outcome in failed if ranking.hits or len(failed) > 1 else ():
         err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
     if not ranking.hits:
-        raise _nothing_found(failed)
+        if as_json:
+            nothing = ranking_as_json(question, ranking)
+            write_json({"answer": None, "problem": None, **nothing, "files": outcomes})
+        raise _nothing_found(failed) if failed or not ranking.unknown else stands_nowhere(ranking)
+    tell_unknown(ranking)
     answer, problem = _answer(llm, question, ranking.hits)
     if as_json:
         found = ranking_as_json(question, ranking, figures=shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from catena.cli.console import err
+from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
+    from catena.library import SearchOptions
     from catena.pipeline import Preparation
+    from catena.retrieval.multi_route import OnUnknown
 
 
 class Engine(StrEnum):
@@ -36,6 +40,19 @@ RuledTables: TypeAlias = Annotated[
     bool, typer.Option("--ruled-tables", help="Find tables with drawn borders (slower; extra tables).")
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
+EntityNames: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--entity", metavar="NAME", help="A name in the question, besides those found; may be repeated."),
+]
+KeepNeighbours: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--keep-neighbours", help="Show passages about neighbours of a name that stands nowhere, not nothing."
+    ),
+]
+NoNames: TypeAlias = Annotated[
+    bool, typer.Option("--no-names", help="Rank by the whole question; look for no names in it.")
+]
 
 
 Figures: TypeAlias = Annotated[
@@ -44,6 +61,19 @@ Figures: TypeAlias = Annotated[
         "--figures", help="Crop the figures of PDFs and index them, reading with pypdfium2 (extra fast-pdf)."
     ),
 ]
+
+
+def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_names: bool) -> SearchOptions:
+    """Return what `Library.search` is told about the names in a question.
+
+    Raises:
+        ProblemError: one option leaves nothing to do for another.
+    """
+    if no_names and (entities or keep_neighbours):
+        option = "--entity" if entities else "--keep-neighbours"
+        raise ProblemError(f"--no-names looks for no names, and {option} is about them", "one of the two")
+    on_unknown: OnUnknown = "keep" if keep_neighbours else "empty"
+    return {"by_name": not no_names, "entities": tuple(entities or ()), "on_unknown": on_unknown}
 
 
 def preparation_of(engine: Engine, ruled_tables: bool, figures: bool = False) -> Preparation:

@@ -13,7 +13,15 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.figures import as_data, places, shown_figures
-from catena.cli.options import AsJson, LibraryPath, Number
+from catena.cli.options import (
+    AsJson,
+    EntityNames,
+    KeepNeighbours,
+    LibraryPath,
+    NoNames,
+    Number,
+    names_options,
+)
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -65,21 +73,29 @@ def search(
         bool,
         typer.Option("--adapted", help="Weights by the shape of the library: its headings, documents and pages."),
     ] = False,
+    entity: EntityNames = None,
+    keep_neighbours: KeepNeighbours = False,
+    no_names: NoNames = False,
     figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the passages of a library for a question, each with its citation and the routes that found it."""
+    """Rank the passages of a library for a question, each with its citation and the routes that found it.
+
+    Names of documents in the question get a share each. A name that stands nowhere is said, with those near it.
+    """
     from catena.library import Library, SearchOptions
 
-    options: SearchOptions = {"k": k, "where": _filter(where), "fusion": _fusion(fusion, alpha, beta)}
+    options: SearchOptions = {"k": k, "where": _filter(where), **names_options(entity, keep_neighbours, no_names)}
+    options["fusion"] = _fusion(fusion, alpha, beta)
     names = tuple(dict.fromkeys(name.value for name in route or ()))
-    weighed = not (alpha is None and beta is None) or tuned is not None or adapted
-    if len(names) == 1 and weighed:
-        raise ProblemError("weights set routes against each other; here is only one", "several --route, or none")
-    if figures and (names or fusion is not FusionName.SCORE or weighed):
-        raise ProblemError("--figures has its own routes and weights", "--figures without --route, --fusion, --alpha")
-    _check_one_way(fusion is FusionName.RANK or not (alpha is None and beta is None), tuned is not None, adapted)
+    _check_options(
+        one_route=len(names) == 1,
+        figures=figures,
+        of_figures=not names and fusion is FusionName.SCORE,
+        ways=[fusion is FusionName.RANK, not (alpha is None and beta is None), tuned is not None, adapted],
+        about_names=bool(entity or keep_neighbours or no_names),
+    )
     if names:
         options["routes"] = names
     with Library.open(library, create=False) as opened:
@@ -93,14 +109,36 @@ def search(
     for degraded in ranking.degraded:
         without = printable(f"without {degraded.what}: {degraded.why}", one_line=True)
         err().print(without, style="yellow", soft_wrap=True)
+    if ranking.hits:
+        tell_unknown(ranking)
     if as_json:
         write_json(ranking_as_json(question, ranking, sections, shown))
     elif ranking.hits:
         _show(question, ranking.hits, sections, shown)
     if not ranking.hits:
-        hint = "files indexed with --figures, or other words" if figures else None
-        hint = hint or "other words, or `catena status` to see what is there"
-        raise ProblemError("nothing was found", hint, SOME_FAILED)
+        raise _nothing_found(ranking, figures)
+
+
+def _nothing_found(ranking: Ranking, figures: bool) -> ProblemError:
+    if ranking.unknown:
+        return stands_nowhere(ranking)
+    hint = "files indexed with --figures, or other words" if figures else None
+    hint = hint or "other words, or `catena status` to see what is there"
+    return ProblemError("nothing was found", hint, SOME_FAILED)
+
+
+def tell_unknown(ranking: Ranking) -> None:
+    """Say on stderr which names of the question stand nowhere."""
+    for name in ranking.unknown:
+        err().print(printable(str(name), one_line=True), style="yellow", soft_wrap=True)
+
+
+def stands_nowhere(ranking: Ranking) -> ProblemError:
+    """Return that nothing was found because the question names what is not there, and which names are near."""
+    what = "; ".join(map(str, ranking.unknown))
+    near = any(name.near for name in ranking.unknown)
+    hint = "a name that is there, or --keep-neighbours for what is said of the others" if near else "other words"
+    return ProblemError(f"nothing was found: {what}", hint, SOME_FAILED)
 
 
 def _filter(where: str | None) -> Any:
@@ -146,8 +184,19 @@ def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion
     return RankFusion()
 
 
-def _check_one_way(*ways: bool) -> None:
-    if sum(ways) > 1:
+def _check_options(
+    *, one_route: bool, figures: bool, of_figures: bool, ways: Sequence[bool], about_names: bool
+) -> None:
+    """Raise where an option could do nothing; `ways` to decide the weights: ranks, by hand, tuned, adapted."""
+    weighed = any(ways[1:])
+    if one_route and weighed:
+        raise ProblemError("weights set routes against each other; here is only one", "several --route, or none")
+    if figures and (weighed or not of_figures):
+        raise ProblemError("--figures has its own routes and weights", "--figures without --route, --fusion, --alpha")
+    if (one_route or figures) and about_names:
+        what = "names are looked for where several routes are asked, and not for figures"
+        raise ProblemError(what, "the same without --entity, --keep-neighbours and --no-names")
+    if sum((ways[0] or ways[1], *ways[2:])) > 1:
         what = "--tuned, --adapted and --alpha or --beta (or --fusion rank) each decide the weights"
         raise ProblemError(what, "one of them")
 
@@ -174,6 +223,7 @@ def ranking_as_json(
         "question": question,
         "scale": ranking.scale,
         "degraded": ranking.degraded,
+        "unknown": ranking.unknown,
         "hits": [
             _hit(rank, *pair) | _figure(pair[0], figures or {})
             for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)
