@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from typer.testing import CliRunner
 from catena.cli.app import app
 from catena.formatting.drafts import planned_answer
 from catena.steps import Complete
+from catena.testing.chat_server import ChatServer
 from catena.testing.faithful import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 
@@ -24,51 +23,19 @@ MANUALS = {
 KEY = "sk-test-0123456789abcdefghij"
 
 
-class Formatter:
-    """An OpenAI-compatible server that knows the manuals; `say` changes what it answers."""
+MODELS = [FaithfulFormatter(truth) for truth in MANUALS.values()]
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.say = lambda answer: answer
-        models = [FaithfulFormatter(truth) for truth in MANUALS.values()]
-        server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][1]["content"]
-                server.asked.append(prompt)
-                shown = planned_answer(Complete(prompt=prompt, purpose="test")).text
-                model = models["alve" in shown or "pring" in shown]
-                message = {"role": "assistant", "content": server.say(model.answer(shown))}
-                usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
-                reply = {
-                    "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
-                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                }  # fmt: skip
-                payload = json.dumps(reply).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+def formatted(body) -> str:
+    """Answer as a model that knows the manuals."""
+    shown = planned_answer(Complete(prompt=body["messages"][1]["content"], purpose="test")).text
+    return MODELS["alve" in shown or "pring" in shown].answer(shown)
 
 
 @pytest.fixture
-def server() -> Iterator[Formatter]:
-    made = Formatter()
-    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
-    thread.join()
+def server() -> Iterator[ChatServer]:
+    with ChatServer(formatted, tokens=(100, 50)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -84,7 +51,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def call(server: Formatter):
+def call(server: ChatServer):
     def called(*arguments: str, code: int = 0):
         model = ["--llm", "m", "--base-url", server.url]
         result = CliRunner().invoke(app, ["parse", *arguments, *model])
@@ -100,7 +67,7 @@ def test_markdown_goes_to_stdout_and_who_wrote_it_to_stderr(shelf, call, server)
     result = call("pump.pdf")
     assert result.stdout.split() == MANUALS["pump"].split()
     assert "1 page by the model" in result.stderr
-    assert len(server.asked) == 1
+    assert len(server.bodies) == 1
 
 
 def test_several_files_go_to_a_folder_side_by_side(shelf, call):
@@ -113,10 +80,10 @@ def test_several_files_go_to_a_folder_side_by_side(shelf, call):
 def test_nothing_is_asked_twice(shelf, call, server):
     first = call("pump.pdf").stdout
     assert call("pump.pdf").stdout == first
-    assert len(server.asked) == 1
+    assert len(server.bodies) == 1
     assert (shelf / "catena-journal.db").exists()
     call("pump.pdf", "--journal", "other.db")
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, server):
@@ -125,7 +92,7 @@ def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, serve
     assert (found["files"], found["windows"], found["calls"], found["kept"]) == (2, 4, 4, 0)
     money = (2 * found["input_tokens"] + 8 * found["output_tokens"]) / 1e6
     assert found["cost"] == pytest.approx(money, abs=1e-6)
-    assert not server.asked
+    assert not server.bodies
     assert not (shelf / "catena-journal.db").exists()
     told = call("pump.pdf", "--plan", *prices).stdout
     assert "Markdown format" in told
@@ -138,14 +105,14 @@ def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, serve
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, call, server):
     prices = ["--price-in", "0", "--price-out", "1000", "--window", "7"]
     result = call("pump.pdf", "--budget", "0.59", *prices, code=2)
-    assert len(server.asked) == 1
+    assert len(server.bodies) == 1
     assert "cap of 0.59" in result.stderr
     assert call("pump.pdf", "--budget", "100", *prices).stdout.split() == MANUALS["pump"].split()
-    assert len(server.asked) == 2  # the third window is shown what the second was, and is in the journal
+    assert len(server.bodies) == 2  # the third window is shown what the second was, and is in the journal
 
 
 def test_fidelity_is_written_and_drawn_and_pages_from_the_layout_are_named(shelf, call, server):
-    server.say = lambda answer: answer.replace("900 h", "800 h")
+    server.answer = lambda body: formatted(body).replace("900 h", "800 h")
     result = call("pump.pdf", "--fidelity", "fidelity.json", "--fidelity-plot", "strip.html", "--json")
     assert "1 from the layout: 1" in result.stderr
     report = json.loads((shelf / "fidelity.json").read_text(encoding="utf-8"))
@@ -156,7 +123,7 @@ def test_fidelity_is_written_and_drawn_and_pages_from_the_layout_are_named(shelf
     assert found["document"]["metadata"]["layout_pages"] == "1"
     assert "900 h" in found["document"]["text"]
     assert (shelf / "strip.html").stat().st_size > 1_000
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 def test_reports_of_several_files_are_a_list(shelf, call):
@@ -194,7 +161,7 @@ def test_what_cannot_work_is_said_before_anything_is_asked(shelf, call, server, 
     (shelf / "more").mkdir()
     (shelf / "more" / "pump.pdf").write_bytes((shelf / "pump.pdf").read_bytes())
     assert "same name" in call("pump.pdf", "more/pump.pdf", "--out", "made", code=2).stderr
-    assert not server.asked
+    assert not server.bodies
     monkeypatch.delenv("OPENAI_API_KEY")
     result = CliRunner().invoke(app, ["parse", "pump.pdf", "--llm", "m"])
     assert result.exit_code == 2
