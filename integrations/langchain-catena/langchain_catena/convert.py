@@ -82,7 +82,6 @@ def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ran
     about: dict[str, Any] = {
         "figure_page": figure.page,
         "figure_title": figure.title,
-        "figure_caption": figure.caption,
         "figure_kind": figure.kind,
         "figure_width": figure.width,
         "figure_height": figure.height,

@@ -22,9 +22,9 @@ class CatenaFigureRetriever(BaseRetriever):
 
     `page_content` is the figure as its document shows it (link, title, words inside), with the caption that a model
     gave it, so that a reader of text can answer from it and refer to it. The metadata is that of any chunk, and
-    `figure` (its name), `figure_file` (the picture, PNG; absent where no file can be written), `figure_page` (from
-    1), `figure_title`, `figure_caption`, `figure_kind` ("bitmap" or "drawing"), `figure_width` and `figure_height`
-    (pixels).
+    `figure` (its name), `caption` (where a model gave one), `figure_file` (the picture, PNG; absent where no file
+    can be written), `figure_page` (from 1), `figure_title`, `figure_kind` ("bitmap" or "drawing"), `figure_width`
+    and `figure_height` (pixels).
 
         figures = Preparation(engine="pypdfium2", figures=True)
         library = Library.open("manuals.catena", preparation=figures, captioner=LangChainCaptioner(model))

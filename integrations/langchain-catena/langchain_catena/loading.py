@@ -42,7 +42,7 @@ class CatenaLoader(BaseLoader):
 
     With a model:
 
-        loader = CatenaLoader("manuals", llm=ChatAnything(...), services=Services(journal=Journal("journal.db")))
+        loader = CatenaLoader("manuals", llm=ChatAnything(...), services=Services(journal=journal))
         print(loader.plan())  # calls and tokens; nothing is asked yet
         documents = loader.load()
 
@@ -83,8 +83,7 @@ class CatenaLoader(BaseLoader):
             raise ParameterError("side_by_side", side_by_side, "at least 1")
         self.paths = (paths,) if isinstance(paths, str | Path) else tuple(paths)
         self.options = options or FormatOptions()
-        services = services or Services()
-        self.services = services if llm is None else replace(services, llm=LangChainLLM(llm))
+        self.llm, self.services = llm, services
         self.preparation = preparation or Preparation()
         self.password = password
         self.on_error = on_error
@@ -102,14 +101,14 @@ class CatenaLoader(BaseLoader):
         self._begin()
         for files in self._batches():
             parsed = self._read(files)
-            yield from self._documents(parsed, run(self._written(parsed), self.services))
+            yield from self._documents(parsed, run(self._written(parsed), self._services()))
 
     async def alazy_load(self) -> AsyncIterator[Document]:
         """As `lazy_load`; files are read in a thread, and the model is awaited."""
         self._begin()
         for files in await asyncio.to_thread(self._batches):
             parsed = await asyncio.to_thread(self._read, files)
-            for document in self._documents(parsed, await arun(self._written(parsed), self.services)):
+            for document in self._documents(parsed, await arun(self._written(parsed), self._services())):
                 yield document
 
     def plan(self, *, tariff: Tariff | None = None) -> Plan:
@@ -119,7 +118,11 @@ class CatenaLoader(BaseLoader):
             tariff: prices; those of the services' budget where not given, else free.
         """
         parsed = self._read(list(chain.from_iterable(self._batches())))
-        return plan(self._written(parsed), self.services, tariff=tariff, stand_ins=PLANNED_ANSWERS)
+        return plan(self._written(parsed), self._services(), tariff=tariff, stand_ins=PLANNED_ANSWERS)
+
+    def _services(self) -> Services:
+        services = self.services or Services()
+        return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
 
     def _begin(self) -> None:
         self.failures, self.fidelity = {}, {}
@@ -132,7 +135,7 @@ class CatenaLoader(BaseLoader):
             for path, source in discover(self.paths)
             if path.suffix.lower() in SUPPORTED_SUFFIXES or os.path.abspath(path) in given
         ]
-        size = 1 if self.services.llm is None else self.side_by_side
+        size = 1 if self._services().llm is None else self.side_by_side
         return [files[at : at + size] for at in range(0, len(files), size)]
 
     def _read(self, files: Sequence[tuple[Path, str]]) -> list[Parsed]:
@@ -149,7 +152,7 @@ class CatenaLoader(BaseLoader):
 
     def _written(self, parsed: Sequence[Parsed]) -> Step[list[Formatted | Failed]]:
         """Return each file as the model writes it; without a model, as the layout formatter wrote it."""
-        if self.services.llm is None:
+        if self._services().llm is None:
             return [_as_read(each) for each in parsed]
         return (yield from together([format_markdown(each, self.options) for each in parsed]))
 

@@ -1,0 +1,219 @@
+"""CatenaLoader: one document per file, pages kept through the chunks, any chat model as the formatter."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langchain_core.documents import Document
+from langchain_models import ReplyingChatModel
+
+from catena import Library
+from catena.effects import Journal, Services
+from catena.errors import ParameterError, ParseError, ServiceError
+from catena.formatting.llm_markdown import FormatOptions
+from catena.steps import Complete
+from catena.testing.faithful import FaithfulFormatter
+from catena_bench.generated_pdfs import PdfStyle, render_pdf
+from catena_bench.synthetic_manuals import manual_markdown
+from langchain_catena import CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document
+
+SMALL = FormatOptions(window=250, padding=40)
+
+
+def chat(truth: str, damage=None) -> ReplyingChatModel:
+    """Return a chat model that knows the true Markdown of the windows that it is shown."""
+    formatter = FaithfulFormatter(truth, damage)
+
+    def reply(messages):
+        return formatter.complete(Complete(system=messages[0].text, prompt=messages[1].text, purpose="")).text
+
+    return ReplyingChatModel(reply=reply)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def truth() -> str:
+    return manual_markdown(3, numbered=True, levels=3, words=900)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, truth: str) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "manual.pdf").write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
+    (folder / "note.md").write_text("# Note\n\nThe fuse is in the lid.\n")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+@pytest.fixture
+def pdf(folder: Path) -> Path:
+    return folder / "manual.pdf"
+
+
+def test_a_folder_gives_one_document_per_file_that_can_be_read(folder: Path) -> None:
+    manual, note = CatenaLoader(folder).load()
+    assert note.page_content == "# Note\n\nThe fuse is in the lid.\n"
+    assert note.metadata["title"] == "Note"
+    assert note.metadata["source"].endswith("note.md")
+    assert manual.metadata["state"] == "parsed"
+    assert manual.metadata["total_pages"] > 1
+    assert manual.id
+    assert all(isinstance(value, str | int | float | bool) for value in manual.metadata.values())
+    assert CatenaLoader([folder]).load() == [manual, note]
+
+
+def test_chunks_of_a_loaded_file_know_their_pages_and_are_exact(pdf: Path, tmp_path: Path) -> None:
+    (manual,) = CatenaLoader(pdf).load()
+    chunks = CatenaDocumentTransformer().split_documents([manual])
+    with Library.open(tmp_path / "library") as library:
+        library.index(pdf)
+        (info,) = library.documents()
+        expected = [chunk.pages for chunk in library.get(info.id).chunks]
+    assert [(chunk.metadata["first_page"], chunk.metadata["last_page"]) for chunk in chunks] == expected
+    assert expected[-1][1] == manual.metadata["total_pages"]
+    for chunk in chunks:
+        metadata = chunk.metadata
+        assert manual.page_content[metadata["start_index"] : metadata["end_index"]] == chunk.page_content
+        assert "page_offsets" not in metadata
+        assert f"page {metadata['first_page']}" in metadata["citation"].replace("pages", "page")
+
+
+@pytest.mark.parametrize("offsets", ["0 5", "0 9 4 13", "1 13", "13", "0 x 13", "", "0 ² 13"])
+def test_pages_counted_in_another_text_are_not_believed(offsets: str) -> None:
+    document = Document(page_content="Some text now", metadata={"page_offsets": offsets})
+    assert to_core_document(document).page_starts == ()
+
+
+def test_pages_counted_in_this_text_are() -> None:
+    document = Document(page_content="Some text now", metadata={"page_offsets": "0 5 5 13"})
+    assert to_core_document(document).page_starts == (0, 5, 5)
+
+
+async def test_async_gives_the_same_without_blocking_the_loop(folder: Path, truth: str) -> None:
+    plain = CatenaLoader(folder).load()
+    by_model = CatenaLoader(folder, llm=chat(truth), options=SMALL).load()
+    with blockbuster_ctx(["catena", "langchain_catena"]):
+        assert await CatenaLoader(folder).aload() == plain
+        assert await CatenaLoader(folder, llm=chat(truth), options=SMALL).aload() == by_model
+    assert by_model != plain
+
+
+def test_a_faithful_model_writes_every_page(pdf: Path, truth: str) -> None:
+    loader = CatenaLoader(pdf, llm=chat(truth), options=SMALL)
+    (document,) = loader.load()
+    assert words(document.page_content) == words(truth)
+    metadata = document.metadata
+    pages = metadata["total_pages"]
+    assert (metadata["pages_by_model"], metadata["pages_asked_again"], metadata["pages_from_layout"]) == (pages, 0, 0)
+    assert metadata["fidelity_recall"] == metadata["fidelity_precision"] == metadata["fidelity_order"] == 1.0
+    report = loader.fidelity[str(pdf)]
+    assert len(report.pages) == pages
+    assert report.document_id == document.id
+
+
+def test_pages_that_a_model_ruins_come_from_the_layout_and_are_named(pdf: Path, truth: str) -> None:
+    def damage(request, answer):
+        return "I am sorry, but I cannot help with that." if answer.startswith("# 1 ") else answer
+
+    loader = CatenaLoader(pdf, llm=chat(truth, damage), options=SMALL)
+    (document,) = loader.load()
+    metadata, states = document.metadata, loader.fidelity[str(pdf)].states
+    assert metadata["pages_from_layout"] == states["layout"] > 0
+    assert len(metadata["layout_pages"].split(", ")) == states["layout"]
+    assert metadata["fidelity_recall"] < 1.0
+    numbers = [word for word in truth.split() if word.isdecimal()]
+    assert all(number in document.page_content for number in numbers)
+
+
+def test_a_second_load_is_answered_by_the_journal_and_was_planned(pdf: Path, truth: str, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal.db") as journal:
+        services = Services(journal=journal)
+        model = chat(truth)
+        loader = CatenaLoader(pdf, llm=model, options=SMALL, services=services)
+        planned = loader.plan()
+        assert model.sent == []
+        first = loader.load()
+        assert planned.total.calls == len(model.sent) > 1
+        again = chat(truth)
+        assert CatenaLoader(pdf, llm=again, options=SMALL, services=services).load() == first
+        assert again.sent == []
+
+
+def test_files_are_written_side_by_side_in_their_order(folder: Path, tmp_path: Path) -> None:
+    truths = {name: manual_markdown(seed, numbered=True, levels=2, words=300) for seed, name in enumerate("abc")}
+    for name, text in truths.items():
+        (tmp_path / f"{name}.pdf").write_bytes(render_pdf(text, PdfStyle(running=False)).pdf)
+    formatters = [FaithfulFormatter(text) for text in truths.values()]
+
+    def reply(messages):
+        request = Complete(system=messages[0].text, prompt=messages[1].text, purpose="")
+        for formatter in formatters:
+            try:
+                return formatter.complete(request).text
+            except ServiceError:  # another file's window
+                continue
+        return ""
+
+    loader = CatenaLoader(tmp_path, llm=ReplyingChatModel(reply=reply), side_by_side=2)
+    documents = loader.load()
+    assert [words(document.page_content) for document in documents] == [words(text) for text in truths.values()]
+    assert [Path(source).stem for source in loader.fidelity] == list("abc")
+
+
+def test_what_a_model_wrote_goes_into_a_library_with_its_pages(pdf: Path, truth: str, tmp_path: Path) -> None:
+    (document,) = CatenaLoader(pdf, llm=chat(truth), options=SMALL).load()
+    with Library.open(tmp_path / "library") as library:
+        library.add(to_core_document(document))
+        assert library.verify() == ()
+        entry = library.get(document.id)
+    assert entry.document.text == document.page_content
+    assert entry.chunks[-1].pages[1] == document.metadata["total_pages"]
+
+
+def test_a_file_that_gives_no_document_raises_or_is_named(tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Good\n\nText.\n")
+    (tmp_path / "blank.md").write_text("  \n")
+    (tmp_path / "odd.docx").write_bytes(b"PK\x03\x04")
+    paths = [tmp_path / name for name in ("blank.md", "gone.pdf", "odd.docx", "good.md")]
+    for path in paths[:3]:
+        with pytest.raises(ParseError, match=path.name):
+            CatenaLoader(path).load()
+    loader = CatenaLoader(paths, on_error="skip")
+    assert [document.metadata["title"] for document in loader.load()] == ["Good"]
+    assert [Path(source).name for source in loader.failures] == ["blank.md", "gone.pdf", "odd.docx"]
+    assert loader.failures[str(paths[1])].state == "missing"
+    assert [document.metadata["title"] for document in CatenaLoader(tmp_path, on_error="skip").load()] == ["Good"]
+
+
+def test_files_are_read_one_after_the_other_as_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nText.\n")
+    (tmp_path / "b.md").write_text(" ")
+    documents = CatenaLoader(tmp_path).lazy_load()
+    assert next(documents).metadata["title"] == "A"
+    with pytest.raises(ParseError, match=r"b\.md"):
+        next(documents)
+
+
+def test_a_loader_and_its_documents_are_picklable(folder: Path) -> None:
+    loader = pickle.loads(pickle.dumps(CatenaLoader(folder, on_error="skip")))
+    documents = loader.load()
+    assert pickle.loads(pickle.dumps(documents)) == documents == CatenaLoader(folder).load()
+
+
+def test_a_model_within_services_will_do(pdf: Path, truth: str) -> None:
+    services = Services(llm=LangChainLLM(chat(truth)))
+    (document,) = CatenaLoader(pdf, services=services, options=SMALL).load()
+    assert words(document.page_content) == words(truth)
+
+
+def test_bad_options_are_named(folder: Path) -> None:
+    with pytest.raises(ParameterError, match="on_error must be 'raise' or 'skip'"):
+        CatenaLoader(folder, on_error="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="side_by_side must be at least 1"):
+        CatenaLoader(folder, side_by_side=0)
