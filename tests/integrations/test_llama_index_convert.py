@@ -112,6 +112,7 @@ def test_a_hit_becomes_a_node_with_everything_a_reader_needs() -> None:
         "chunk_id": "c1",
         "routes": [{"route": "lexical", "rank": 1, "score": 7.5, "view": "headed"}],
         "degraded": [{"what": "route dense", "why": "no model"}],
+        "unknown": [],
     }
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from llama_index.core.schema import (
     BaseNode,
+    ImageNode,
     NodeRelationship,
     NodeWithScore,
     ObjectType,
@@ -22,6 +24,8 @@ from llama_index.core.schema import (
 
 from catena import model
 from catena.citation import SOURCE, TITLE, citation
+from catena.figures import CAPTION
+from catena.ids import digest
 from catena.structure.cascade import SEPARATOR, titles_above
 from llama_index_catena.documents import DOCUMENT_KEYS, scalars, text_of
 
@@ -37,8 +41,17 @@ HEADINGS = "headings"
 CITATION = "citation"
 """Metadata key of where a retrieved node stands, in words."""
 
+UNKNOWN = "unknown_names"
+"""Metadata key of names in the question that stand nowhere, in words; models that answer read it."""
+
+NOTICE = "notice"
+"""The `kind` in the metadata of a node that is no passage, but says why there is none."""
+
+FIGURE_TITLE = "figure_title"
+"""Metadata key of what the printed caption of a figure begins with."""
+
 _CHUNK_KEYS = ("kind", "position", "section", "first_line", "last_line", "first_page", "last_page", HEADER_PATH)
-_FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE)
+_FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE, UNKNOWN)
 _ORIGINAL = "llama_index_node"  # metadata key under which a foreign node travels through the core
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
@@ -89,15 +102,47 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
 
     A node that a LlamaIndex retriever gave to the core comes back as it was, copied, with the provenance added.
     """
-    found = {PROVENANCE: _provenance(hit, ranking)}
     original = hit.chunk.metadata.get(_ORIGINAL)
     if isinstance(original, BaseNode):
-        return NodeWithScore(node=_with_provenance(original, found), score=hit.score)
+        return NodeWithScore(node=_with_found(original, _found(hit, ranking)), score=hit.score)
+    return NodeWithScore(node=_slice_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
+
+
+def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, file: Path) -> NodeWithScore:
+    """Return a hit that shows a figure as an image node with its file; the text is the chunk's, as it stands.
+
+    Its metadata say what the figure is called (`figure`, `figure_title`), what a model said of it (`caption`) and
+    where it stands (`citation`, `first_page`).
+    """
+    named = {FIGURE_TITLE: figure.title, CAPTION: figure.caption}
+    metadata = {**_cited(hit, ranking), **{key: value for key, value in named.items() if value}}
+    plain = _slice_node(hit.chunk, metadata)
+    image = ImageNode(**{**dict(plain), "image_path": str(file), "image_mimetype": "image/png"})
+    return NodeWithScore(node=image, score=hit.score)
+
+
+def notice_node(query: str, ranking: model.Ranking) -> NodeWithScore:
+    """Return a node that says which names of a question stand nowhere; its score is 0."""
+    told = _unknown(ranking)
+    text = f"{told[UNKNOWN]}."
+    node = TextNode(id_=digest(NOTICE, query, text), text=text, metadata={"kind": NOTICE, **told})
+    node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = ["kind", UNKNOWN]
+    return NodeWithScore(node=node, score=0.0)
+
+
+def _cited(hit: model.Hit, ranking: model.Ranking) -> dict[str, Any]:
     chunk = hit.chunk
     cited = {"document_id": chunk.document_id, CITATION: citation(chunk)}
     headings = headings_metadata(chunk, str(chunk.metadata.get(TITLE, "")))
-    metadata = {**chunk_metadata(chunk), **headings, **cited, **found}
-    return NodeWithScore(node=_slice_node(chunk, metadata), score=hit.score)
+    return {**chunk_metadata(chunk), **headings, **cited, **_found(hit, ranking)}
+
+
+def _found(hit: model.Hit, ranking: model.Ranking) -> dict[str, str]:
+    return {**_unknown(ranking), PROVENANCE: _provenance(hit, ranking)}
+
+
+def _unknown(ranking: model.Ranking) -> dict[str, str]:
+    return {UNKNOWN: ". ".join(map(str, ranking.unknown))} if ranking.unknown else {}
 
 
 def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
@@ -111,7 +156,7 @@ def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking)
         **headings_metadata(hit.chunk, title),
         "document_id": segment.document_id,
         CITATION: citation(segment, title=title),
-        PROVENANCE: _provenance(hit, ranking),
+        **_found(hit, ranking),
     }
     return NodeWithScore(node=_slice_node(segment, metadata), score=hit.score)
 
@@ -125,7 +170,7 @@ def _slice_node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) ->
         end_char_idx=found.end,
         metadata=metadata,
         excluded_embed_metadata_keys=machine_keys(metadata, shown=[HEADINGS]),
-        excluded_llm_metadata_keys=machine_keys(metadata, shown=[CITATION]),
+        excluded_llm_metadata_keys=machine_keys(metadata, shown=[CITATION, UNKNOWN]),
         relationships={NodeRelationship.SOURCE: source},
     )
 
@@ -136,12 +181,12 @@ def headings_metadata(chunk: model.Chunk, title: str) -> dict[str, str]:
     return {HEADINGS: SEPARATOR.join(names)} if names else {}
 
 
-def _with_provenance(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
+def _with_found(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
     return node.model_copy(
         update={
             "metadata": {**node.metadata, **found},
             "excluded_embed_metadata_keys": joined_keys(node.excluded_embed_metadata_keys, found),
-            "excluded_llm_metadata_keys": joined_keys(node.excluded_llm_metadata_keys, found),
+            "excluded_llm_metadata_keys": joined_keys(node.excluded_llm_metadata_keys, [PROVENANCE]),
         }
     )
 
@@ -154,14 +199,16 @@ def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
 def _provenance(hit: model.Hit, ranking: model.Ranking) -> str:
     ways = [{"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance]
     degraded = [{"what": part.what, "why": part.why} for part in ranking.degraded]
-    return json.dumps(
-        {"scale": ranking.scale.value, "chunk_id": hit.chunk.id, "routes": ways, "degraded": degraded},
-        ensure_ascii=False,
-    )
+    unknown = [{"text": name.text, "near": list(name.near)} for name in ranking.unknown]
+    found = {"scale": ranking.scale.value, "chunk_id": hit.chunk.id, "routes": ways}
+    return json.dumps({**found, "degraded": degraded, "unknown": unknown}, ensure_ascii=False)
 
 
 def provenance(node: BaseNode) -> dict[str, Any]:
-    """Return how a retrieved node was found: `scale`, `chunk_id`, `routes` and `degraded`; {} for other nodes."""
+    """Return how a retrieved node was found, {} for other nodes.
+
+    Its keys are `scale`, `chunk_id`, `routes`, `degraded` (what failed), and `unknown` (what stands nowhere).
+    """
     written = node.metadata.get(PROVENANCE)
     return cast("dict[str, Any]", json.loads(written)) if written else {}
 

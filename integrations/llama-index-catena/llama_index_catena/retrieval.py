@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from catena.effects import Embed, Search, Services, Step, arun, ask, run
+from catena.enrichment.detectors import Detector, LLMDetector
+from catena.enrichment.entities import QueryEntities, query_entities
 from catena.errors import ParameterError
 from catena.library import Library
 from catena.model import Ranking, Where
-from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, retrieve
+from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.routes import ROUTES, Route, dense, stored
-from llama_index_catena.convert import section_node, to_node
+from catena.retrieval.tuned import Tuned
+from llama_index_catena.convert import notice_node, section_node, to_node
+from llama_index_catena.services import LlamaIndexLLM, language_model
 
 dispatcher = get_dispatcher(__name__)
 _log = logging.getLogger(__name__)
@@ -37,8 +43,25 @@ class RouteDegradedEvent(BaseEvent):
         return "RouteDegradedEvent"
 
 
+class UnknownNameEvent(BaseEvent):
+    """The question says a name that stands nowhere in what was searched; `near` are names like it that do."""
+
+    text: str
+    near: list[str]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return "UnknownNameEvent"
+
+
 class CatenaRetriever(BaseRetriever):
     """Finds the best chunks of a library, or of any services, over several routes.
+
+    A question about a name that stands nowhere ("HX999") gives no passages instead of another product's. It is never
+    lost why: the log and an `UnknownNameEvent` say it, so does `ranking(question).unknown`; nodes that are returned
+    all the same have it in their metadata `unknown_names`, which models that answer read; and where there are none,
+    one node of the `kind` "notice" says it, so that a query engine has something to answer from.
 
     Of a query bundle, the dense route takes `custom_embedding_strs` (HyDE), as LlamaIndex's own retrievers do:
     the mean of their vectors. A vector in the bundle is not used: nothing says which model made it.
@@ -46,14 +69,21 @@ class CatenaRetriever(BaseRetriever):
     Args:
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
         similarity_top_k: how many chunks, >= 0.
-        routes, where, fusion, depth, on_route_error: as `catena.retrieval.multi_route.retrieve` takes them.
+        routes, where, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
+            them.
+        fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
+        entities: names to be taken as such in every question that says them.
+        detectors: who else finds names in a question; those that ask a model need `llm`, or services that answer.
+        llm: finds names in the question, one call each; those that the question does not print are refused.
+        notice: False returns no nodes at all where a name stands nowhere.
         expand_to: "section" returns the whole section of each of those chunks, each section once, with the
             score of its best chunk; needs a library.
         callback_manager: told of each retrieval, as by every LlamaIndex retriever.
         verbose: as LlamaIndex has it.
 
     Raises:
-        ParameterError: sections are asked for of something that is no library.
+        ParameterError: sections are asked for of something that is no library, or weights were tuned with another
+            embedding model than the source has.
     """
 
     def __init__(
@@ -63,9 +93,15 @@ class CatenaRetriever(BaseRetriever):
         similarity_top_k: int = 10,
         routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES,
         where: Where | None = None,
-        fusion: Fusion | None = None,
+        fusion: Fusion | Tuned | None = None,
         depth: int | None = None,
         on_route_error: OnRouteError = "degrade",
+        by_name: bool = True,
+        entities: Sequence[str] = (),
+        on_unknown: OnUnknown = "empty",
+        detectors: Sequence[Detector] = (),
+        llm: LLM | LlamaIndexLLM | None = None,
+        notice: bool = True,
         expand_to: Literal["section"] | None = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
@@ -76,29 +112,49 @@ class CatenaRetriever(BaseRetriever):
         if expand_to and not isinstance(source, Library):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
         self.similarity_top_k = similarity_top_k
-        self.routes, self.where, self.fusion = routes, where, fusion
+        self.routes, self.where = routes, where
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
+        self.by_name, self.entities, self.on_unknown, self.notice = by_name, entities, on_unknown, notice
+        self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
         self._library = source if isinstance(source, Library) else None
-        self._services = source.services if isinstance(source, Library) else source
+        services = source.services if isinstance(source, Library) else source
+        self._services = services if llm is None else replace(services, llm=language_model(llm))
+        self.fusion = _formula(fusion, services)
+
+    def ranking(self, query: QueryType) -> Ranking:
+        """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
+        return run(self._step(_bundle(query)), self._services)
+
+    async def aranking(self, query: QueryType) -> Ranking:
+        """As `ranking`, without blocking the event loop."""
+        return await arun(self._step(_bundle(query)), self._services)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._nodes(run(self._step(query_bundle), self._services))
+        return self._nodes(query_bundle, self.ranking(query_bundle))
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        ranking = await arun(self._step(query_bundle), self._services)
-        return await asyncio.to_thread(self._nodes, ranking)  # reads sections from disk
+        ranking = await self.aranking(query_bundle)
+        return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
 
     def _step(self, query_bundle: QueryBundle) -> Step[Ranking]:
-        return retrieve(
-            query_bundle.query_str,
+        query = query_bundle.query_str
+        found = QueryEntities(())
+        if self.detectors:
+            found = yield from query_entities(query, self.detectors, on_error=self.on_route_error)
+        ranking = yield from retrieve(
+            query,
             k=self.similarity_top_k,
             routes=self._routes(query_bundle),
             where=self.where,
             fusion=self.fusion,
             depth=self.depth,
             on_route_error=self.on_route_error,
+            by_name=self.by_name,
+            entities=(*self.entities, *found.names),
+            on_unknown=self.on_unknown,
         )
+        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
     def _routes(self, query_bundle: QueryBundle) -> Sequence[str] | Mapping[str, Route]:
         if not query_bundle.custom_embedding_strs or isinstance(self.routes, str):
@@ -107,13 +163,33 @@ class CatenaRetriever(BaseRetriever):
         instead = _dense_of(query_bundle.custom_embedding_strs)
         return {name: instead if route is dense else route for name, route in named.items()}
 
-    def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
-        for part in ranking.degraded:
-            _log.warning("%s failed, ranked without it: %s", part.what, part.why)
-            dispatcher.event(RouteDegradedEvent(what=part.what, why=part.why))
+    def _nodes(self, query_bundle: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
+        tell(ranking)
+        if not ranking.hits and ranking.unknown and self.notice:
+            return [notice_node(query_bundle.query_str, ranking)]
         if self.expand_to is None or self._library is None:
             return [to_node(hit, ranking) for hit in ranking.hits]
         return [section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking)]
+
+
+def tell(ranking: Ranking) -> None:
+    """Write to the log, and tell as events, what failed and what stands nowhere."""
+    for part in ranking.degraded:
+        _log.warning("%s failed, ranked without it: %s", part.what, part.why)
+        dispatcher.event(RouteDegradedEvent(what=part.what, why=part.why))
+    for name in ranking.unknown:
+        _log.warning("%s", name)
+        dispatcher.event(UnknownNameEvent(text=name.text, near=list(name.near)))
+
+
+def _bundle(query: QueryType) -> QueryBundle:
+    return QueryBundle(query) if isinstance(query, str) else query
+
+
+def _formula(fusion: Fusion | Tuned | None, services: Services) -> Fusion | None:
+    if not isinstance(fusion, Tuned):
+        return fusion
+    return fusion.fusion_for("" if services.embedder is None else services.embedder.identity)
 
 
 def _route(name: str) -> Route:

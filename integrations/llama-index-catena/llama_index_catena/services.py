@@ -7,15 +7,18 @@ block the event loop), the sync code runs in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from inspect import unwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlock, MessageRole, TextBlock
 from llama_index.core.llms import LLM, CustomLLM
 
-from catena.effects import Complete
+from catena.effects import Complete, Journal, Services
 from catena.errors import CatenaError, InvalidReplyError
 from catena.faults import service_error
 from catena.ports import Completion
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+CAPTION_TOKENS = 400  # at most, of a caption; three sentences take some 100
+
+_JPEG = b"\xff\xd8\xff"
 _FINISHED = {
     "length": "length",
     "max_tokens": "length",
@@ -126,22 +132,90 @@ class LlamaIndexLLM:
 
     def complete(self, request: Complete) -> Completion:
         """Return the reply to one prompt, with why it ended and what it took where the model says so."""
-        try:
-            return completion_of(self._llm.chat(_messages(request), **self._limit(request)))
-        except Exception as error:
-            raise service_error(error, self.identity) from error
+        return self._chat(_messages(request), request.max_tokens)
 
     async def acomplete(self, request: Complete) -> Completion:
         """As `complete`, without blocking the event loop."""
-        if isinstance(self._llm, CustomLLM) and inherits(self._llm, CustomLLM, "achat"):
-            return await asyncio.to_thread(self.complete, request)
+        return await self._achat(_messages(request), request.max_tokens)
+
+    def _chat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
         try:
-            return completion_of(await self._llm.achat(_messages(request), **self._limit(request)))
+            return completion_of(self._llm.chat(messages, **self._limit(max_tokens)))
         except Exception as error:
             raise service_error(error, self.identity) from error
 
-    def _limit(self, request: Complete) -> dict[str, Any]:
-        return {self._max_tokens_name: request.max_tokens} if self._max_tokens_name else {}
+    async def _achat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
+        if isinstance(self._llm, CustomLLM) and inherits(self._llm, CustomLLM, "achat"):
+            return await asyncio.to_thread(self._chat, messages, max_tokens)
+        try:
+            return completion_of(await self._llm.achat(messages, **self._limit(max_tokens)))
+        except Exception as error:
+            raise service_error(error, self.identity) from error
+
+    def _limit(self, max_tokens: int) -> dict[str, Any]:
+        return {self._max_tokens_name: max_tokens} if self._max_tokens_name else {}
+
+
+class LlamaIndexCaptioner(LlamaIndexLLM):
+    """A LlamaIndex language model that can see, as the core's captioner: `Library.open(..., captioner=...)`.
+
+    Made as `LlamaIndexLLM`; the picture goes with the message as an `ImageBlock`.
+    """
+
+    def caption(self, image: bytes, prompt: str) -> str:
+        """Return a description of the image (PNG or JPEG bytes).
+
+        Raises:
+            ServiceError: the call failed, or the reply was cut or refused.
+        """
+        return self._described(self._chat(_about(image, prompt), CAPTION_TOKENS))
+
+    async def acaption(self, image: bytes, prompt: str) -> str:
+        """As `caption`, without blocking the event loop."""
+        return self._described(await self._achat(_about(image, prompt), CAPTION_TOKENS))
+
+    def _described(self, completion: Completion) -> str:
+        if completion.finish_reason != "stop":
+            why = f"the caption did not end by itself (finish_reason {completion.finish_reason!r})"
+            raise InvalidReplyError(self.identity, why)
+        return completion.text
+
+
+def language_model(llm: LLM | LlamaIndexLLM) -> LlamaIndexLLM:
+    """Return a LlamaIndex language model as the core's; one that is the core's already as it is."""
+    return llm if isinstance(llm, LlamaIndexLLM) else LlamaIndexLLM(llm)
+
+
+@contextmanager
+def journalled(services: Services, path: str | Path | None) -> Iterator[Services]:
+    """Keep replies in the journal at `path` while the context lasts; None leaves the services as they are."""
+    if path is None:
+        yield services
+        return
+    with Journal.open(path) as journal:
+        yield replace(services, journal=journal)
+
+
+@asynccontextmanager
+async def ajournalled(services: Services, path: str | Path | None) -> AsyncIterator[Services]:
+    """As `journalled`, without blocking the event loop."""
+    if path is None:
+        yield services
+        return
+    journal = await asyncio.to_thread(Journal.open, path)
+    try:
+        yield replace(services, journal=journal)
+    finally:
+        await asyncio.to_thread(journal.close)
+
+
+def _about(image: bytes, prompt: str) -> list[ChatMessage]:
+    kind = "image/jpeg" if image.startswith(_JPEG) else "image/png"
+    return [
+        ChatMessage(
+            role=MessageRole.USER, blocks=[TextBlock(text=prompt), ImageBlock(image=image, image_mimetype=kind)]
+        )
+    ]
 
 
 def _messages(request: Complete) -> list[ChatMessage]:

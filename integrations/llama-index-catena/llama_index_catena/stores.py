@@ -9,7 +9,7 @@ from typing import Any, cast
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from catena.effects import Search
+from catena.effects import FindNames, NamesFound, Search
 from catena.errors import FilterError, ParameterError
 from catena.faults import service_error
 from catena.model import Hit, Provenance, Ranking
@@ -58,6 +58,11 @@ class RetrieverStore:
         except Exception as error:
             raise service_error(error, request.route) from error
 
+    def names(self, request: FindNames) -> NamesFound:
+        """Return what the store beside the retrievers knows of a question's names."""
+        beside: Any = self._beside
+        return beside.names(request) if hasattr(beside, "names") else NamesFound()
+
     def _other(self, request: Search) -> Store:
         if self._beside is None:
             raise ParameterError("route", request.route, f"one of {sorted(self._retrievers)}")
@@ -93,6 +98,7 @@ def _ranking(nodes: Sequence[NodeWithScore], request: Search) -> Ranking:
     hits = (
         Hit(hit.chunk, hit.score, (Provenance(route=request.route, rank=rank, score=hit.score),))
         for rank, hit in enumerate(ranking.hits, start=1)
-        if request.among is None or hit.chunk.id in request.among
+        if (request.among is None or hit.chunk.id in request.among)
+        and (request.documents is None or hit.chunk.document_id in request.documents)
     )
     return Ranking.of(hits, ranking.scale).top(request.k)

@@ -1,5 +1,5 @@
-"""Catena's retriever under LlamaIndex's conventional name."""
+"""Catena's retrievers under LlamaIndex's conventional name."""
 
-from llama_index.retrievers.catena.base import CatenaRetriever
+from llama_index.retrievers.catena.base import CatenaFigureRetriever, CatenaRetriever
 
-__all__ = ["CatenaRetriever"]
+__all__ = ["CatenaFigureRetriever", "CatenaRetriever"]

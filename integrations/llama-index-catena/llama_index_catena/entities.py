@@ -1,0 +1,167 @@
+"""Critical entities of nodes as their metadata, for ingestion pipelines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer, field_validator
+from llama_index.core.extractors import BaseExtractor
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.llms import LLM
+from llama_index.core.schema import BaseNode
+
+from catena import model, prompts
+from catena.effects import Failed, Services, Step, arun, run, together
+from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
+from catena.enrichment.entities import Entities, detect_entities
+from catena.errors import ParameterError
+from catena.ports import EntityRecognizer
+from llama_index_catena.convert import to_chunk
+from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled
+
+ENTITIES = "entities"
+"""Metadata key of a node's critical entities, normalised, in order of the alphabet."""
+
+SEPARATOR = "; "
+"""Between two entities."""
+
+SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other entities
+
+dispatcher = get_dispatcher(__name__)
+_log = logging.getLogger(__name__)
+
+
+class EntitiesDegradedEvent(BaseEvent):
+    """A detector failed at some nodes, or names were refused: `what` names them, `why` says what happened."""
+
+    what: str
+    why: str
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return "EntitiesDegradedEvent"
+
+
+class CatenaEntityExtractor(BaseExtractor):
+    """Writes the critical entities of each node into its metadata: products, codes, parts, standards.
+
+    They are found in the node's own text by any detectors together, and only those that it prints are taken. Models
+    read them as metadata, so lexical and dense retrievers that index metadata find a node by them. Nodes given stay
+    as they are, unless `in_place` says otherwise.
+
+    Args:
+        detectors: those of `catena.enrichment.detectors`, or your own; by default the rule for code-like words,
+            and one for each of `llm` and `recognizer` that is given. Serialised by what they are only: with
+            `from_dict` they are given again.
+        llm: any LlamaIndex language model, for `LLMDetector`.
+        recognizer: a spaCy or GLiNER model, for `RecognizerDetector`: `SpacyRecognizer`, `GlinerRecognizer`.
+        on_error: "degrade" gives a node fewer entities where a detector fails, told in the log and as an
+            `EntitiesDegradedEvent`; "raise" raises, so that no ingestion cache keeps what is incomplete.
+        journal: the file in which the model's replies are kept.
+        fields: those of every LlamaIndex extractor; `num_workers` calls are in flight at once.
+    """
+
+    detectors: Any = Field(description="Who finds entities.")  # a tuple of `Detector`, a Protocol with properties
+    llm: SerializeAsAny[LLM] | None = Field(default=None, description="The model that `LLMDetector` asks.")
+    recognizer: Any = Field(default=None, description="The model that `RecognizerDetector` asks.")
+    on_error: Literal["degrade", "raise"] = Field(default="degrade", description="What a failing detector means.")
+    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
+    prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
+    schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the entities; part of cache keys.")
+
+    def __init__(
+        self,
+        detectors: Sequence[Detector] | None = None,
+        *,
+        llm: LLM | None = None,
+        recognizer: EntityRecognizer | None = None,
+        **fields: Any,
+    ) -> None:
+        usual = {"in_place": False, "disable_template_rewrite": True, "show_progress": False}
+        own = {
+            "detectors": _usual(llm, recognizer) if detectors is None else detectors,
+            "llm": llm,
+            "recognizer": recognizer,
+            "prompt_version": prompts.load("critical_entities").version,
+            "schema_version": SCHEMA_VERSION,
+        }
+        super().__init__(**{**usual, **fields, **own})
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which the extractor is serialised."""
+        return "CatenaEntityExtractor"
+
+    @field_validator("detectors")
+    @classmethod
+    def _checked(cls, value: Any) -> tuple[Detector, ...]:
+        found = tuple(value)
+        if not found or not all(isinstance(each, Detector) for each in found):
+            raise ParameterError("detectors", value, "at least one detector; after from_dict, given again")
+        return found
+
+    @field_serializer("detectors")
+    def _told(self, detectors: Any) -> list[str]:
+        """Name the detectors with all their parameters: they are part of cache keys."""
+        return [repr(each) for each in detectors]
+
+    @field_serializer("recognizer")
+    def _identity(self, recognizer: Any) -> str | None:
+        return None if recognizer is None else str(recognizer.identity)
+
+    def extract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
+        """Return `{"entities": "…; …"}` for each node, {} where there are none."""
+        with journalled(self._services(), self.journal) as services:
+            return self._metadata(run(_step(nodes, self.detectors, self.on_error), services))
+
+    async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
+        """As `extract`, without blocking the event loop."""
+        async with ajournalled(self._services(), self.journal) as services:
+            return self._metadata(await arun(_step(nodes, self.detectors, self.on_error), services))
+
+    def _services(self) -> Services:
+        llm = None if self.llm is None else LlamaIndexLLM(self.llm)
+        return Services(llm=llm, recognizer=self.recognizer, max_concurrency=self.num_workers)
+
+    def _metadata(self, found: Entities) -> list[dict[str, Any]]:
+        for part in found.degraded:
+            _log.warning("%s: %s", part.what, part.why)
+            dispatcher.event(EntitiesDegradedEvent(what=part.what, why=part.why))
+        return [{ENTITIES: SEPARATOR.join(sorted(set(terms)))} if terms else {} for terms in found.terms]
+
+
+def _usual(llm: LLM | None, recognizer: EntityRecognizer | None) -> tuple[Detector, ...]:
+    asked: list[Detector] = [CodeDetector()]
+    if llm is not None:
+        asked.append(LLMDetector())
+    if recognizer is not None:
+        asked.append(RecognizerDetector())
+    return tuple(asked)
+
+
+def _step(
+    nodes: Sequence[BaseNode], detectors: Sequence[Detector], on_error: Literal["degrade", "raise"]
+) -> Step[Entities]:
+    """Return the entities of all nodes in order; those of one document are asked for together."""
+    places: dict[str, list[int]] = {}
+    for place, node in enumerate(nodes):
+        places.setdefault(node.ref_doc_id or node.node_id, []).append(place)
+    steps = [
+        detect_entities(
+            model.Document(id=name, text=""), [to_chunk(nodes[place]) for place in here], detectors, on_error=on_error
+        )
+        for name, here in places.items()
+    ]
+    results = yield from together(steps)
+    terms: dict[int, tuple[str, ...]] = {}
+    degraded: list[model.Degraded] = []
+    for here, result in zip(places.values(), results, strict=True):
+        if isinstance(result, Failed):
+            raise result.error
+        terms.update(zip(here, result.terms, strict=True))
+        degraded.extend(result.degraded)
+    return Entities(tuple(terms[place] for place in range(len(nodes))), tuple(degraded))

@@ -1,0 +1,68 @@
+"""Figures of a library as LlamaIndex image nodes, found by a question."""
+
+from __future__ import annotations
+
+import asyncio
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from catena.effects import arun, run
+from catena.library import Library
+from catena.model import Ranking, Where
+from catena.retrieval.figure_search import search_figures
+from catena.retrieval.multi_route import Fusion
+from llama_index_catena.convert import figure_node
+from llama_index_catena.retrieval import tell
+
+dispatcher = get_dispatcher(__name__)
+
+
+class CatenaFigureRetriever(BaseRetriever):
+    """Finds the figures of a library by their titles, the text around them, the words inside and their captions.
+
+    Its nodes are `ImageNode`s with the file of the picture (`image_path`, in the library's own folder), found in
+    documents that were indexed with `Preparation(engine="pypdfium2", figures=True)`; see
+    `llama_index_catena.convert.figure_node` for their metadata.
+
+    Args:
+        library: an open library.
+        similarity_top_k: how many figures, >= 0.
+        where: a further filter, e.g. `{"document_id": "manual.pdf"}`.
+        fusion: as `catena.retrieval.multi_route.retrieve` takes it.
+        callback_manager: told of each retrieval, as by every LlamaIndex retriever.
+        verbose: as LlamaIndex has it.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        similarity_top_k: int = 4,
+        where: Where | None = None,
+        fusion: Fusion | None = None,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self.similarity_top_k, self.where, self.fusion = similarity_top_k, where, fusion
+        self._library = library
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        step = search_figures(query_bundle.query_str, k=self.similarity_top_k, where=self.where, fusion=self.fusion)
+        return self._nodes(run(step, self._library.services))
+
+    @dispatcher.span
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        step = search_figures(query_bundle.query_str, k=self.similarity_top_k, where=self.where, fusion=self.fusion)
+        ranking = await arun(step, self._library.services)
+        return await asyncio.to_thread(self._nodes, ranking)  # reads pictures, and writes their files
+
+    def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
+        tell(ranking)
+        return [
+            figure_node(hit, ranking, self._library.figure(hit), self._library.figure_file(hit))
+            for hit in ranking.hits
+        ]

@@ -1,0 +1,198 @@
+"""Files as LlamaIndex documents of Markdown: by their layout, or written by any language model and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from llama_index.core.llms import LLM
+from llama_index.core.readers.base import BaseReader
+from llama_index.core.schema import Document
+
+from catena.effects import Failed, Services, Step, arun, run, together
+from catena.errors import ParseError
+from catena.faults import redact
+from catena.formatting import format_layout
+from catena.formatting.fidelity_report import FidelityReport
+from catena.formatting.llm_markdown import FormatOptions, Formatted, format_markdown
+from catena.layout import Parsed
+from catena.parsing import file_bytes, parse_bytes
+from catena.pipeline import Preparation
+from llama_index_catena.convert import joined_keys
+from llama_index_catena.documents import from_core_document
+from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled, language_model
+
+Files: TypeAlias = str | Path | Sequence[str | Path]
+
+LAYOUT_PAGES = "layout_pages"  # as the core's formatter calls what it took from the layout
+
+_log = logging.getLogger(__name__)
+
+
+class CatenaReader(BaseReader):
+    """Reads PDF, HTML, Markdown and plain text: one document of Markdown per file, its pages mapped.
+
+    Without a model the layout gives headings, lists and tables. With one, the model writes the Markdown window by
+    window; its words are checked against the file, and pages that it does not give faithfully come from the layout.
+
+    Serves as a `file_extractor` of `SimpleDirectoryReader`, with `num_workers` too. Ids are derived from the paths.
+    Metadata that no model reads: `unread_pages`, and with a model `layout_pages` (those it was not trusted with),
+    `pages_by_model`, `pages_asked_again`, `pages_from_layout`, and `fidelity_recall`, `fidelity_precision` and
+    `fidelity_order` of the worst page, from 0 to 1.
+
+    Args:
+        llm: any LlamaIndex language model; None formats by the layout alone.
+        options: how the model is shown a file, and what counts as faithful.
+        preparation: limits, PDF engine, drawn tables, and the layout formatter where there is no model.
+        journal: the file in which replies are kept, so that a run that was stopped goes on and nothing is paid for
+            twice; opened for each call, hence fit for other processes.
+        services: budget, limits of rate, retries, progress; their journal serves where `journal` is not given.
+        on_report: called with the fidelity of each document, page by page.
+        password: opens encrypted PDFs.
+    """
+
+    def __init__(
+        self,
+        *,
+        llm: LLM | LlamaIndexLLM | None = None,
+        options: FormatOptions | None = None,
+        preparation: Preparation | None = None,
+        journal: str | Path | None = None,
+        services: Services | None = None,
+        on_report: Callable[[FidelityReport], None] | None = None,
+        password: str | None = None,
+    ) -> None:
+        self.llm = None if llm is None else language_model(llm)
+        self.options = options or FormatOptions()
+        self.preparation = preparation or Preparation()
+        self.journal, self.services, self.on_report = journal, services, on_report
+        self._password = password
+
+    def load_data(self, file: Files, extra_info: Mapping[str, Any] | None = None, fs: Any = None) -> list[Document]:
+        """Return one document per file, in order; a model formats the files side by side.
+
+        Args:
+            file: the path of a file, or several.
+            extra_info: metadata for each document; it goes before what the file says, e.g. of its `title`.
+            fs: an fsspec file system that holds the files, where they are not on disk.
+
+        Raises:
+            ParseError: a file gave no document; no model was asked yet.
+            CatenaError: the budget would be passed, the run was cancelled, or the journal failed.
+        """
+        parsed = self._parsed(file, fs)
+        with journalled(self._given(), self.journal) as services:
+            return self._documents(parsed, run(self._step(parsed), services), extra_info)
+
+    async def aload_data(
+        self, file: Files, extra_info: Mapping[str, Any] | None = None, fs: Any = None
+    ) -> list[Document]:
+        """As `load_data`, without blocking the event loop."""
+        if self.llm is None:
+            return await asyncio.to_thread(self.load_data, file, extra_info, fs)
+        parsed = await asyncio.to_thread(self._parsed, file, fs)
+        async with ajournalled(self._given(), self.journal) as services:
+            return self._documents(parsed, await arun(self._step(parsed), services), extra_info)
+
+    def lazy_load_data(
+        self, file: Files, extra_info: Mapping[str, Any] | None = None, fs: Any = None
+    ) -> Iterator[Document]:
+        """As `load_data`, but one file after the other, each when it is asked for."""
+        for each in _each(file):
+            yield from self.load_data(each, extra_info, fs)
+
+    async def alazy_load_data(
+        self, file: Files, extra_info: Mapping[str, Any] | None = None, fs: Any = None
+    ) -> Iterable[Document]:
+        """As `aload_data`: what LlamaIndex awaits here cannot be awaited document by document."""
+        return await self.aload_data(file, extra_info, fs)
+
+    def _given(self) -> Services:
+        services = self.services or Services()
+        return services if self.llm is None else replace(services, llm=self.llm)
+
+    def _parsed(self, file: Files, fs: Any) -> list[Parsed]:
+        how = self.preparation
+        return [
+            parse_bytes(
+                _content(name, fs, how),
+                name,
+                password=self._password,
+                limits=how.limits,
+                engine=how.engine,
+                ruled_tables=how.ruled_tables,
+            )
+            for name in map(str, _each(file))
+        ]
+
+    def _step(self, parsed: Sequence[Parsed]) -> Step[list[Formatted | Failed]]:
+        return together([self._formatted(each) for each in parsed])
+
+    def _formatted(self, parsed: Parsed) -> Step[Formatted]:
+        if self.llm is not None:
+            return (yield from format_markdown(parsed, self.options))
+        document = format_layout(parsed, self.preparation.layout)
+        report = FidelityReport(document_id=document.id, source=document.source, pages=())
+        return Formatted(document=document, fidelity=report)
+
+    def _documents(
+        self, parsed: Sequence[Parsed], results: Sequence[Formatted | Failed], extra_info: Mapping[str, Any] | None
+    ) -> list[Document]:
+        documents: list[Document] = []
+        for each, result in zip(parsed, results, strict=True):
+            if isinstance(result, Failed):
+                raise result.error
+            if self.on_report is not None and self.llm is not None:
+                self.on_report(result.fidelity)
+            documents.append(_document(each, result, extra_info or {}))
+        return documents
+
+
+def _each(file: Files) -> list[str | Path]:
+    return [file] if isinstance(file, str | Path) else list(file)
+
+
+def _content(name: str, fs: Any, preparation: Preparation) -> bytes:
+    if fs is None:
+        return file_bytes(name, source=name, limits=preparation.limits)
+    try:
+        with fs.open(name, "rb") as stream:
+            return bytes(stream.read(preparation.limits.bytes + 1))
+    except Exception as error:  # each file system has exceptions of its own
+        state = "missing" if isinstance(error, FileNotFoundError) else "malformed"
+        what = f"it cannot be opened ({type(error).__name__}: {redact(str(error))})"
+        raise ParseError(name, state, what, "checking its name and the file system") from error
+
+
+def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any]) -> Document:
+    for note in parsed.notes:
+        if note.state != "blank":
+            _log.warning("%s, page %d: %s", parsed.document.source, note.page, note.why)
+    document = from_core_document(formatted.document)
+    told = {**_unread(parsed), **_fidelity(formatted.fidelity)}
+    document.metadata = {**document.metadata, **extra_info, **told}
+    hidden = [LAYOUT_PAGES, *told]
+    document.excluded_embed_metadata_keys = joined_keys(document.excluded_embed_metadata_keys, hidden)
+    document.excluded_llm_metadata_keys = joined_keys(document.excluded_llm_metadata_keys, hidden)
+    return document
+
+
+def _unread(parsed: Parsed) -> dict[str, str]:
+    pages = [str(note.page) for note in parsed.notes if note.state not in {"blank", "text"}]
+    return {"unread_pages": ", ".join(pages)} if pages else {}
+
+
+def _fidelity(report: FidelityReport) -> dict[str, int | float]:
+    if not report.pages:
+        return {}
+    states, summary = report.states, report.as_json()["summary"]
+    return {
+        "pages_by_model": states["llm"],
+        "pages_asked_again": states["re-asked"],
+        "pages_from_layout": states["layout"],
+        **{f"fidelity_{share}": summary[share]["min"] for share in ("recall", "precision", "order")},
+    }
