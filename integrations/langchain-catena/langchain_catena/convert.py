@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,7 +45,7 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
                 {"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance
             ],
             "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
-            "unknown": [asdict(name) for name in ranking.unknown],
+            "unknown": _unknown(ranking),
         },
     }
     original = hit.chunk.metadata.get(_ORIGINAL)
@@ -60,8 +59,12 @@ def unknown_document(ranking: model.Ranking) -> Document:
     """Return a document that says which names of the question stand nowhere, and what is like them."""
     return Document(
         page_content=". ".join(map(str, ranking.unknown)) + ".",
-        metadata={"kind": "unknown", PROVENANCE: {"unknown": [asdict(name) for name in ranking.unknown]}},
+        metadata={"kind": "unknown", PROVENANCE: {"unknown": _unknown(ranking)}},
     )
+
+
+def _unknown(ranking: model.Ranking) -> list[dict[str, Any]]:
+    return [{"text": name.text, "near": list(name.near)} for name in ranking.unknown]
 
 
 def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Ranking) -> Document:

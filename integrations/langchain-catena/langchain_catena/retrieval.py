@@ -28,6 +28,7 @@ from catena.library import Library
 from catena.model import Degraded, Ranking, Unknown
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
+from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
 from langchain_catena.convert import section_document, to_document, unknown_document
 from langchain_catena.services import LangChainLLM, RetrieverStore
@@ -61,7 +62,7 @@ class CatenaRetriever(BaseRetriever):
 
     Attributes:
         k: documents returned.
-        routes: names of the routes asked side by side.
+        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`.
         where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
         fusion: by score (`ScoreFusion`, the default; `adapted(...)` gives one), by score with weights that were tuned
             on questions (`Tuned`, refused with another embedding model than theirs), or by rank (`RankFusion`).
@@ -84,7 +85,7 @@ class CatenaRetriever(BaseRetriever):
     library: InstanceOf[Library] | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     k: int = 4
-    routes: tuple[str, ...] = DEFAULT_ROUTES
+    routes: tuple[str, ...] | dict[str, Route] = DEFAULT_ROUTES
     where: dict[str, Any] | None = None
     fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
     depth: int | None = None
@@ -116,7 +117,8 @@ class CatenaRetriever(BaseRetriever):
     ) -> Self:
         """Return a retriever that fuses LangChain retrievers by rank, weights obeyed, equal texts kept apart."""
         services = Services(store=RetrieverStore(retrievers))
-        return cls(services=services, routes=tuple(retrievers), fusion=RankFusion(weights=weights), **options)
+        routes = {name: stored(name) for name in retrievers}  # whatever its name: one called "dense" embeds itself
+        return cls(services=services, routes=routes, fusion=RankFusion(weights=weights), **options)
 
     def ranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
         """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""

@@ -1,0 +1,165 @@
+"""Figures in LangChain: found with their files, captioned by any chat model that can see."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langchain_core.messages import AIMessage
+from langchain_models import ReplyingChatModel
+from reportlab.pdfgen.canvas import Canvas
+
+from catena import Library
+from catena.effects import Journal
+from catena.errors import ServiceError
+from catena.pipeline import Preparation
+from langchain_catena import CatenaFigureRetriever, CatenaRetriever, LangChainCaptioner
+
+FIGURES = Preparation(engine="pypdfium2", figures=True)
+PNG, JPEG = b"\x89PNG\r\n\x1a\n rest", b"\xff\xd8\xff rest"
+PROSE = "The housing keeps the water out of the device, which stands in the rain for many years."
+CHARTS = (
+    ("The chart counts the failures in the field.", "Figure 1: Failures by year", (30, 70, 45, 60)),
+    ("The chart compares the pressure of two pumps.", "Figure 2: Pressure of the pumps", (65, 20, 55)),
+)
+
+
+def charts() -> bytes:
+    """Return a PDF with a bar chart on each page."""
+    out = io.BytesIO()
+    canvas = Canvas(out, pagesize=(595, 842), invariant=1)
+    for sentence, caption, bars in CHARTS:
+        canvas.setFont("Helvetica", 10)
+        for line in range(4):
+            canvas.drawString(60, 816 - 14 * line, PROSE)
+        canvas.drawString(60, 760, sentence)
+        canvas.line(120, 560, 360, 560)
+        canvas.line(120, 560, 120, 650)
+        for place, height in enumerate(bars):
+            canvas.rect(140 + 50 * place, 560, 30, height, fill=1)
+            canvas.drawString(148 + 50 * place, 548, f"T{place}")
+        canvas.drawString(120, 526, caption)
+        for line in range(4):
+            canvas.drawString(60, 480 - 14 * line, PROSE)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def sees(messages) -> str:
+    text, _ = messages[0].content
+    return "Bars that fall to the right." if "Pressure" in text["text"] else "Bars of four years."
+
+
+@pytest.fixture(scope="module")
+def model() -> ReplyingChatModel:
+    return ReplyingChatModel(reply=sees)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory, model: ReplyingChatModel):
+    folder = tmp_path_factory.mktemp("charts")
+    (folder / "charts.pdf").write_bytes(charts())
+    captioner = LangChainCaptioner(model)
+    with Library.open(folder / "library", preparation=FIGURES, captioner=captioner) as opened:
+        (outcome,) = opened.index(folder / "charts.pdf")
+        assert (outcome.state, outcome.reason) == ("indexed", "")
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "page", "caption"),
+    [
+        ("failures in each year", 1, "Bars of four years."),
+        ("pressure of the pumps", 2, "Bars that fall to the right."),
+        ("which chart falls to the right", 2, "Bars that fall to the right."),
+    ],
+)
+def test_a_figure_is_found_with_its_file_its_page_and_its_caption(library, question, page, caption) -> None:
+    found, other = CatenaFigureRetriever(library=library).invoke(question)
+    metadata = found.metadata
+    assert (metadata["figure_page"], metadata["figure_title"]) == (page, CHARTS[page - 1][1])
+    assert metadata["caption"] == caption
+    assert (metadata["kind"], metadata["figure_kind"]) == ("figure", "drawing")
+    assert metadata["first_page"] == page
+    assert Path(metadata["figure_file"]).read_bytes().startswith(b"\x89PNG")
+    assert metadata["figure_file"].endswith(metadata["figure"])
+    assert metadata["relevance_score"] >= other.metadata["relevance_score"]
+    assert {way["view"] for way in metadata["catena"]["routes"]} == {"caption"}
+    assert metadata["figure"] in found.page_content  # by which an answer can refer to it
+    assert caption in found.page_content
+    flat = {key: value for key, value in metadata.items() if key != "catena"}
+    assert all(isinstance(value, str | int | float) for value in flat.values())
+
+
+async def test_async_gives_the_same_without_blocking_the_loop(library: Library) -> None:
+    retriever = CatenaFigureRetriever(library=library, k=1)
+    plain = retriever.invoke("pumps")
+    shutil.rmtree(Path(plain[0].metadata["figure_file"]).parent)  # written anew, outside the loop
+    with blockbuster_ctx(["catena", "langchain_catena"]):
+        assert await retriever.ainvoke("pumps") == plain
+    assert await retriever.abatch(["pumps", "failures"]) == retriever.batch(["pumps", "failures"])
+
+
+def test_k_and_filters_are_obeyed_at_the_call(library: Library) -> None:
+    retriever = CatenaFigureRetriever(library=library, where={"page": 1})
+    assert [found.metadata["figure_page"] for found in retriever.invoke("pumps")] == [1]
+    assert [found.metadata["figure_page"] for found in retriever.invoke("pumps", where={"page": 2})] == [2]
+    assert len(CatenaFigureRetriever(library=library).invoke("chart", k=1)) == 1
+
+
+def test_a_figure_is_found_where_no_file_can_be_written(library: Library) -> None:
+    retriever = CatenaFigureRetriever(library=library, k=1)
+    folder = Path(retriever.invoke("pumps")[0].metadata["figure_file"]).parent
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    try:
+        (found,) = retriever.invoke("pumps")
+    finally:
+        folder.unlink()
+    assert "figure_file" not in found.metadata
+    assert found.metadata["figure_page"] == 2
+
+
+def test_figures_are_among_what_the_other_retriever_finds(library: Library) -> None:
+    found = CatenaRetriever(library=library, k=1).invoke("bars that fall to the right")
+    assert found[0].metadata["kind"] == "figure"
+    assert found[0].metadata["caption"] == "Bars that fall to the right."
+
+
+async def test_the_picture_goes_to_the_model_as_a_data_url() -> None:
+    model = ReplyingChatModel(reply=lambda _: "A pump.")
+    captioner = LangChainCaptioner(model)
+    assert captioner.caption(PNG, "What is it?") == "A pump."
+    assert await captioner.acaption(JPEG, "What is it?") == "A pump."
+    for (message,), image, kind in zip(model.sent, (PNG, JPEG), ("png", "jpeg"), strict=True):
+        text, picture = message.content
+        assert text == {"type": "text", "text": "What is it?"}
+        head, _, data = picture["image_url"]["url"].partition(",")
+        assert (head, base64.b64decode(data)) == (f"data:image/{kind};base64", image)
+    assert captioner.identity == "langchain:ReplyingChatModel"
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "content_filter", "refusal"])
+async def test_a_caption_that_was_cut_or_refused_counts_as_failed(reason: str) -> None:
+    message = AIMessage("A pu", response_metadata={"finish_reason": reason})
+    captioner = LangChainCaptioner(ReplyingChatModel(reply=lambda _: message))
+    with pytest.raises(ServiceError, match="did not end by itself"):
+        captioner.caption(PNG, "What is it?")
+    with pytest.raises(ServiceError, match="did not end by itself"):
+        await captioner.acaption(PNG, "What is it?")
+
+
+def test_captions_are_paid_for_once(tmp_path: Path, library: Library) -> None:
+    (tmp_path / "charts.pdf").write_bytes(charts())
+    with Journal.open(tmp_path / "journal.db") as journal:
+        for name in ("one", "two"):
+            model = ReplyingChatModel(reply=sees)
+            captioner = LangChainCaptioner(model)
+            with Library.open(tmp_path / name, preparation=FIGURES, captioner=captioner, journal=journal) as opened:
+                opened.index(tmp_path / "charts.pdf")
+            assert len(model.sent) == (2 if name == "one" else 0)
