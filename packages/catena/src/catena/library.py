@@ -5,21 +5,48 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
-from catena.effects import Cancel, Services, arun, run
-from catena.errors import CancelledError, CatenaError, LibraryError, ParseError
+from catena.effects import (
+    Budget,
+    Cancel,
+    Complete,
+    Event,
+    Failed,
+    Plan,
+    Recognise,
+    Services,
+    Step,
+    Tariff,
+    arun,
+    plan,
+    run,
+    together,
+)
+from catena.enrichment.entities import query_entities
+from catena.errors import (
+    BudgetExceededError,
+    CancelledError,
+    CatenaError,
+    JournalError,
+    LibraryError,
+    MissingServiceError,
+    ParameterError,
+    ParseError,
+)
 from catena.figures import FIGURE
-from catena.formatting import figures_of
 from catena.ids import digest
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.model import Chunk, Degraded, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
+from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
 from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
-from catena.pipeline import Preparation, caption, embed, prepare, read
+from catena.pipeline import PLANNED_ANSWERS, Preparation, detect, embed, ingest, prepare, read
+from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
+from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.routes import Route
 from catena.structure.sections import section_segment
@@ -30,7 +57,9 @@ if TYPE_CHECKING:
 
     from catena.journal import Journal
     from catena.layout import PageNote, Parsed
-    from catena.ports import Captioner, Embedder
+    from catena.ports import LLM, Captioner, Embedder, EntityRecognizer
+
+    Addition: TypeAlias = tuple[Entry, NDArray[np.float32]]
 
 Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
@@ -50,10 +79,14 @@ class SearchOptions(TypedDict, total=False):
     on_unknown: OnUnknown
 
 
+STOPPING = (LibraryError, BudgetExceededError, CancelledError, JournalError, MissingServiceError)
+"""Errors that are no matter of one file: they end a run."""
+
 UNCHANGED = "unchanged"
 """Reason of a file that was skipped because the library holds it as it is."""
 
 # A transaction's price against what a kill may cost: documents are written when either is reached.
+SIDE_BY_SIDE = 8  # files whose models are asked together: within a file one window waits for the other
 BATCH_CHUNKS = 2_000
 BATCH_SECONDS = 2.0
 
@@ -81,11 +114,23 @@ class Library:
         preparation: Preparation,
         journal: Journal | None,
         captioner: Captioner | None = None,
+        *,
+        llm: LLM | None = None,
+        recognizer: EntityRecognizer | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self.preparation = preparation
-        self._services = Services(embedder=embedder, store=store, journal=journal, captioner=captioner)
+        self._services = Services(
+            embedder=embedder,
+            store=store,
+            journal=journal,
+            captioner=captioner,
+            llm=llm,
+            recognizer=recognizer,
+            budget=budget,
+        )
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
         self._in_turn = replace(self._services, max_concurrency=1)
 
@@ -99,6 +144,9 @@ class Library:
         preparation: Preparation | None = None,
         journal: Journal | None = None,
         captioner: Captioner | None = None,
+        llm: LLM | None = None,
+        recognizer: EntityRecognizer | None = None,
+        budget: Budget | None = None,
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -108,8 +156,12 @@ class Library:
             embedder: the dense route's model; the shipped static embedding by default.
             lexical: the lexical engine; "rank-bm25" (an extra) is the reference.
             preparation: how files become chunks, views and terms.
-            journal: keeps the replies of embedder and captioner, for models that cost time or money.
+            journal: keeps the replies of all models: nothing is asked or paid for twice, also after a kill.
             captioner: says what each figure shows when a file is indexed with `Preparation(figures=True)`.
+            llm: writes the Markdown of files for `Preparation(format_with_llm=FormatOptions())`, and finds critical
+                entities for `Preparation(detectors=[LLMDetector()])`.
+            recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
+            budget: the cap that indexing does not pass.
             create: False refuses to make a new library.
 
         Raises:
@@ -123,7 +175,8 @@ class Library:
         store = LibraryStore.open(
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
         )
-        return cls(store, embedder, preparation or Preparation(), journal, captioner)
+        how = preparation or Preparation()
+        return cls(store, embedder, how, journal, captioner, llm=llm, recognizer=recognizer, budget=budget)
 
     def __enter__(self) -> Library:
         return self
@@ -143,8 +196,13 @@ class Library:
         return self._store
 
     @property
+    def _asks_models(self) -> bool:
+        captioned = self.preparation.figures and self._services.captioner is not None
+        return captioned or bool(self.preparation.may_ask)
+
+    @property
     def services(self) -> Services:
-        """What answers the steps of this library: its embedder and its store."""
+        """What answers the steps of this library: its store and its models."""
         return self._services
 
     def add(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
@@ -159,7 +217,7 @@ class Library:
             DuplicateDocumentError: a document is there already.
             LibraryBusyError: another process is writing.
         """
-        entries = [self._entry(source, password) for source in sources]
+        entries = self._entries(sources, password)
         self._store.add([(entry, self._vectors(entry)) for entry in entries])
         return tuple(entry.document.id for entry in entries)
 
@@ -173,7 +231,7 @@ class Library:
             ParseError: a file gave no document; the older version stays.
             LibraryBusyError: another process is writing.
         """
-        entries = [self._entry(source, password) for source in sources]
+        entries = self._entries(sources, password)
         changed = [e for e in entries if e.fingerprint != self._store.fingerprint(e.document.id)]
         return self._store.replace([(entry, self._vectors(entry)) for entry in changed])
 
@@ -191,49 +249,118 @@ class Library:
         *,
         password: str | None = None,
         progress: Callable[[Progress], None] | None = None,
+        watch: Callable[[Event], None] | None = None,
         cancel: Cancel | None = None,
     ) -> tuple[Outcome, ...]:
         """Index files and whole folders; what changed is replaced, what did not is skipped.
 
         A file that fails loses nothing of the others, and an older version of it stays. Every file ends in
-        the ledger. Killed or stopped at any point, the next call goes on where this one ended.
+        the ledger. Killed or stopped at any point, the next call goes on where this one ended; with a journal it
+        pays for nothing twice. What a model failed at is said in the outcome's reason, and asked for again by the
+        next call. Where models are asked, several files go side by side.
 
         Args:
             paths: files, or folders that are searched for files of the types Catena reads; or one of them.
             password: opens encrypted PDFs.
             progress: called after each file.
-            cancel: another thread may stop the run with it, between two files.
+            watch: told of each request to a model, see `Services.progress`.
+            cancel: another thread may stop the run with it.
 
         Returns:
             One outcome per file, in the order of the files.
 
         Raises:
             CancelledError: the run was stopped; what was done is kept.
+            BudgetExceededError: the next request would pass the budget; what was done is kept.
+            ParameterError: the preparation asks a model that was not given.
+            JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
+        self._check_models()
         files = list(discover(paths, leave_out=self._store.path))
+        services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         batch = _Batch(self._store)
         try:
-            for number, (path, source) in enumerate(files, start=1):
+            for group in _grouped(files, SIDE_BY_SIDE if self._asks_models else 1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                outcome, addition = self._ingest(path, source, password)
-                outcomes.append(outcome)
-                batch.take(outcome, addition)
-                if progress is not None:
-                    progress(Progress(outcome, number, len(files)))
+                steps = [self._ingested(path, source, password) for path, source in group]
+                for result in run(together(steps), services):
+                    if isinstance(result, Failed):
+                        raise result.error
+                    outcomes.append(result[0])
+                    batch.take(*result)
+                    if progress is not None:
+                        progress(Progress(result[0], len(outcomes), len(files)))
         finally:
             batch.write()
         return tuple(outcomes)
 
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
-        """Return the k best chunks for a question, best first, each with every route that found it."""
-        return run(retrieve(query, **options), self._in_turn)
+    def plan(
+        self, paths: str | Path | Iterable[str | Path], *, password: str | None = None, tariff: Tariff | None = None
+    ) -> tuple[Plan, tuple[Outcome, ...]]:
+        """Say what indexing these files would ask of language models, recognisers and captioners; nothing is asked.
 
-    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> Ranking:
+        Vectors are not counted. What the journal holds, and files that are in the library unchanged, cost nothing.
+
+        Args:
+            paths: as for `index`.
+            password: opens encrypted PDFs.
+            tariff: prices; those of the budget by default.
+
+        Returns:
+            The plan, and how each file would end if every answer were good.
+
+        Raises:
+            ParameterError: the preparation asks a model that was not given.
+        """
+        self._check_models()
+        outcomes: list[Outcome] = []
+
+        def all_files() -> Step[None]:
+            for path, source in discover(paths, leave_out=self._store.path):
+                outcome, _ = yield from self._ingested(path, source, password, embedded=False)
+                outcomes.append(outcome)
+
+        return plan(all_files(), self._services, tariff=tariff, stand_ins=PLANNED_ANSWERS), tuple(outcomes)
+
+    def search(self, query: str, *, detect: bool = False, **options: Unpack[SearchOptions]) -> Ranking:
+        """Return the k best chunks for a question, best first, each with every route that found it.
+
+        Args:
+            query: what the user asks, as typed.
+            detect: let the detectors of `Preparation(detectors=...)` find names in the question, too, besides
+                `entities`: one that stands nowhere is then said even where it does not look like a code.
+            options: see `SearchOptions`.
+
+        Raises:
+            ParameterError: an option is out of range, or there are no detectors.
+        """
+        return run(self._found(query, detect, options), self._in_turn)
+
+    async def asearch(self, query: str, *, detect: bool = False, **options: Unpack[SearchOptions]) -> Ranking:
         """As `search`, without blocking the event loop."""
-        return await arun(retrieve(query, **options), self._services)
+        return await arun(self._found(query, detect, options), self._services)
+
+    def _found(self, query: str, detect: bool, options: SearchOptions) -> Step[Ranking]:
+        if not detect:
+            return (yield from retrieve(query, **options))
+        if not self.preparation.detectors:
+            raise ParameterError("detect", detect, "False in a library without Preparation(detectors=...)")
+        self._check_models()
+        found = yield from query_entities(query, self.preparation.detectors)
+        named: SearchOptions = {**options, "entities": (*options.get("entities", ()), *found.names)}
+        ranking = yield from retrieve(query, **named)
+        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
+
+    def adapted(self) -> ScoreFusion:
+        """Return HiQA's formula with weights by the shape of this library: its headings, documents and pages.
+
+        For `search(fusion=...)`; not the default, see `catena.retrieval.adaptation`. It reads every document.
+        """
+        ids = [info.id for info in self._store.documents()]
+        return adapted(CorpusStatistics.of(self._store.get(each, pictures=False) for each in ids))
 
     def search_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
         """Return the k best figures for a question, by their titles, the text around them and their captions."""
@@ -312,22 +439,29 @@ class Library:
         """Check every invariant of what is stored and return what is wrong, in words; empty when all is well."""
         return self._store.verify()
 
-    def _entry(self, source: Source, password: str | None) -> Entry:
-        if isinstance(source, Document):
-            prepared = prepare(source, self.preparation)
-            if not prepared.chunks:
-                raise ParseError(source.id, "empty", "there is no text in it")
-            return prepared
-        path = Path(source)
-        outcome, entry = self._read(path, str(source), password, self._fingerprint(path, str(source)))
-        if entry is None:
-            raise ParseError(outcome.source, "empty", outcome.reason)
-        return entry
+    def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
+        self._check_models()
+        return [run(self._entry(source, password), self._services) for source in sources]
 
-    def _ingest(
-        self, path: Path, source: str, password: str | None
-    ) -> tuple[Outcome, tuple[Entry, NDArray[np.float32]] | None]:
-        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this method."""
+    def _entry(self, source: Source, password: str | None) -> Step[Entry]:
+        if isinstance(source, Document):
+            entry, found = yield from detect(prepare(source, self.preparation), self.preparation.detectors)
+            if not entry.chunks:
+                raise ParseError(source.id, "empty", "there is no text in it")
+            known = self._identified(entry.fingerprint)
+            return replace(entry, fingerprint="" if found.failures else known)
+        path = Path(source)
+        outcome, entry_or_none = yield from self._read(
+            path, str(source), password, self._fingerprint(path, str(source))
+        )
+        if entry_or_none is None:
+            raise ParseError(outcome.source, "empty", outcome.reason)
+        return entry_or_none
+
+    def _ingested(
+        self, path: Path, source: str, password: str | None, *, embedded: bool = True
+    ) -> Step[tuple[Outcome, Addition | None]]:
+        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this step."""
         document_id = self.document_id(path)
         failed = Outcome(source=source, document_id=document_id, state="failed")
         if path.is_file() and path.suffix.lower() not in SUPPORTED_SUFFIXES:
@@ -338,25 +472,31 @@ class Library:
             fingerprint = self._fingerprint(path, source)
             if self._store.fingerprint(document_id) == fingerprint:
                 return replace(failed, state="skipped", reason=UNCHANGED), None
-            outcome, entry = self._read(path, source, password, fingerprint)
-            return outcome, None if entry is None else (entry, self._vectors(entry))
-        except LibraryError:
+            outcome, entry = yield from self._read(path, source, password, fingerprint)
+            if entry is None or not embedded:
+                return outcome, None
+            return outcome, (entry, (yield from embed(entry)))
+        except STOPPING:
             raise
         except CatenaError as error:
             return replace(failed, reason=str(error).removeprefix(f"{source}: ")), None
 
-    def _read(self, path: Path, source: str, password: str | None, fingerprint: str) -> tuple[Outcome, Entry | None]:
+    def _read(
+        self, path: Path, source: str, password: str | None, fingerprint: str
+    ) -> Step[tuple[Outcome, Entry | None]]:
         """Read and cut one file; no entry when there is nothing in it to be found."""
-        document_id = self.document_id(path)
-        parsed = read(path, self.preparation, document_id=document_id, source=source, password=password)
-        figures = figures_of(parsed) if self.preparation.figures else ()
-        entry = prepare(parsed.document, self.preparation, fingerprint=fingerprint, figures=figures)
-        entry, lost = self._captioned(entry)
+        how, document_id = self.preparation, self.document_id(path)
+        by_layout = how.format_with_llm is None
+        parsed = read(path, how, document_id=document_id, source=source, password=password, layout=by_layout)
+        captions = self._services.captioner is not None
+        done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions)
+        entry = done.entry
+        told = [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]
         outcome = Outcome(
             source=source,
             document_id=document_id,
             state="indexed" if parsed.state == "parsed" else "partial",
-            reason=_reason(parsed.notes) or _about_figures(parsed, self.preparation, lost, len(entry.figures)),
+            reason="; ".join(filter(None, told)),
             chunks=len(entry.chunks),
             pages=len(entry.document.page_starts),
             failed_pages=tuple(note.page for note in parsed.notes if note.state not in {"blank", "text"}),
@@ -365,17 +505,27 @@ class Library:
             return replace(outcome, state="failed", reason="there is no text in it"), None
         return outcome, entry
 
-    def _captioned(self, entry: Entry) -> tuple[Entry, tuple[Degraded, ...]]:
-        """Return the entry with captions where a model gives them; what failed is asked for at the next run."""
-        if self._services.captioner is None or not entry.figures:
-            return entry, ()
-        entry, lost = run(caption(entry), self._services)
-        return (replace(entry, fingerprint="") if lost else entry), lost
-
     def _fingerprint(self, path: Path, source: str) -> str:
-        found = self.preparation.fingerprint(file_bytes(path, source=source, limits=self.preparation.limits))
-        captioner = self._services.captioner if self.preparation.figures else None
-        return found if captioner is None else digest(found, captioner.identity)
+        content = file_bytes(path, source=source, limits=self.preparation.limits)
+        return self._identified(self.preparation.fingerprint(content))
+
+    def _identified(self, fingerprint: str) -> str:
+        """Return a fingerprint that covers the models that the preparation may ask."""
+        given, asked = self._services, self.preparation.may_ask
+        services = [
+            given.captioner if self.preparation.figures else None,
+            given.llm if Complete in asked else None,
+            given.recognizer if Recognise in asked else None,
+        ]
+        identities = [service.identity for service in services if service is not None]
+        return digest(fingerprint, *identities) if identities else fingerprint
+
+    def _check_models(self) -> None:
+        """Raise where the preparation asks for a model that was not given, before any file is read."""
+        needed = {Complete: ("llm", self._services.llm), Recognise: ("recognizer", self._services.recognizer)}
+        for kind, (name, service) in needed.items():
+            if kind in self.preparation.asks and service is None:
+                raise ParameterError(name, None, "given to Library.open: the preparation asks it while indexing")
 
     def _vectors(self, entry: Entry) -> NDArray[np.float32]:
         return run(embed(entry), self._services)
@@ -461,13 +611,17 @@ def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
 
 
-def _about_figures(parsed: Parsed, preparation: Preparation, lost: Sequence[Degraded], figures: int) -> str:
-    """Return why figures or captions are missing, "" where none are."""
+def _grouped(files: Sequence[tuple[Path, str]], size: int) -> Iterator[tuple[tuple[Path, str], ...]]:
+    waiting = iter(files)
+    while group := tuple(islice(waiting, size)):
+        yield group
+
+
+def _about_figures(parsed: Parsed, preparation: Preparation) -> str:
+    """Return why there are no figures, "" where they were looked for."""
     if preparation.figures and parsed.layout is not None and preparation.engine != "pypdfium2":
         return "its figures were not cropped: only the engine pypdfium2 can (extra fast-pdf)"
-    if not lost:
-        return ""
-    return f"{len(lost)} of {figures} figures have no caption ({lost[0].why}); they are found by the text around them"
+    return ""
 
 
 def _reason(notes: Sequence[PageNote]) -> str:

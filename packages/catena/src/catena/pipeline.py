@@ -2,25 +2,33 @@
 
     file -parse-> Parsed -format-> Document -outline-> Section* -cut-> Chunk* -views, terms-> Entry -embed-> store
 
-Each arrow is a plain function of one stage; leave one out, repeat it, or put your own in its place.
+Each arrow is a function of one stage, or a step where a model may be asked; leave one out, repeat it, or put your own
+in its place. `ingest` is the whole way from a parsed file to an entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from catena.citation import SEPARATOR, SOURCE, TITLE
-from catena.effects import Embed, Step, ask
+from catena.effects import Complete, Embed, Recognise, Request, Step, ask
 from catena.enrichment.captions import FigureContext, caption_figures
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
+from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
+from catena.enrichment.entities import Entities, detect_entities, with_terms
 from catena.errors import ParameterError
 from catena.figures import FIGURE, figure_links
-from catena.formatting import LayoutOptions, format_layout
+from catena.formatting import LayoutOptions, figures_of, format_layout
+from catena.formatting.drafts import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, planned_answer
+from catena.formatting.llm_figures import with_figures
+from catena.formatting.llm_markdown import FormatOptions, format_markdown
 from catena.ids import digest
 from catena.model import Degraded, Document, Entry, Figure, Section
 from catena.parsing import Engine, Limits, parse
+from catena.plan import StandIn
+from catena.ports import Completion
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable, titles_above
 from catena.structure.chunking import ChunkOptions, cut
@@ -29,13 +37,16 @@ from catena.structure.outline import outline
 from catena.structure.table_views import TABLE, table_views
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from catena.formatting.fidelity_report import FidelityReport
     from catena.layout import Parsed
 
+_SHOWN = 20  # pages in a note
 EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 
 
@@ -49,6 +60,11 @@ class Preparation:
             columns and rows) or the "whole". The lexical route and the reader have the whole table either way.
         engine: the PDF reader, "pypdf" or "pypdfium2" (the extra `fast-pdf`).
         figures: crop the figures of PDFs and index them; only pypdfium2 can, the other engine gives none.
+        format_with_llm: let the run's language model write the Markdown of files that are not Markdown already, as
+            `format_markdown` does; None leaves it to the layout formatter.
+        detectors: find critical entities besides those that `terms` finds; they may ask the run's language model
+            or entity recogniser. A detector of your own is known by its `repr` where it is a dataclass, else by
+            its type and name: change one of these when it finds other things.
     """
 
     chunks: ChunkOptions = field(default_factory=ChunkOptions)
@@ -59,15 +75,58 @@ class Preparation:
     ruled_tables: bool = False
     embed_tables: Literal["definition", "whole"] = "whole"  # the better one where measured: decision 12
     figures: bool = False
+    format_with_llm: FormatOptions | None = None
+    detectors: tuple[Detector, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "detectors", tuple(self.detectors))
         if self.embed_tables not in ("definition", "whole"):
             raise ParameterError("embed_tables", self.embed_tables, "'definition' or 'whole'")
 
     def fingerprint(self, content: bytes | str) -> str:
         """Return the hash of a content and of all that decides how it is cut."""
-        decides = (self.chunks, self.terms, self.layout, self.engine, self.ruled_tables, self.embed_tables)
-        return digest(content, repr((*decides, "figures") if self.figures else decides))
+        decides = [self.chunks, self.terms, self.layout, self.engine, self.ruled_tables, self.embed_tables]
+        decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
+        decides += [self.format_with_llm] * (self.format_with_llm is not None)
+        decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
+        return digest(content, repr(tuple(decides)))
+
+    @property
+    def asks(self) -> frozenset[type[Request]]:
+        """The types of request that indexing cannot do without."""
+        of_detectors = frozenset[type[Request]]().union(*(_ASKED.get(type(each), ()) for each in self.detectors))
+        return of_detectors | frozenset([Complete] * (self.format_with_llm is not None))
+
+    @property
+    def may_ask(self) -> frozenset[type[Request]]:
+        """The types of request that indexing may make: a detector of one's own may ask what it likes."""
+        own = any(type(each) not in _ASKED for each in self.detectors)
+        return self.asks | frozenset({Complete, Recognise} if own else ())
+
+
+_ASKED: Mapping[type, tuple[type[Request], ...]] = {
+    LLMDetector: (Complete,),
+    RecognizerDetector: (Recognise,),
+    ExpertDetector: (),
+    CodeDetector: (),
+}
+
+
+def _known_by(detector: Detector) -> str:
+    return repr(detector) if is_dataclass(detector) else f"{type(detector).__qualname__}: {detector.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """What a parsed file puts into a store, and what models were asked for and did not give.
+
+    Attributes:
+        entry: its fingerprint is "" where asking again may help, so that the next run does.
+        notes: what is missing, in words.
+    """
+
+    entry: Entry
+    notes: tuple[str, ...] = ()
 
 
 def read(
@@ -77,8 +136,17 @@ def read(
     document_id: str | None = None,
     source: str | None = None,
     password: str | None = None,
+    layout: bool = True,
 ) -> Parsed:
     """Return a file as Markdown, with its pages mapped and the pages without text named.
+
+    Args:
+        path: of the file.
+        preparation: who reads it, and how the layout is written.
+        document_id: by default its path.
+        source: its name for the reader; by default its path.
+        password: opens an encrypted PDF.
+        layout: False leaves the text as the parser gave it, for a model to write.
 
     Raises:
         ParseError: the file gave no document; its `state` says why.
@@ -94,7 +162,48 @@ def read(
         ruled_tables=how.ruled_tables,
         figures=how.figures,
     )
-    return parsed if parsed.layout is None else replace(parsed, document=format_layout(parsed, how.layout))
+    return (
+        parsed if parsed.layout is None or not layout else replace(parsed, document=format_layout(parsed, how.layout))
+    )
+
+
+def ingest(
+    parsed: Parsed, preparation: Preparation | None = None, *, fingerprint: str = "", captions: bool = False
+) -> Step[Ingested]:
+    """Turn what `read` returned into an entry, with all that models add as the preparation says.
+
+    What a model fails at costs what it would have added, never the file: pages come from the layout, chunks have
+    the terms found without it, figures have no caption; `Ingested.notes` says so.
+
+    Args:
+        parsed: a file as `read` returned it; where a model is to write it, as read with `layout=False`.
+        preparation: the same as for `read`.
+        fingerprint: of the entry; by default that of the text.
+        captions: whether a vision model describes each figure.
+
+    Raises:
+        MissingServiceError: nobody answers what the preparation asks for.
+    """
+    how = preparation or Preparation()
+    notes: list[str] = []
+    again = False
+    if how.format_with_llm is not None:
+        formatted = yield from format_markdown(parsed, replace(how.format_with_llm, layout=how.layout))
+        document = with_figures(formatted.document, format_layout(parsed, how.layout))
+        parsed = replace(parsed, document=document)
+        again = _unanswered(formatted.fidelity)
+        notes += _about_pages(formatted.fidelity)
+    figures = figures_of(parsed) if how.figures else ()
+    entry = prepare(parsed.document, how, fingerprint=fingerprint, figures=figures)
+    if how.detectors:
+        entry, found = yield from detect(entry, how.detectors)
+        again = again or bool(found.failures)
+        notes += _about_entities(found, len(entry.chunks))
+    if captions and figures:
+        entry, lost = yield from caption(entry)
+        again = again or bool(lost)
+        notes += _about_captions(lost, len(figures))
+    return Ingested(entry=replace(entry, fingerprint="") if again else entry, notes=tuple(notes))
 
 
 def prepare(
@@ -136,6 +245,12 @@ def prepare(
     return with_figure_views(entry) if figures else entry
 
 
+def detect(entry: Entry, detectors: Sequence[Detector]) -> Step[tuple[Entry, Entities]]:
+    """Return the entry with the critical entities that detectors find, its fingerprint unchanged; and a report."""
+    found = yield from detect_entities(entry.document, entry.chunks, detectors)
+    return replace(with_terms(entry, found.terms), fingerprint=entry.fingerprint), found
+
+
 def caption(entry: Entry) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
     """Return the entry with its figures captioned by a vision model and found by what it said, and what failed."""
     links = {link.name: link for link in figure_links(entry.document.text)}
@@ -147,6 +262,48 @@ def caption(entry: Entry) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
     ]
     done = yield from caption_figures(entry.figures, contexts)
     return with_figure_views(replace(entry, figures=done.figures)), done.failures
+
+
+def _planned(request: Complete) -> Completion:
+    """Return what a dry run goes on with: a window's own words, or else as much as the request allows."""
+    if request.purpose in (PURPOSE, PURPOSE_AGAIN):
+        return planned_answer(request)
+    return Completion(text="stand-in", output_tokens=request.max_tokens)
+
+
+PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: _planned}
+"""For `plan(ingest(...), stand_ins=PLANNED_ANSWERS)`."""
+
+
+def _unanswered(report: FidelityReport) -> bool:
+    """Return whether pages are as the layout has them because no answer came, so that asking again may help."""
+    by_layout = [page for page in report.pages if page.state == "layout"]
+    return any(fault.kind == NO_ANSWER for page in by_layout for fault in page.faults)
+
+
+def _about_pages(report: FidelityReport) -> list[str]:
+    by_layout = [str(page.page) for page in report.pages if page.state == "layout"]
+    if not by_layout:
+        return []
+    shown = ", ".join(by_layout[:_SHOWN]) + (" …" if len(by_layout) > _SHOWN else "")
+    why = "no answer came for all of them" if _unanswered(report) else "the model's text was not faithful"
+    return [f"pages as the layout gives them: {shown} ({len(by_layout)} of {len(report.pages)}; {why})"]
+
+
+def _about_entities(found: Entities, chunks: int) -> list[str]:
+    """Say where a detector failed; what it was refused is no loss."""
+    if not found.failures:
+        return []
+    places = len({failure.text for failure in found.failures})
+    why = found.failures[0].why
+    return [f"{places} of {chunks} chunks lack the entities of a detector ({why}); they have all others"]
+
+
+def _about_captions(lost: Sequence[Degraded], figures: int) -> list[str]:
+    if not lost:
+        return []
+    why = f"{len(lost)} of {figures} figures have no caption ({lost[0].why})"
+    return [f"{why}; they are found by the text around them"]
 
 
 def _title(document: Document, sections: Sequence[Section]) -> str:

@@ -20,10 +20,15 @@ SHOWN = 5  # ids in a report
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """Per chunk, in order, its critical terms as `Entry.terms` takes them; and what failed or was refused."""
+    """Per chunk, in order, its critical terms as `Entry.terms` takes them; and what failed or was refused.
+
+    Attributes:
+        failures: the failures alone, by 0-based place of the chunk: asked again, a detector may find more there.
+    """
 
     terms: tuple[tuple[str, ...], ...]
     degraded: tuple[Degraded, ...] = ()
+    failures: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ def detect_entities(
         for each in _reports(detector.name, found.problems, places, f" of {document.id}")
     ]
     terms = merge_terms(((),) * len(chunks), *(found.terms for found in detected))
-    return Entities(terms, tuple(degraded))
+    failures = [problem for found in detected for problem in found.problems if problem.error is not None]
+    return Entities(terms, tuple(degraded), tuple(failures))
 
 
 def query_entities(
