@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -108,8 +109,8 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
     return NodeWithScore(node=_slice_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
 
 
-def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, file: Path) -> NodeWithScore:
-    """Return a hit that shows a figure as an image node with its file; the text is the chunk's, as it stands.
+def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, file: Path | None) -> NodeWithScore:
+    """Return a hit that shows a figure as an image node, of its file or else of the picture; the text is the chunk's.
 
     Its metadata say what the figure is called (`figure`, `figure_title`), what a model said of it (`caption`) and
     where it stands (`citation`, `first_page`).
@@ -117,7 +118,8 @@ def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, fi
     named = {FIGURE_TITLE: figure.title, CAPTION: figure.caption}
     metadata = {**_cited(hit, ranking), **{key: value for key, value in named.items() if value}}
     plain = _slice_node(hit.chunk, metadata)
-    image = ImageNode(**{**dict(plain), "image_path": str(file), "image_mimetype": "image/png"})
+    picture = {"image": b64encode(figure.png).decode("ascii")} if file is None else {"image_path": str(file)}
+    image = ImageNode(**{**dict(plain), **picture, "image_mimetype": "image/png"})
     return NodeWithScore(node=image, score=hit.score)
 
 

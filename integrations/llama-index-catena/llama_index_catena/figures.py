@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from pathlib import Path
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -10,8 +12,9 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from catena.effects import arun, run
+from catena.errors import LibraryError
 from catena.library import Library
-from catena.model import Ranking, Where
+from catena.model import Hit, Ranking, Where
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.multi_route import Fusion
 from llama_index_catena.convert import figure_node
@@ -23,9 +26,9 @@ dispatcher = get_dispatcher(__name__)
 class CatenaFigureRetriever(BaseRetriever):
     """Finds the figures of a library by their titles, the text around them, the words inside and their captions.
 
-    Its nodes are `ImageNode`s with the file of the picture (`image_path`, in the library's own folder), found in
-    documents that were indexed with `Preparation(engine="pypdfium2", figures=True)`; see
-    `llama_index_catena.convert.figure_node` for their metadata.
+    Its nodes are `ImageNode`s with the file of the picture (`image_path`, in the library's own folder; where it
+    cannot be written there, the picture itself). Documents have figures when they were indexed with
+    `Preparation(engine="pypdfium2", figures=True)`. See `llama_index_catena.convert.figure_node` for the metadata.
 
     Args:
         library: an open library.
@@ -62,7 +65,9 @@ class CatenaFigureRetriever(BaseRetriever):
 
     def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
-        return [
-            figure_node(hit, ranking, self._library.figure(hit), self._library.figure_file(hit))
-            for hit in ranking.hits
-        ]
+        return [figure_node(hit, ranking, self._library.figure(hit), self._file(hit)) for hit in ranking.hits]
+
+    def _file(self, hit: Hit) -> Path | None:
+        with suppress(LibraryError):  # a folder that is read-only: the figure is found all the same
+            return self._library.figure_file(hit)
+        return None

@@ -13,12 +13,12 @@ from llama_index.core.llms import LLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.schema import Document
 
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.errors import ParseError
+from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
+from catena.errors import ParameterError, ParseError
 from catena.faults import redact
 from catena.formatting import format_layout
 from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import FormatOptions, Formatted, format_markdown
+from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
 from catena.layout import Parsed
 from catena.parsing import file_bytes, parse_bytes
 from catena.pipeline import Preparation
@@ -27,8 +27,6 @@ from llama_index_catena.documents import from_core_document
 from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled, language_model
 
 Files: TypeAlias = str | Path | Sequence[str | Path]
-
-LAYOUT_PAGES = "layout_pages"  # as the core's formatter calls what it took from the layout
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +38,10 @@ class CatenaReader(BaseReader):
     window; its words are checked against the file, and pages that it does not give faithfully come from the layout.
 
     Serves as a `file_extractor` of `SimpleDirectoryReader`, with `num_workers` too. Ids are derived from the paths.
-    Metadata that no model reads: `unread_pages`, and with a model `layout_pages` (those it was not trusted with),
-    `pages_by_model`, `pages_asked_again`, `pages_from_layout`, and `fidelity_recall`, `fidelity_precision` and
-    `fidelity_order` of the worst page, from 0 to 1.
+    Of the metadata, models read the title and what the caller gives. Beside that stand what the file says of itself
+    (author, dates), `unread_pages`, and where a model wrote: `pages_by_model`, `pages_asked_again`,
+    `pages_from_layout` (how many pages have whose text; `layout_pages` names the last), and `fidelity_recall`,
+    `fidelity_precision` and `fidelity_order` of the least faithful answer, taken or not, from 0 to 1.
 
     Args:
         llm: any LlamaIndex language model; None formats by the layout alone.
@@ -53,6 +52,9 @@ class CatenaReader(BaseReader):
         services: budget, limits of rate, retries, progress; their journal serves where `journal` is not given.
         on_report: called with the fidelity of each document, page by page.
         password: opens encrypted PDFs.
+
+    Raises:
+        ParameterError: figures are asked for: a document has no place for pictures, a library has.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class CatenaReader(BaseReader):
         self.llm = None if llm is None else language_model(llm)
         self.options = options or FormatOptions()
         self.preparation = preparation or Preparation()
+        if self.preparation.figures:
+            raise ParameterError("figures", True, "False in a reader; Library and CatenaFigureRetriever find figures")
         self.journal, self.services, self.on_report = journal, services, on_report
         self._password = password
 
@@ -110,6 +114,15 @@ class CatenaReader(BaseReader):
     ) -> Iterable[Document]:
         """As `aload_data`: what LlamaIndex awaits here cannot be awaited document by document."""
         return await self.aload_data(file, extra_info, fs)
+
+    def plan(self, file: Files, fs: Any = None, *, tariff: Tariff | None = None) -> Plan:
+        """Return what `load_data` would ask of the model: calls, tokens and, with a tariff, money; nothing is asked.
+
+        Replies that the journal holds are not counted, nor are answers that will be asked for once again.
+        """
+        step = self._step(self._parsed(file, fs))
+        with journalled(self._given(), self.journal) as services:
+            return plan(step, services, tariff=tariff, stand_ins=PLANNED_ANSWERS)
 
     def _given(self) -> Services:
         services = self.services or Services()
@@ -175,7 +188,7 @@ def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any
     document = from_core_document(formatted.document)
     told = {**_unread(parsed), **_fidelity(formatted.fidelity)}
     document.metadata = {**document.metadata, **extra_info, **told}
-    hidden = [LAYOUT_PAGES, *told]
+    hidden = [key for key in (*formatted.document.metadata, *told) if key not in extra_info]
     document.excluded_embed_metadata_keys = joined_keys(document.excluded_embed_metadata_keys, hidden)
     document.excluded_llm_metadata_keys = joined_keys(document.excluded_llm_metadata_keys, hidden)
     return document

@@ -1,0 +1,246 @@
+"""CatenaReader: files as documents, by layout or by any LlamaIndex model, side by side, kept and checked."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from blockbuster import blockbuster_ctx
+from llama_index.core import SimpleDirectoryReader
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.schema import MetadataMode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from reportlab.pdfgen.canvas import Canvas
+
+import catena
+from catena.budget import Budget
+from catena.effects import Services
+from catena.errors import BudgetExceededError, ParameterError, ParseError, ServiceError
+from catena.formatting.fidelity_report import FidelityReport
+from catena.formatting.llm_markdown import FormatOptions
+from catena.pipeline import Preparation, read
+from catena.steps import Complete
+from catena.testing.faithful import FaithfulFormatter
+from catena_bench.generated_pdfs import PdfStyle, render_pdf
+from catena_bench.synthetic_manuals import manual_markdown
+from llama_index.readers.catena import CatenaReader as FromNamespace
+from llama_index_catena import CatenaNodeParser, CatenaReader
+from llama_index_catena.documents import to_core_document
+
+DEMO = Path(catena.__file__).parent / "data" / "demo"
+MANUALS = (DEMO / "halden-hx200-manual.pdf", DEMO / "halden-hx210-manual.pdf")
+TRUTHS = [manual_markdown(number, numbered=True, levels=2, words=100) for number in (2, 5)]
+SMALL = FormatOptions(window=120, padding=30)
+
+
+class Formatter(CustomLLM):
+    """A LlamaIndex model that knows the truth of all files."""
+
+    asked: list[str] = []  # noqa: RUF012 - a pydantic field
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="formatter")
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        self.asked.append(prompt)
+        request = Complete(prompt=prompt, purpose="test")
+        for truth in TRUTHS:
+            with suppress(ServiceError):
+                return CompletionResponse(text=FaithfulFormatter(truth).complete(request).text)
+        raise AssertionError("no file has this window")
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        yield self.complete(prompt)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    made = []
+    for number, truth in enumerate(TRUTHS):
+        made.append(tmp_path / f"manual-{number}.pdf")
+        made[-1].write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
+    return made
+
+
+def test_without_a_model_the_document_is_the_cores() -> None:
+    (document,) = CatenaReader().load_data(MANUALS[0])
+    expected = read(MANUALS[0]).document
+    assert to_core_document(document) == expected
+    assert document.text_resource is not None
+    assert document.text_resource.mimetype == "text/markdown"
+    (again,) = CatenaReader().load_data(str(MANUALS[0]))
+    assert again.to_dict() == document.to_dict()
+
+
+def test_models_read_the_title_and_what_the_caller_gave_but_not_what_the_file_says_of_itself() -> None:
+    (document,) = CatenaReader().load_data(MANUALS[0], extra_info={"plant": "Oulu", "author": "R. Halden"})
+    for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+        assert document.get_metadata_str(mode).splitlines() == [
+            "author: R. Halden",
+            "title: HX200 Pressure Transmitter: Operating Manual",
+            "plant: Oulu",
+        ]
+    assert document.metadata["producer"]
+
+
+async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: list[Path]) -> None:
+    reports: list[FidelityReport] = []
+    reader = CatenaReader(llm=Formatter(), options=SMALL, on_report=reports.append)
+    documents = reader.load_data(files)
+    assert [document.text.split() for document in documents] == [truth.split() for truth in TRUTHS]
+    assert [report.document_id for report in reports] == [document.id_ for document in documents]
+    for document, report in zip(documents, reports, strict=True):
+        assert document.metadata["pages_by_model"] == len(report.pages) > 0
+        assert document.metadata["pages_asked_again"] == document.metadata["pages_from_layout"] == 0
+        assert document.metadata["fidelity_recall"] == min(page.recall for page in report.pages)
+        assert "fidelity" not in document.get_metadata_str(MetadataMode.LLM)
+        assert "fidelity" not in document.get_metadata_str(MetadataMode.EMBED)
+    assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
+    assert [d.to_dict() for d in reader.lazy_load_data(files)] == [d.to_dict() for d in documents]
+    assert [d.to_dict() for d in await reader.alazy_load_data(files)] == [d.to_dict() for d in documents]
+
+
+def test_no_file_waits_for_another_to_end(files: list[Path]) -> None:
+    asked: dict[str, list[str]] = {}
+    for name, given in (("one", files[:1]), ("other", files[1:]), ("both", files)):
+        model = Formatter(asked=[])
+        CatenaReader(llm=model, options=SMALL, services=Services(max_concurrency=1)).load_data(given)
+        asked[name] = model.asked
+    assert asked["both"][:4] == [asked["one"][0], asked["other"][0], asked["one"][1], asked["other"][1]]
+
+
+def test_a_model_that_cannot_be_trusted_loses_nothing_and_is_named(files: list[Path]) -> None:
+    (document,) = CatenaReader(llm=MockLLM(max_tokens=5), options=SMALL).load_data(files[0])
+    (plain,) = CatenaReader().load_data(files[0])
+    assert document.text.split() == plain.text.split()
+    pages = range(1, document.metadata["pages_from_layout"] + 1)
+    assert document.metadata["layout_pages"] == ", ".join(map(str, pages)) != ""
+    assert (document.metadata["pages_by_model"], document.metadata["fidelity_recall"]) == (0, 0.0)
+
+
+def test_lazily_one_file_is_read_when_it_is_asked_for(files: list[Path]) -> None:
+    model = Formatter(asked=[])
+    documents = CatenaReader(llm=model, options=SMALL).lazy_load_data(files)
+    assert model.asked == []
+    next(documents)
+    first = len(model.asked)
+    assert first > 0
+    next(documents)
+    assert len(model.asked) > first
+
+
+async def test_replies_are_kept_and_never_asked_for_again(files: list[Path], tmp_path: Path) -> None:
+    model = Formatter(asked=[])
+    reader = CatenaReader(llm=model, options=SMALL, journal=tmp_path / "replies.db")
+    planned = reader.plan(files)
+    assert model.asked == []
+    documents = reader.load_data(files)
+    asked = len(model.asked)
+    assert asked == planned.total.calls > 0
+    assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
+    assert len(model.asked) == asked
+    assert reader.plan(files).total.calls == 0
+
+
+def test_the_services_that_are_given_act(files: list[Path]) -> None:
+    told: list[str] = []
+    services = Services(progress=lambda event: told.append(event.kind))
+    CatenaReader(llm=Formatter(), options=SMALL, services=services).load_data(files[0])
+    assert "finished" in told
+
+
+async def test_async_never_blocks_the_loop(files: list[Path], tmp_path: Path) -> None:
+    reader = CatenaReader(llm=Formatter(), options=SMALL, journal=tmp_path / "replies.db")
+    with blockbuster_ctx(["catena", "llama_index_catena"]):
+        assert len(await reader.aload_data(files)) == 2
+        assert len(await CatenaReader().aload_data(files)) == 2
+
+
+async def test_it_extracts_for_a_directory_reader(files: list[Path]) -> None:
+    directory = SimpleDirectoryReader(
+        input_files=[str(file) for file in files],
+        file_extractor={".pdf": CatenaReader(llm=Formatter(), options=SMALL)},
+        raise_on_error=True,
+    )
+    documents = directory.load_data()
+    assert [document.metadata["file_name"] for document in documents] == ["manual-0.pdf", "manual-1.pdf"]
+    assert [document.text.split() for document in documents] == [truth.split() for truth in TRUTHS]
+    assert [d.to_dict() for d in await directory.aload_data()] == [d.to_dict() for d in documents]
+
+
+def test_it_serves_other_processes() -> None:
+    reader = CatenaReader(llm=MockLLM(max_tokens=5), journal="replies.db", preparation=Preparation())
+    copy = pickle.loads(pickle.dumps(reader))
+    assert copy.llm.identity == reader.llm.identity  # type: ignore[union-attr]
+    assert (copy.options, copy.preparation, copy.journal) == (reader.options, reader.preparation, reader.journal)
+    directory = SimpleDirectoryReader(
+        input_files=[str(file) for file in MANUALS], file_extractor={".pdf": CatenaReader()}, raise_on_error=True
+    )
+    one, two = directory.load_data(), directory.load_data(num_workers=2)
+    assert [d.to_dict() for d in two] == [d.to_dict() for d in one]
+
+
+def test_a_document_that_did_not_change_is_not_ingested_again(files: list[Path]) -> None:
+    pipeline = IngestionPipeline(
+        transformations=[CatenaNodeParser(max_tokens=80)],
+        docstore=SimpleDocumentStore(),
+        docstore_strategy=DocstoreStrategy.DUPLICATES_ONLY,
+        disable_cache=True,
+    )
+    nodes = pipeline.run(documents=CatenaReader().load_data(files))
+    assert all(node.metadata["first_page"] >= 1 for node in nodes)
+    assert pipeline.run(documents=CatenaReader().load_data(files)) == []
+
+
+def test_files_of_another_file_system_are_read(files: list[Path]) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/shelf/manual.pdf", files[0].read_bytes())
+    (document,) = CatenaReader().load_data("/shelf/manual.pdf", fs=memory)
+    assert document.text == CatenaReader().load_data(files[0])[0].text
+    assert document.metadata["source"] == "/shelf/manual.pdf"
+    with pytest.raises(ParseError, match=r"/shelf/none\.pdf: missing") as caught:
+        CatenaReader().load_data("/shelf/none.pdf", fs=memory)
+    assert pickle.loads(pickle.dumps(caught.value)).state == "missing"
+
+
+def test_pages_without_text_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scan = tmp_path / "scan.pdf"
+    canvas = Canvas(str(scan))
+    canvas.drawString(72, 700, "One page has words.")
+    canvas.showPage()
+    canvas.rect(50, 50, 400, 600, fill=1)
+    canvas.save()
+    with caplog.at_level(logging.WARNING):
+        (document,) = CatenaReader().load_data(scan)
+    assert document.metadata["unread_pages"] == "2"
+    assert "scan.pdf, page 2: " in caplog.text
+
+
+def test_what_cannot_be_read_is_said_before_a_model_is_paid(files: list[Path], tmp_path: Path) -> None:
+    model = Formatter(asked=[])
+    with pytest.raises(ParseError, match="missing"):
+        CatenaReader(llm=model, options=SMALL).load_data([*files, tmp_path / "none.pdf"])
+    assert model.asked == []
+    with pytest.raises(ParameterError, match="figures must be False in a reader"):
+        CatenaReader(preparation=Preparation(engine="pypdfium2", figures=True))
+
+
+def test_a_cap_on_spending_holds(files: list[Path]) -> None:
+    services = Services(budget=Budget(max_tokens=1))
+    with pytest.raises(BudgetExceededError):
+        CatenaReader(llm=Formatter(), options=SMALL, services=services).load_data(files[0])
+
+
+def test_the_conventional_name_is_the_same_class() -> None:
+    assert FromNamespace is CatenaReader
