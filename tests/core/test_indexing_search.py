@@ -180,6 +180,25 @@ def test_among_ranks_the_named_chunks_and_no_others(
     whole = store.search(replace(request_, k=10_000, where=where))
     limited = store.search(replace(request_, where=where, among=among))
     assert pairs(limited) == [pair for pair in pairs(whole) if pair[0] in among][: request_.k]
+    assert {way.rank for hit in limited.hits for way in hit.provenance} <= {None}
+
+
+@lawful
+@given(requests, st.sets(st.integers(0, 9), max_size=4), wheres, st.booleans())
+def test_documents_limit_a_search_to_their_chunks(
+    store: LibraryStore, request_: Search, some: set, where: dict, many: bool
+) -> None:
+    known = [info.id for info in store.documents()]
+    documents = ("no such document", *(known[position % len(known)] for position in some))
+    whole = store.search(replace(request_, k=10_000, where=where)).hits
+    with pytest.MonkeyPatch.context() as patch:
+        if many:  # as for a limit of more chunks than are looked up one by one
+            patch.setattr("catena.indexing.keywords._FEW", 0)
+        limited = store.search(replace(request_, where=where, documents=documents))
+    wanted = [(hit.chunk.id, hit.score) for hit in whole if hit.chunk.document_id in documents]
+    assert pairs(limited) == wanted[: request_.k]
+    ranks = [way.rank for hit in limited.hits for way in hit.provenance]
+    assert ranks == list(range(1, len(ranks) + 1))
 
 
 @lawful

@@ -120,6 +120,13 @@ def test_fusion_returns_every_chunk_once(given_rankings: dict[str, Ranking]) -> 
         assert sorted(hit.chunk.id for hit in fused.hits) == everything
 
 
+@given(rankings, st.integers(0, 6))
+def test_the_first_k_are_those_of_the_whole(given_rankings: dict[str, Ranking], k: int) -> None:
+    parts = ScoreFusion().parts
+    assert weighted_sum(given_rankings, parts, k=k) == weighted_sum(given_rankings, parts).top(k)
+    assert reciprocal_rank_fusion(given_rankings, top=k) == reciprocal_rank_fusion(given_rankings).top(k)
+
+
 @given(rankings, st.randoms())
 def test_fusion_does_not_depend_on_the_order_of_the_routes(given_rankings: dict[str, Ranking], random) -> None:
     names = list(given_rankings)

@@ -166,6 +166,50 @@ def test_names_follow_what_is_added_and_deleted(tmp_path) -> None:
         assert [unknown.text for unknown in library.search("HX-210").unknown] == ["HX-210"]
 
 
+def test_a_known_name_inside_an_unknown_one_is_not_said(tmp_path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.add(*(Document(id=t, text=f"# {t}\n\nRuns at 5 bar.", title=t) for t in ("Sanguino", "Sanguino 8")))
+        found = library.search("pressure of the Sanguino 9")
+        assert (found.hits, found.unknown) == ((), (Unknown("Sanguino 9", ("Sanguino 8",)),))
+        assert library.search("pressure of the Sanguino").hits
+
+
+def test_a_near_name_that_is_part_of_a_term_or_printed_in_a_text_exists(tmp_path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        report = "# {t}\n\nAs the annual report 2029 said, the STM32F415VE was new. The annual  report\n2028 did not."
+        library.add(*(Document(id=t, text=report.format(t=t), title=t) for t in ("Annual report 2030", "F407VE")))
+        for said in ("the annual report 2029", "the F415VE", "the Annual Report 2028"):
+            assert library.search(said).unknown == (), said
+        assert library.search("the annual report 2027").unknown
+        assert library.search("the F417VE").unknown
+
+
+def test_the_general_ranking_says_how_a_chunk_was_found_that_a_share_has_too(library: Library) -> None:
+    query = "warranty of the HX-230"
+    general = {hit.chunk.id: hit.provenance for hit in library.search(query, k=30, by_name=False).hits}
+    for hit in library.search(query, k=5).hits:
+        assert tuple(way for way in hit.provenance if way.route != "name") == general[hit.chunk.id]
+
+
+def test_a_share_is_ranked_by_what_is_asked_besides_the_name() -> None:
+    asked: list[tuple[str, tuple[str, ...] | None]] = []
+
+    class Store(FakeStore):
+        def search(self, request):
+            asked.append((request.query, request.documents))
+            return super().search(request)
+
+        def names(self, request: FindNames) -> NamesFound:
+            return NamesFound(known=(Name("hx 1", ("d",)),))
+
+    services = Services(store=Store({"lexical": of(["a"]), "keyword": of(["a"])}), embedder=FakeEmbedder(8))
+    run(retrieve("torque of the HX-1", k=1, routes=("lexical", "keyword")), services)
+    assert asked == [("torque of the HX-1", None)] * 2 + [("torque of the", ("d",))] * 2
+    asked.clear()
+    run(retrieve("HX-1", k=1, routes=("lexical", "keyword")), services)
+    assert asked == [("HX-1", None)] * 2 + [("HX-1", ("d",))] * 2
+
+
 def test_a_store_that_knows_no_names_is_asked_as_before() -> None:
     chunk = Chunk(id="a", document_id="d", position=0, start=0, end=1, text="x")
     ranking = Ranking((Hit(chunk, 1.0, (Provenance(route="lexical", rank=1, score=1.0),)),), Scale.SIMILARITY)
