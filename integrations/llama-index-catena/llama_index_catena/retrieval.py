@@ -72,8 +72,8 @@ class CatenaRetriever(BaseRetriever):
         routes, where, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
             them.
         fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
-        entities: names to be taken as such in every question that says them.
-        detectors: who else finds names in a question; those that ask a model need `llm`, or services that answer.
+        detectors: who else finds names in a question, e.g. `ExpertDetector` those of a list; one that asks a
+            recogniser needs services that have it.
         llm: finds names in the question, one call each; those that the question does not print are refused.
         notice: False returns no nodes at all where a name stands nowhere.
         expand_to: "section" returns the whole section of each of those chunks, each section once, with the
@@ -97,7 +97,6 @@ class CatenaRetriever(BaseRetriever):
         depth: int | None = None,
         on_route_error: OnRouteError = "degrade",
         by_name: bool = True,
-        entities: Sequence[str] = (),
         on_unknown: OnUnknown = "empty",
         detectors: Sequence[Detector] = (),
         llm: LLM | LlamaIndexLLM | None = None,
@@ -114,20 +113,25 @@ class CatenaRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.routes, self.where = routes, where
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
-        self.by_name, self.entities, self.on_unknown, self.notice = by_name, entities, on_unknown, notice
+        self.by_name, self.on_unknown, self.notice = by_name, on_unknown, notice
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
         self._library = source if isinstance(source, Library) else None
         services = source.services if isinstance(source, Library) else source
         self._services = services if llm is None else replace(services, llm=language_model(llm))
         self.fusion = _formula(fusion, services)
 
-    def ranking(self, query: QueryType) -> Ranking:
-        """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
-        return run(self._step(_bundle(query)), self._services)
+    def ranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
+        """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere.
 
-    async def aranking(self, query: QueryType) -> Ranking:
+        Args:
+            query: a question, or a bundle of it.
+            entities: names in the question, besides those that are found.
+        """
+        return run(self._step(_bundle(query), entities), self._services)
+
+    async def aranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        return await arun(self._step(_bundle(query)), self._services)
+        return await arun(self._step(_bundle(query), entities), self._services)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(query_bundle, self.ranking(query_bundle))
@@ -137,7 +141,7 @@ class CatenaRetriever(BaseRetriever):
         ranking = await self.aranking(query_bundle)
         return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
 
-    def _step(self, query_bundle: QueryBundle) -> Step[Ranking]:
+    def _step(self, query_bundle: QueryBundle, entities: Sequence[str]) -> Step[Ranking]:
         query = query_bundle.query_str
         found = QueryEntities(())
         if self.detectors:
@@ -151,7 +155,7 @@ class CatenaRetriever(BaseRetriever):
             depth=self.depth,
             on_route_error=self.on_route_error,
             by_name=self.by_name,
-            entities=(*self.entities, *found.names),
+            entities=(*entities, *found.names),
             on_unknown=self.on_unknown,
         )
         return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
