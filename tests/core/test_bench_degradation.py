@@ -30,7 +30,8 @@ def question(*gold: str) -> Question:
 
 
 def test_sizes_are_powers_of_ten_and_all() -> None:
-    assert sizes_for(1_430) == [1, 10, 100, 1_000, 1_430]
+    assert sizes_for(1_430) == [1, 10, 100, 1_430]
+    assert sizes_for(2_000) == [1, 10, 100, 1_000, 2_000]
     assert sizes_for(100) == [1, 10, 100]
     assert sizes_for(4) == [1, 4]
     assert sizes_for(1) == [1]

@@ -101,9 +101,9 @@ def run(
 
 
 def sizes_for(documents: int) -> list[int]:
-    """Return 1, 10, 100, … below the number of documents, and that number."""
+    """Return 1, 10, 100, … up to half the number of documents, and that number."""
     sizes = [1]
-    while sizes[-1] * 10 < documents:
+    while sizes[-1] * 20 <= documents:
         sizes.append(sizes[-1] * 10)
     return sorted({*sizes, documents})
 
