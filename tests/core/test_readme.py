@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -17,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CLI = "packages/catena/src/catena/cli"
 SET_UP = re.compile(r"\b(python3 -m venv|pip install|nox)\b")
 
 
@@ -134,6 +137,28 @@ def test_the_formula_is_written_with_the_default_weights() -> None:
 
     weights = ScoreFusion()
     assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
+
+
+def test_the_map_of_hiqa_names_modules_functions_and_options_that_exist() -> None:
+    page = (ROOT / "docs" / "hiqa.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", page))
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not is_there(name)] == []
+    commands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / CLI).glob("*.py"))
+    options = set(re.findall(r"--[a-z][a-z-]+", page))
+    assert options
+    assert [option for option in sorted(options) if f'"{option}"' not in commands] == []
+
+
+def is_there(name: str) -> bool:
+    """Return whether a dotted name, of an adapter or below `catena`, is a module or stands in one."""
+    full = name if name.partition(".")[0].endswith("_catena") else f"catena.{name}"
+    module, _, attribute = full.rpartition(".")
+    if importlib.util.find_spec(module) is None:
+        return False
+    found = importlib.import_module(module)
+    is_package = hasattr(found, "__path__")
+    return hasattr(found, attribute) or (is_package and importlib.util.find_spec(full) is not None)
 
 
 def test_the_tables_of_states_and_limits_are_complete() -> None:
