@@ -16,7 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_models import ReplyingChatModel
+from langchain_fakes import ReplyingChatModel
 from rank_bm25 import BM25Okapi
 
 from catena import Library

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import io
 import shutil
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage
-from langchain_models import ReplyingChatModel
-from reportlab.pdfgen.canvas import Canvas
+from langchain_fakes import CHARTS, ReplyingChatModel, charts
 
 from catena import Library
 from catena.effects import Journal
@@ -21,33 +19,6 @@ from langchain_catena import CatenaFigureRetriever, CatenaRetriever, LangChainCa
 
 FIGURES = Preparation(engine="pypdfium2", figures=True)
 PNG, JPEG = b"\x89PNG\r\n\x1a\n rest", b"\xff\xd8\xff rest"
-PROSE = "The housing keeps the water out of the device, which stands in the rain for many years."
-CHARTS = (
-    ("The chart counts the failures in the field.", "Figure 1: Failures by year", (30, 70, 45, 60)),
-    ("The chart compares the pressure of two pumps.", "Figure 2: Pressure of the pumps", (65, 20, 55)),
-)
-
-
-def charts() -> bytes:
-    """Return a PDF with a bar chart on each page."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=(595, 842), invariant=1)
-    for sentence, caption, bars in CHARTS:
-        canvas.setFont("Helvetica", 10)
-        for line in range(4):
-            canvas.drawString(60, 816 - 14 * line, PROSE)
-        canvas.drawString(60, 760, sentence)
-        canvas.line(120, 560, 360, 560)
-        canvas.line(120, 560, 120, 650)
-        for place, height in enumerate(bars):
-            canvas.rect(140 + 50 * place, 560, 30, height, fill=1)
-            canvas.drawString(148 + 50 * place, 548, f"T{place}")
-        canvas.drawString(120, 526, caption)
-        for line in range(4):
-            canvas.drawString(60, 480 - 14 * line, PROSE)
-        canvas.showPage()
-    canvas.save()
-    return out.getvalue()
 
 
 def sees(messages) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import re
+import threading
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
-from langchain_models import ReplyingChatModel
+from langchain_fakes import ReplyingChatModel, charts
 
 from catena import Library
 from catena.effects import Journal, Services
@@ -126,7 +129,10 @@ def test_pages_that_a_model_ruins_come_from_the_layout_and_are_named(pdf: Path, 
     metadata, states = document.metadata, loader.fidelity[str(pdf)].states
     assert metadata["pages_from_layout"] == states["layout"] > 0
     assert len(metadata["layout_pages"].split(", ")) == states["layout"]
-    assert metadata["fidelity_recall"] < 1.0
+    summary = loader.fidelity[str(pdf)].as_json()["summary"]
+    for share in ("recall", "precision", "order"):
+        assert metadata[f"fidelity_{share}"] == summary[share]["min"]
+    assert metadata["fidelity_recall"] < summary["recall"]["mean"] < 1.0
     numbers = [word for word in truth.split() if word.isdecimal()]
     assert all(number in document.page_content for number in numbers)
 
@@ -150,8 +156,11 @@ def test_files_are_written_side_by_side_in_their_order(folder: Path, tmp_path: P
     for name, text in truths.items():
         (tmp_path / f"{name}.pdf").write_bytes(render_pdf(text, PdfStyle(running=False)).pdf)
     formatters = [FaithfulFormatter(text) for text in truths.values()]
+    two, calls = threading.Barrier(2, timeout=30), itertools.count()
 
     def reply(messages):
+        if next(calls) < 2:  # neither is answered before the other is asked
+            two.wait()
         request = Complete(system=messages[0].text, prompt=messages[1].text, purpose="")
         for formatter in formatters:
             try:
@@ -189,6 +198,28 @@ def test_a_file_that_gives_no_document_raises_or_is_named(tmp_path: Path) -> Non
     assert [Path(source).name for source in loader.failures] == ["blank.md", "gone.pdf", "odd.docx"]
     assert loader.failures[str(paths[1])].state == "missing"
     assert [document.metadata["title"] for document in CatenaLoader(tmp_path, on_error="skip").load()] == ["Good"]
+
+
+def test_what_failed_is_that_of_the_last_load(tmp_path: Path) -> None:
+    loader = CatenaLoader(tmp_path / "late.md", on_error="skip")
+    assert (loader.load(), len(loader.failures)) == ([], 1)
+    (tmp_path / "late.md").write_text("Here.")
+    assert (len(loader.load()), loader.failures) == (1, {})
+
+
+def test_pictures_are_written_where_the_markdown_links_to(tmp_path: Path) -> None:
+    (tmp_path / "charts.pdf").write_bytes(charts())
+    folder = tmp_path / "out"
+    with pytest.raises(ParameterError, match="figure_folder must be a folder that can be written"):
+        CatenaLoader(tmp_path / "charts.pdf", figure_folder=folder).load()
+    folder.mkdir()
+    (document,) = CatenaLoader(tmp_path / "charts.pdf", figure_folder=folder).load()
+    links = re.findall(r"!\[Figure \d: [^\]]*\]\((\S+)", document.page_content)
+    assert len(links) == 2
+    assert all((folder / link).read_bytes().startswith(b"\x89PNG") for link in links)
+    assert len(list((folder / "figures").iterdir())) == 2
+    with pytest.raises(ParameterError, match="figure_folder must be None where a model writes"):
+        CatenaLoader(tmp_path, llm=chat(""), figure_folder=folder)
 
 
 def test_files_are_read_one_after_the_other_as_they_are_asked_for(tmp_path: Path) -> None:

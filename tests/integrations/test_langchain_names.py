@@ -14,7 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumpd, dumps
 from langchain_core.runnables import ConfigurableField, RunnableLambda
-from langchain_models import ReplyingChatModel
+from langchain_fakes import ReplyingChatModel
 
 from catena import Library
 from catena.effects import Services
@@ -151,9 +151,12 @@ async def test_a_chat_model_that_fails_costs_nothing_but_its_names(library: Libr
 def test_other_detectors_find_names_too(library: Library) -> None:
     services = replace(library.services, recognizer=FakeRecognizer({"PRODUCT": ["Osprey"]}))
     detectors = (RecognizerDetector(), ExpertDetector(terms=ExpertTerms(["Kestrel"])))
+    question = "Is the Osprey stronger than the Kestrel or the Merlin?"
     retriever = CatenaRetriever(services=services, detectors=detectors)
-    ranking = retriever.ranking("Is the Osprey stronger than the Kestrel?")
-    assert {name.text for name in ranking.unknown} == {"Osprey", "Kestrel"}
+    assert {name.text for name in retriever.ranking(question).unknown} == {"Osprey", "Kestrel"}
+    model = ReplyingChatModel(reply=lambda _: json.dumps([["Merlin"]]))
+    with_model = CatenaRetriever(services=services, detectors=detectors, llm=model)
+    assert {name.text for name in with_model.ranking(question).unknown} == {"Osprey", "Kestrel", "Merlin"}
 
 
 def tuned(model: str) -> Tuned:

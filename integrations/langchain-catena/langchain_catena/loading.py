@@ -16,9 +16,11 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
 from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
-from catena.errors import CatenaError, ParameterError, ParseError
+from catena.errors import CatenaError, LibraryError, ParameterError, ParseError
+from catena.formatting import figures_of
 from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
+from catena.indexing.figures import write_file
 from catena.layout import Parsed
 from catena.library import discover
 from catena.parsing import SUPPORTED_SUFFIXES
@@ -56,6 +58,9 @@ class CatenaLoader(BaseLoader):
         password: opens encrypted PDFs.
         on_error: a file that gives no document raises; or it is left out, logged and named in `failures`.
         side_by_side: files that the model is asked about at once.
+        figure_folder: the pictures of figures are written below it, where the links in the Markdown lead
+            ("figures/….png"); PDFs are then read with pypdfium2 (extra `fast-pdf`). Not together with a model, which
+            is shown words alone.
 
     Attributes:
         failures: of the last load, by source, why a file gave no document.
@@ -76,6 +81,7 @@ class CatenaLoader(BaseLoader):
         password: str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         side_by_side: int = 4,
+        figure_folder: str | Path | None = None,
     ) -> None:
         if on_error not in ("raise", "skip"):
             raise ParameterError("on_error", on_error, "'raise' or 'skip'")
@@ -85,11 +91,16 @@ class CatenaLoader(BaseLoader):
         self.options = options or FormatOptions()
         self.llm, self.services = llm, services
         self.preparation = preparation or Preparation()
+        self.figure_folder = None if figure_folder is None else Path(figure_folder)
+        if self.figure_folder is not None:
+            self.preparation = replace(self.preparation, engine="pypdfium2", figures=True)
         self.password = password
         self.on_error = on_error
         self.side_by_side = side_by_side
         self.failures: dict[str, CatenaError] = {}
         self.fidelity: dict[str, FidelityReport] = {}
+        if figure_folder is not None and self._services().llm is not None:
+            raise ParameterError("figure_folder", figure_folder, "None where a model writes the Markdown")
 
     def lazy_load(self) -> Iterator[Document]:
         """Yield the documents in the order of the paths; of folders, by name.
@@ -145,10 +156,21 @@ class CatenaLoader(BaseLoader):
                 found = read(path, self.preparation, source=source, password=self.password)
                 if not found.document.text.strip():
                     raise ParseError(source, "empty", "there is no text in it")
+                self._write_figures(found)
                 parsed.append(found)
             except ParseError as error:
                 self._failed(source, error)
         return parsed
+
+    def _write_figures(self, parsed: Parsed) -> None:
+        if self.figure_folder is None:
+            return
+        for figure in figures_of(parsed):
+            try:
+                write_file(self.figure_folder, figure)
+            except LibraryError as error:
+                found = f"{self.figure_folder} ({error.what})"
+                raise ParameterError("figure_folder", found, "a folder that can be written") from None
 
     def _written(self, parsed: Sequence[Parsed]) -> Step[list[Formatted | Failed]]:
         """Return each file as the model writes it; without a model, as the layout formatter wrote it."""
