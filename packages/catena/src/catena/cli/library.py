@@ -6,7 +6,8 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ import typer
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.llm_options import JOURNAL, BaseUrl, JournalPath, opened_captioner
+from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
 from catena.cli.options import (
     AsJson,
     Engine,
@@ -23,16 +24,20 @@ from catena.cli.options import (
     Password,
     PdfEngine,
     RuledTables,
+    TableText,
     preparation_of,
 )
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from catena.effects import Event
+    from catena.enrichment.critical_terms import CriticalTermOptions
     from catena.indexing.store import LibraryStore
     from catena.library import Library, Progress
     from catena.model import Outcome
 
 
+EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
 NAMED = 5  # of several documents, so many are named in one line
 
 
@@ -49,33 +54,61 @@ def index(
             "--caption-model", metavar="MODEL", help="Let this OpenAI-compatible model describe each figure."
         ),
     ] = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for the next two.")
+    ] = None,
+    format_llm: Annotated[
+        bool, typer.Option("--format-llm", help="Let the model write the Markdown, checked page by page.")
+    ] = False,
+    entities_llm: Annotated[
+        bool, typer.Option("--entities-llm", help="Let the model find the critical entities of each chunk.")
+    ] = False,
+    spacy: Annotated[
+        str | None, typer.Option("--spacy", metavar="MODEL", help="Let this spaCy pipeline find them (extra spacy).")
+    ] = None,
+    expert: Annotated[
+        Path | None,
+        typer.Option("--expert", metavar="FILE", help="Critical terms, one a line: term, aliases, weight."),
+    ] = None,
+    embed_tables: Annotated[
+        TableText,
+        typer.Option("--embed-tables", help="Embed tables whole, or their titles and the names of rows and columns."),
+    ] = TableText.WHOLE,
     base_url: BaseUrl = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the models would take; ask nothing.")] = False,
     journal: JournalPath = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    budget: SpendingCap = None,
     password: Password = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put files into a library; what is in it unchanged is skipped, so a stopped run goes on where it ended."""
-    from catena.library import Library
+    """Put files into a library; what is in it unchanged is skipped, so a stopped run goes on where it ended.
+
+    Files are indexed anew when they changed, or the options that decide how they are read and which models are asked.
+    The key of a model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal, so that
+    nothing is paid for twice. What a model fails at is said, and loses nothing else.
+    """
+    from catena.cli import index_models
 
     began = time.monotonic()
-    if base_url is not None and caption_model is None:
-        raise ProblemError("--base-url needs the name of a model", "--caption-model NAME")
-    if journal is not None and caption_model is None:
-        raise ProblemError("--journal keeps the replies of a model", "--caption-model NAME")
-    preparation = preparation_of(engine, ruled_tables, figures or caption_model is not None)
-    with ExitStack() as stack:
-        captioner = replies = None
-        if caption_model is not None:
-            from catena.effects import Journal
-
-            captioner = stack.enter_context(opened_captioner(caption_model, base_url))
-            replies = stack.enter_context(Journal.open(journal or JOURNAL))
-        opened = stack.enter_context(
-            Library.open(library, preparation=preparation, captioner=captioner, journal=replies)
-        )
+    models = index_models.Models(
+        llm=llm, format_llm=format_llm, entities_llm=entities_llm, caption_model=caption_model, base_url=base_url,
+        spacy=spacy, journal=journal, spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
+    )  # fmt: skip
+    models.check(plan=plan)
+    preparation = replace(
+        preparation_of(engine, ruled_tables, figures or caption_model is not None),
+        embed_tables=embed_tables.value,
+        terms=_terms(expert),
+    )
+    with index_models.opened(library, preparation, models, plan=plan) as opened:
+        if plan:
+            index_models.show_plan(opened, paths, password, models, as_json=as_json)
+            return
         outcomes = indexed(opened, paths, password)
         gone = opened.vanished()
         for document in gone if prune else ():
@@ -100,6 +133,13 @@ def index(
         raise typer.Exit(SOME_FAILED)
 
 
+def _terms(expert: Path | None) -> CriticalTermOptions:
+    from catena.enrichment.critical_terms import CriticalTermOptions
+    from catena.enrichment.expert_terms import ExpertTerms
+
+    return CriticalTermOptions() if expert is None else CriticalTermOptions(expert=ExpertTerms.read(expert))
+
+
 def _tell_gone(gone: Sequence[str], pruned: bool, command: str) -> None:
     files = f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
     if pruned:
@@ -121,25 +161,30 @@ def _line(text: object) -> str:
 
 def indexed(library: Library, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
     """Index files with a progress bar on stderr."""
-    with progress_bar("indexing") as tell:
-        return library.index(paths, password=password, progress=tell)
+    with progress_bar("indexing") as (tell, watch):
+        return library.index(paths, password=password, progress=tell, watch=watch)
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[Progress], None]]:
-    """Show how far a run is, and how many pages and chunks it does in a second."""
+def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callable[[Event], None]]]:
+    """Show how far a run is, how many pages and chunks it does in a second, and what models answered.
+
+    Yields:
+        What to tell of each file, and what to tell of each request to a model.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     rates = TextColumn("{task.fields[rates]}")
     console = err()
     began = time.monotonic()
-    pages = chunks = 0
+    pages = chunks = answers = kept = 0
     with Bar(
-        TextColumn(what), BarColumn(28), MofNCompleteColumn(), TextColumn("files"), rates, TimeElapsedColumn(),
+        TextColumn(what), BarColumn(28), MofNCompleteColumn(), TextColumn("files"), rates,
+        TextColumn("{task.fields[asked]}"), TimeElapsedColumn(),
         console=console, disable=not console.is_terminal,
     ) as bar:  # fmt: skip
-        task = bar.add_task(what, total=None, rates="")
+        task = bar.add_task(what, total=None, rates="", asked="")
 
         def tell(step: Progress) -> None:
             nonlocal pages, chunks
@@ -148,7 +193,15 @@ def progress_bar(what: str) -> Iterator[Callable[[Progress], None]]:
             rates = f"{pages / seconds:.0f} pages/s, {chunks / seconds:.0f} chunks/s"
             bar.update(task, completed=step.done, total=step.total, rates=rates)
 
-        yield tell
+        def watch(event: Event) -> None:
+            nonlocal answers, kept
+            if event.purpose.startswith(EMBEDDING):
+                return
+            answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
+            asked = [f"{answers} answers"] * bool(answers) + [f"{kept} kept"] * bool(kept)
+            bar.update(task, asked=", ".join(asked))
+
+        yield tell, watch
 
 
 def _show(outcomes: tuple[Outcome, ...], when: str, documents: int, chunks: int) -> None:
@@ -192,14 +245,13 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
     with stored(library) as store:
         stats, documents, outcomes = store.stats(), store.documents(), store.ledger()
         gone = _around(store).vanished()
-    failed = [outcome for outcome in outcomes if outcome.state in {"failed", "partial"}]
     if as_json:
         held = {"library": library, "holds": stats, "documents": documents}
         write_json({**held, "ledger": outcomes, "vanished": gone})
         return
     from rich.text import Text
 
-    from catena.cli.views import COLOURS, ledger, number, table
+    from catena.cli.views import COLOURS, ledger, needs_a_look, number, table
 
     console = out()
     listed = table("State", "Document", "Pages#", "Chunks#")
@@ -209,7 +261,7 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
         listed.add_row(state, name, str(each.pages or ""), str(each.chunks))
     if documents:
         console.print(listed)
-    if failed:
+    if failed := list(filter(needs_a_look, outcomes)):
         console.print(Text("Files that need a look", style="bold"))
         console.print(ledger(failed))
     if gone:

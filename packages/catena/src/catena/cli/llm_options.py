@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from catena.cli.failures import ProblemError
+from catena.cli.failures import INTERRUPTED, ProblemError, say
 
 if TYPE_CHECKING:
     from catena.backends.openai_captioner import OpenAICaptioner
     from catena.backends.openai_llm import OpenAILLM
-    from catena.effects import Budget, Services, Tariff
+    from catena.effects import Budget, Journal, Services, Tariff
 
 JOURNAL = Path("catena-journal.db")
 
@@ -81,10 +81,10 @@ class Spending:
 
     def tariff(self) -> Tariff:
         """Return how tokens are priced."""
-        from catena.effects import Complete, Price, Tariff
+        from catena.effects import Complete, Describe, Price, Tariff
 
         price = Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
-        return Tariff(prices={Complete: price} if self.priced else {})
+        return Tariff(prices={Complete: price, Describe: price} if self.priced else {})
 
     def budget(self) -> Budget:
         """Return a budget that books what is spent and stops at the cap.
@@ -99,6 +99,25 @@ class Spending:
                 "--budget needs prices to count with", "--price-in and --price-out, per million tokens"
             )
         return Budget(self.cap, tariff=self.tariff())
+
+
+@contextmanager
+def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
+    """Let Ctrl-C end the work inside with a word about what is kept.
+
+    Raises:
+        Exit: it was stopped.
+    """
+    from catena.errors import CancelledError
+
+    try:
+        yield
+    except (KeyboardInterrupt, CancelledError):
+        if journal is None:
+            raise
+        kept = f"{journal.count()} replies are kept in {journal.path}{also}"
+        say(kept, "the same command again: it goes on where it stopped", label="Stopped")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

@@ -55,6 +55,13 @@ NoNames: TypeAlias = Annotated[
 ]
 
 
+class TableText(StrEnum):
+    """What the dense route is given of a table."""
+
+    WHOLE = "whole"
+    DEFINITION = "definition"
+
+
 Figures: TypeAlias = Annotated[
     bool,
     typer.Option(

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import INTERRUPTED, ProblemError, say
+from catena.cli.failures import ProblemError
+from catena.cli.llm_options import stoppable
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -37,16 +36,9 @@ def formatted(
         CatenaError: the budget would be passed, or the journal failed.
     """
     from catena.effects import Failed, run
-    from catena.errors import CancelledError
 
-    try:
-        with _progress(_windows(parsed, options)) as tell:
-            results = run(_all(parsed, options), replace(services, progress=tell))
-    except (KeyboardInterrupt, CancelledError):
-        journal = services.journal
-        where = f"{journal.count()} replies are kept in {journal.path}" if journal else "nothing was kept"
-        say(where, "the same command again: it goes on where it stopped", label="Stopped")
-        raise typer.Exit(INTERRUPTED) from None
+    with stoppable(services.journal), _progress(_windows(parsed, options)) as tell:
+        results = run(_all(parsed, options), replace(services, progress=tell))
     done: dict[Path, tuple[Parsed, FidelityReport]] = {}
     for (file, before), result in zip(parsed.items(), results, strict=True):
         if isinstance(result, Failed):
@@ -67,9 +59,9 @@ def show_plan(
         raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
     windows = _windows(parsed, options)
     if as_json:
-        write_json({"files": len(parsed), "windows": windows, "kept": found.kept, **_usage(found, spending)})
+        write_json({"files": len(parsed), "windows": windows, "kept": found.kept, **usage_as_json(found, spending)})
         return
-    out().print(_table(found, spending))
+    out().print(usage_table(found, spending))
     more = "An answer that is not faithful is asked for once again; that is not counted."
     kept = f"{found.kept} of {windows} windows are in the journal already. " if found.kept else ""
     out().print(f"{kept}{more}")
@@ -123,13 +115,15 @@ def _windows(parsed: Mapping[Path, Parsed], options: FormatOptions) -> int:
     return sum(window_count(each, options) for each in parsed.values())
 
 
-def _usage(found: Plan, spending: Spending) -> dict[str, Any]:
+def usage_as_json(found: Plan, spending: Spending) -> dict[str, Any]:
+    """Return calls, tokens and, where prices were given, money of all that would be asked."""
     total = found.total
     money = {"cost": round(total.cost, 6)} if spending.priced else {}
     return {"calls": total.calls, "input_tokens": total.input_tokens, "output_tokens": total.output_tokens, **money}
 
 
-def _table(found: Plan, spending: Spending) -> Table:
+def usage_table(found: Plan, spending: Spending) -> Table:
+    """Return calls, tokens and money by purpose, as a table."""
     from rich.table import Table
 
     table = Table("purpose", box=None, pad_edge=False)

@@ -203,12 +203,11 @@ def _check_options(
 
 def _weights(opened: Library, path: Path, tuned: Path | None) -> Fusion:
     """Return the formula with the weights of a file, or of the library's shape."""
-    from catena.retrieval.adaptation import CorpusStatistics, adapted
     from catena.retrieval.tuned import Tuned
 
     if tuned is not None:
         return Tuned.load(tuned).fusion_for(opened.stats().embedder, path=str(path))
-    return adapted(CorpusStatistics.of(opened.get(info.id) for info in opened.documents()))
+    return opened.adapted()
 
 
 def ranking_as_json(

@@ -57,7 +57,6 @@ def tune(
     from catena.evaluation.question_bank import read_questions
     from catena.evaluation.report import judge
     from catena.library import Library
-    from catena.retrieval.adaptation import CorpusStatistics, adapted
     from catena.retrieval.tuning import tune as tuning
 
     bank = read_questions(questions)
@@ -74,7 +73,7 @@ def tune(
             folds=folds,
         )
         tuned = run(step, opened.services)
-        by_shape = adapted(CorpusStatistics.of(map(opened.get, documents)))
+        by_shape = opened.adapted()
     if save is not None:
         tuned.save(save)
         err().print(f"written: {printable(str(save), one_line=True)}", soft_wrap=True)

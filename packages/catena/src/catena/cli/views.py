@@ -47,12 +47,17 @@ def ledger(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> R
     made = table("State", "File", "Pages#", "Chunks#")
     rows = list(zip(outcomes, names or [outcome.source for outcome in outcomes], strict=True))
     if len(rows) > SHOWN:
-        rows = [row for row in rows if row[0].state in {"failed", "partial"}]
+        rows = [row for row in rows if needs_a_look(row[0])]
     for outcome, name in rows:
         state = Text(outcome.state, style=COLOURS[outcome.state])
         pages, chunks = (str(number or "") for number in (outcome.pages, outcome.chunks))
         made.add_row(state, _explained(name, split_hint(outcome.reason)[0], outcome.state), pages, chunks)
     return made if made.row_count else Text("")
+
+
+def needs_a_look(outcome: Outcome) -> bool:
+    """Whether something of a file is missing, or was not as it was asked for."""
+    return outcome.state in {"failed", "partial"} or (outcome.state == "indexed" and bool(outcome.reason))
 
 
 def _explained(name: str, reason: str, state: IngestState) -> Text:

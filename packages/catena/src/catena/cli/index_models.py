@@ -1,0 +1,163 @@
+"""`catena index` with models: which are asked and for what, what that would cost, and what is kept when it stops."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import ProblemError
+from catena.cli.llm_options import JOURNAL, Spending, opened_captioner, opened_llm, stoppable
+from catena.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from catena.effects import Journal
+    from catena.enrichment.detectors import Detector
+    from catena.library import Library
+    from catena.model import Outcome
+    from catena.pipeline import Preparation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """Which models the options of `catena index` name, and for what.
+
+    Attributes:
+        llm, caption_model: names, asked of `base_url`.
+        format_llm, entities_llm: what `llm` is for: to write the Markdown, to find critical entities.
+        spacy: name or path of a pipeline that finds critical entities on this machine.
+        journal: where replies are kept; by default in the working directory, where a server is asked.
+    """
+
+    llm: str | None = None
+    format_llm: bool = False
+    entities_llm: bool = False
+    caption_model: str | None = None
+    base_url: str | None = None
+    spacy: str | None = None
+    journal: Path | None = None
+    spending: Spending = field(default_factory=Spending)
+
+    @property
+    def asks_server(self) -> bool:
+        """Whether replies cost money."""
+        return self.llm is not None or self.caption_model is not None
+
+    def check(self, *, plan: bool) -> None:
+        """Refuse options that could do nothing.
+
+        Raises:
+            ProblemError: there is one.
+        """
+        work = {"--format-llm": self.format_llm, "--entities-llm": self.entities_llm}
+        for option in (name for name, wanted in work.items() if wanted and self.llm is None):
+            raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
+        if self.llm is not None and not any(work.values()):
+            raise ProblemError("--llm needs to be told what for", "--format-llm, --entities-llm, or both")
+        about_server = {
+            "--base-url": self.base_url, "--price-in": self.spending.price_in,
+            "--price-out": self.spending.price_out, "--budget": self.spending.cap, "--plan": plan or None,
+        }  # fmt: skip
+        for option in (name for name, value in about_server.items() if value is not None and not self.asks_server):
+            raise ProblemError(f"{option} needs the name of a model", "--llm NAME, or --caption-model NAME")
+        if self.journal is not None and not (self.asks_server or self.spacy):
+            raise ProblemError("--journal keeps the replies of a model", "--llm NAME, or --caption-model NAME")
+
+    def prepared(self, preparation: Preparation) -> Preparation:
+        """Return the preparation with what these models are to do."""
+        from catena.enrichment.detectors import LLMDetector, RecognizerDetector
+        from catena.formatting.llm_markdown import FormatOptions
+
+        detectors: list[Detector] = []
+        if self.entities_llm:
+            detectors.append(LLMDetector())
+        if self.spacy is not None:
+            detectors.append(RecognizerDetector())
+        written = FormatOptions() if self.format_llm else None
+        return replace(preparation, detectors=tuple(detectors), format_with_llm=written)
+
+
+@contextmanager
+def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool = False) -> Iterator[Library]:
+    """Open a library with its models and its journal; a stop by Ctrl-C says what is kept.
+
+    Args:
+        path: of the library.
+        preparation: how files are read.
+        models: what is asked.
+        plan: nothing will be asked or written: what is not there is not made.
+    """
+    from catena.library import Library
+
+    budget = models.spending.budget()
+    with ExitStack() as stack:
+        llm = captioner = recognizer = None
+        if models.llm is not None:
+            llm = stack.enter_context(opened_llm(models.llm, models.base_url))
+        if models.caption_model is not None:
+            captioner = stack.enter_context(opened_captioner(models.caption_model, models.base_url))
+        if models.spacy is not None:
+            from catena.backends.spacy_entities import SpacyRecognizer
+
+            recognizer = SpacyRecognizer(models.spacy)
+        journal = _journal(models, stack, plan=plan)
+        stack.enter_context(stoppable(journal, "; what was written to the library is kept, too"))
+        if plan and not path.exists():
+            empty = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="catena-plan-", ignore_cleanup_errors=True)
+            )
+            path = Path(empty) / "library"
+        library = Library.open(
+            path,
+            preparation=models.prepared(preparation),
+            journal=journal,
+            captioner=captioner,
+            llm=llm,
+            recognizer=recognizer,
+            budget=budget,
+        )
+        yield stack.enter_context(library)
+
+
+def _journal(models: Models, stack: ExitStack, *, plan: bool) -> Journal | None:
+    from catena.effects import Journal
+
+    path = models.journal or (JOURNAL if models.asks_server else None)
+    if path is None or (plan and not path.exists()):
+        return None
+    return stack.enter_context(Journal.open(path))
+
+
+def show_plan(
+    library: Library, paths: Sequence[Path], password: str | None, models: Models, *, as_json: bool
+) -> None:
+    """Write what indexing these files would ask of models; nothing is asked."""
+    from catena.cli.parse_llm import usage_as_json, usage_table
+    from catena.cli.views import number
+
+    with err().status("reading the files …"):
+        found, outcomes = library.plan([*paths], password=password, tariff=models.spending.tariff())
+    if found.stopped_by:
+        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
+    unread = [outcome for outcome in outcomes if outcome.state == "failed"]
+    _tell_unread(unread)
+    unchanged = sum(outcome.state == "skipped" for outcome in outcomes)
+    if as_json:
+        counts = {"files": len(outcomes), "skipped": unchanged, "failed": len(unread), "kept": found.kept}
+        write_json({**counts, **usage_as_json(found, models.spending)})
+        return
+    out().print(usage_table(found, models.spending))
+    told = [f"{number(len(outcomes), 'file')}, {unchanged} of them skipped."]
+    told += [f"{number(found.kept, 'answer')} are in the journal already."] * (found.kept > 0)
+    told += ["An answer that is not faithful is asked for once again; that is not counted."] * models.format_llm
+    out().print(" ".join(told))
+
+
+def _tell_unread(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        told = printable(f"not read: {outcome.source}: {outcome.reason}", one_line=True)
+        err().print(told, style="red", soft_wrap=True)
