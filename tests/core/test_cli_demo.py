@@ -59,6 +59,21 @@ def test_the_demo_shows_every_question_also_those_it_loses(ran):
         assert all(word in shown for word in each["question"].split())
 
 
+def test_the_demo_finds_both_products_of_a_comparison_and_says_when_one_is_none(ran):
+    told = json.loads(ran[2].stdout)
+    assert told["nowhere"]["hits"] == 0
+    assert told["nowhere"]["unknown"] == [{"text": "HX220", "near": ["HX200", "HX210"]}]
+    first = told["both"]["first"]
+    assert sorted(name for name in ("HX200", "HX210") for cited in first if cited.startswith(name)) == [
+        "HX200",
+        "HX210",
+    ]
+    assert all("4.4 Closing the cover" in cited for cited in first)
+    shown = " ".join(ran[1].stdout.split())
+    assert "0 passages: 'HX220' stands nowhere in the documents; near it: HX200, HX210" in shown
+    assert shown.count("4.4 Closing the cover") >= 3
+
+
 def test_every_question_of_the_demo_names_passages_of_bundled_files():
     bundled = files("catena") / "data" / "demo"
     names = {file.name for file in bundled.iterdir()}
@@ -125,7 +140,11 @@ def test_a_demo_that_wins_nothing_says_so():
     holds = LibraryStats(
         documents=1, sections=1, chunks=2, views={}, terms=0, generation=1, embedder="e", dim=1, bytes=1
     )
-    run = Run(outcomes=(), holds=holds, comparisons=(compared(1, 2),), index_seconds=1.0, ask_seconds=1.0)
+    some = ranked(0)
+    run = Run(
+        outcomes=(), holds=holds, comparisons=(compared(1, 2),), nowhere=some, both=some, index_seconds=1.0,
+        ask_seconds=1.0,
+    )  # fmt: skip
     texts = [str(part) for part in report(run, None)]
     assert any("no question that plain vector search gets wrong" in text for text in texts)
     assert any("plain 1 of 1, Catena 0 of 1" in text for text in texts)

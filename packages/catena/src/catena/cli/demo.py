@@ -20,16 +20,26 @@ from catena.cli.options import AsJson
 if TYPE_CHECKING:
     from catena.cli.comparison import Comparison
     from catena.indexing.store import LibraryStats
-    from catena.model import Outcome
+    from catena.model import Outcome, Ranking
+
+NOWHERE = "What is the tightening torque of the HX220 cover screws?"  # no such product
+BOTH = "What is the tightening torque of the cover screws of the HX200 and of the HX210?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one demo computed, and how long it took in seconds."""
+    """What one demo computed, and how long it took in seconds.
+
+    Attributes:
+        nowhere: what was found for the question `NOWHERE`.
+        both: the two best passages for the question `BOTH`.
+    """
 
     outcomes: tuple[Outcome, ...]
     holds: LibraryStats
     comparisons: tuple[Comparison, ...]
+    nowhere: Ranking
+    both: Ranking
     index_seconds: float
     ask_seconds: float
 
@@ -92,6 +102,8 @@ def _run(path: Path) -> Run:
             comparisons=comparisons,
             index_seconds=ready - began,
             ask_seconds=time.monotonic() - ready,
+            nowhere=library.search(NOWHERE),
+            both=library.search(BOTH, k=2),
         )
 
 
@@ -111,6 +123,8 @@ def showcase(comparisons: Sequence[Comparison]) -> Comparison | None:
 
 
 def _as_json(run: Run) -> dict[str, Any]:
+    from catena.citation import citation
+
     shown = showcase(run.comparisons)
     return {
         "documents": [
@@ -121,6 +135,8 @@ def _as_json(run: Run) -> dict[str, Any]:
         "seconds": {"index": round(run.index_seconds, 3), "ask": round(run.ask_seconds, 3)},
         "showcase": None if shown is None else shown.question.text,
         "questions": [_question_as_json(each) for each in run.comparisons],
+        "nowhere": {"question": NOWHERE, "hits": len(run.nowhere.hits), "unknown": run.nowhere.unknown},
+        "both": {"question": BOTH, "first": [citation(hit.chunk) for hit in run.both.hits]},
     }
 
 

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from catena.cli.demo import showcase
+from catena.cli.demo import BOTH, NOWHERE, showcase
 from catena.cli.terminal import printable
 from catena.cli.views import cited_as, counted, excerpt, ledger, number, table
 
@@ -36,7 +36,7 @@ def opening() -> RenderableType:
 
 
 def report(run: Run, library: Path | None) -> Iterator[RenderableType]:
-    """Yield the parts of the report: ledger, showcase, all questions, what to try next."""
+    """Yield the parts of the report: ledger, showcase, all questions, names, what to try next."""
     yield _heading("1  Three PDFs become a library")
     yield ledger(run.outcomes, [PurePath(outcome.document_id).name for outcome in run.outcomes])
     size = f"{number(run.holds.sections, 'section')}, {number(run.holds.chunks, 'chunk')}"
@@ -50,7 +50,9 @@ def report(run: Run, library: Path | None) -> Iterator[RenderableType]:
     yield _heading(f"3  All {len(run.comparisons)} questions")
     yield _all_questions(run.comparisons)
     yield _summary(run)
-    yield _heading("4  Your own files")
+    yield _heading("4  Two products, and one that does not exist")
+    yield _names(run)
+    yield _heading("5  Your own files")
     yield _next(library)
 
 
@@ -144,10 +146,25 @@ def _summary(run: Run) -> Text:
         (f"{within(plain, 2)}", "red"), ", Catena ", (f"{within(catena, 2)}", "bold green"),
         f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
         f"({run.holds.embedder.partition(':')[0]});\n"
-        "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
+        "plain compares the chunks as they are, Catena adds headings, words, critical terms and names.\n"
         f"{2 * total} searches in {run.ask_seconds:.1f} s. {total} questions show how it works; "
         "they prove nothing about your files.\n",
     )  # fmt: skip
+
+
+def _names(run: Run) -> RenderableType:
+    """Return what is found for a question about two products, and for one about none."""
+    asked = _labelled()
+    asked.add_row(Text("question", style="dim"), Text(BOTH, style="bold"))
+    for place, hit in enumerate(run.both.hits, start=1):
+        found = Text.assemble((cited_as(hit.chunk), "green"), (f"\n{excerpt(hit.chunk, BOTH, 130)}", "dim"))
+        asked.add_row(Text(f"passage {place}", style="dim"), found)
+    asked.add_row("", "")
+    asked.add_row(Text("question", style="dim"), Text(NOWHERE, style="bold"))
+    told = "; ".join(map(str, run.nowhere.unknown)) or "every name in it is known"
+    answer = f"{number(len(run.nowhere.hits), 'passage')}: {told}"
+    asked.add_row(Text("answer", style="dim"), Text(f"{printable(answer, one_line=True)}\n"))
+    return asked
 
 
 def _next(library: Path | None) -> Text:
