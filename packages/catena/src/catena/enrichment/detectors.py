@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 from catena import prompts
 from catena.effects import Complete, Recognise, Request, Step
 from catena.enrichment.asking import Bounds, Names, names_by_text
-from catena.names import codes_in, says_something
 from catena.enrichment.expert_terms import ExpertTerms
 from catena.enrichment.mentions import grounded, name_lists
 from catena.errors import CatenaError, ParameterError
+from catena.names import codes_in, says_something
 from catena.text import normalise_term
 
 KINDS = (
