@@ -14,7 +14,7 @@ from catena.budget import Budget
 from catena.effects import Cancel, Complete, Event, Price, Tariff
 from catena.enrichment.detectors import CodeDetector, Detected, ExpertDetector, LLMDetector, RecognizerDetector
 from catena.enrichment.expert_terms import ExpertTerms
-from catena.errors import BudgetExceededError, CancelledError, ParameterError, ServiceError
+from catena.errors import BudgetExceededError, CancelledError, MissingServiceError, ParameterError, ServiceError
 from catena.formatting.drafts import planned_answer
 from catena.formatting.llm_figures import with_figures
 from catena.formatting.llm_markdown import FormatOptions
@@ -207,6 +207,20 @@ def test_a_detector_of_ones_own_works_and_is_part_of_the_fingerprint(opened, tmp
     assert library.search("beware", routes=["keyword"]).hits
     assert library.index(tmp_path / "files")[0].reason == UNCHANGED
     assert opened(Preparation(detectors=(Shouted("other"),))).index(tmp_path / "files")[0].state == "indexed"
+
+
+def test_a_detector_of_ones_own_that_asks_nobody_ends_the_run_by_name(opened, files):
+    class Asking:
+        name = "asking"
+
+        def detect(self, texts):
+            return (yield from LLMDetector().detect(texts))
+
+    with pytest.raises(MissingServiceError, match="Complete"):
+        opened(Preparation(detectors=(Asking(),))).index(files)
+    other = opened(Preparation(detectors=(Asking(),)), llm=naming("rpm"))
+    assert {o.state for o in other.index(files)} == {"indexed"}
+    assert {o.reason for o in other.index(files)} == {UNCHANGED}
 
 
 # questions

@@ -29,10 +29,8 @@ from catena.effects import (
 )
 from catena.enrichment.entities import query_entities
 from catena.errors import (
-    BudgetExceededError,
     CancelledError,
     CatenaError,
-    JournalError,
     LibraryError,
     MissingServiceError,
     ParameterError,
@@ -79,8 +77,8 @@ class SearchOptions(TypedDict, total=False):
     on_unknown: OnUnknown
 
 
-STOPPING = (LibraryError, BudgetExceededError, CancelledError, JournalError, MissingServiceError)
-"""Errors that are no matter of one file: they end a run."""
+STOPPING = (LibraryError, MissingServiceError)
+"""Errors in a file's step that are no matter of this file; a cap, a stop or a journal's fault end the run itself."""
 
 UNCHANGED = "unchanged"
 """Reason of a file that was skipped because the library holds it as it is."""
@@ -273,6 +271,7 @@ class Library:
             CancelledError: the run was stopped; what was done is kept.
             BudgetExceededError: the next request would pass the budget; what was done is kept.
             ParameterError: the preparation asks a model that was not given.
+            MissingServiceError: a detector of your own does.
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
