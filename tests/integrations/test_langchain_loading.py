@@ -6,6 +6,7 @@ import itertools
 import pickle
 import re
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def chat(truth: str, damage=None) -> ReplyingChatModel:
     formatter = FaithfulFormatter(truth, damage)
 
     def reply(messages):
+        time.sleep(0.001)  # would be noticed in the event loop
         return formatter.complete(Complete(system=messages[0].text, prompt=messages[1].text, purpose="")).text
 
     return ReplyingChatModel(reply=reply)
@@ -156,7 +158,7 @@ def test_files_are_written_side_by_side_in_their_order(folder: Path, tmp_path: P
     for name, text in truths.items():
         (tmp_path / f"{name}.pdf").write_bytes(render_pdf(text, PdfStyle(running=False)).pdf)
     formatters = [FaithfulFormatter(text) for text in truths.values()]
-    two, calls = threading.Barrier(2, timeout=30), itertools.count()
+    two, calls = threading.Barrier(2, timeout=10), itertools.count()
 
     def reply(messages):
         if next(calls) < 2:  # neither is answered before the other is asked
