@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import catena
 from catena.backends import openai_llm
 from catena.cli.app import app
+from catena.ports import Completion
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
@@ -74,6 +75,18 @@ def test_a_comparison_with_a_name_that_stands_nowhere_says_so_and_answers_for_th
     result = call(command, "Compare the fuses of the HX200 and the HX220", "-k", "1")
     assert "HX200 Manual › Fuse" in result.stdout
     assert result.stderr == f"{TOLD}\n"
+
+
+def test_a_model_that_answers_is_told_which_name_stands_nowhere(shelf, monkeypatch):
+    asked = []
+
+    def complete(self, request):
+        asked.append(request.prompt)
+        return Completion(text="250 mA [1].")
+
+    monkeypatch.setattr(openai_llm.OpenAILLM, "complete", complete)
+    call("ask", "The fuses of HX200 and HX220?", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    assert f"- {TOLD}\n" in asked[0]
 
 
 def test_each_product_of_a_comparison_has_its_share(shelf):

@@ -11,7 +11,7 @@ from catena.citation import citation
 from catena.effects import Complete, Step, ask
 from catena.errors import ParameterError
 from catena.figures import CAPTION
-from catena.model import Hit
+from catena.model import Hit, Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,15 @@ class Answer:
     output_tokens: int = 0
 
 
-def answer(question: str, passages: Sequence[Hit], *, max_tokens: int = 1024) -> Step[Answer]:
+def answer(
+    question: str, passages: Sequence[Hit], *, nowhere: Sequence[Unknown] = (), max_tokens: int = 1024
+) -> Step[Answer]:
     """Write an answer from passages; passage n of the answer's [n] is `passages[n - 1]`.
 
     Args:
         question: what the user asks, as typed.
         passages: best first, at least one.
+        nowhere: names in the question that stand nowhere, as `Ranking.unknown` has them: the model says so of them.
         max_tokens: of the answer.
 
     Raises:
@@ -46,7 +49,7 @@ def answer(question: str, passages: Sequence[Hit], *, max_tokens: int = 1024) ->
         raise ParameterError("passages", (), "at least one hit")
     prompt = prompts.load("answer")
     request = Complete(
-        prompt=prompt.filled(question=question, passages=numbered(passages)),
+        prompt=prompt.filled(question=question, passages=numbered(passages), nowhere=_listed(nowhere)),
         purpose="answer",
         system=prompt.system,
         max_tokens=max_tokens,
@@ -70,6 +73,10 @@ def numbered(passages: Sequence[Hit]) -> str:
         f"{readable(hit).replace('</passage', '< /passage')}\n</passage>"
         for number, hit in enumerate(passages, start=1)
     )
+
+
+def _listed(nowhere: Sequence[Unknown]) -> str:
+    return "\n".join(f"- {_quoted(str(name))}" for name in nowhere) or "(none)"
 
 
 def readable(hit: Hit) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from catena.answering.answer import Answer
     from catena.backends.openai_llm import OpenAILLM
     from catena.library import Library, SearchOptions
-    from catena.model import Hit, Outcome
+    from catena.model import Hit, Outcome, Ranking
     from catena.pipeline import Preparation
 
 
@@ -92,7 +92,7 @@ def ask(
             write_json({"answer": None, "problem": None, **nothing, "files": outcomes})
         raise _nothing_found(failed) if failed or not ranking.unknown else stands_nowhere(ranking)
     tell_unknown(ranking)
-    answer, problem = _answer(llm, question, ranking.hits)
+    answer, problem = _answer(llm, question, ranking)
     if as_json:
         found = ranking_as_json(question, ranking, figures=shown)
         write_json({"answer": answer, "problem": problem, **found, "files": outcomes})
@@ -133,7 +133,7 @@ def _hint(failed: Sequence[Outcome]) -> str:
     return next(filter(None, hints), "the path and the type of the files named above")
 
 
-def _answer(llm: OpenAILLM | None, question: str, passages: Sequence[Hit]) -> tuple[Answer | None, str | None]:
+def _answer(llm: OpenAILLM | None, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
     """Return the answer and no problem, or no answer and the problem; neither where no model was named."""
     if llm is None:
         return None, None
@@ -142,7 +142,7 @@ def _answer(llm: OpenAILLM | None, question: str, passages: Sequence[Hit]) -> tu
 
     try:
         with llm, err().status("the model is writing …"):
-            return run(answer(question, passages), Services(llm=llm)), None
+            return run(answer(question, ranking.hits, nowhere=ranking.unknown), Services(llm=llm)), None
     except ServiceError as error:
         return None, str(error)
 
