@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import (
     LLMMetadata,
     MessageRole,
 )
+from llama_index.core.bridge.pydantic import Field
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 
@@ -22,7 +23,7 @@ class Saying(CustomLLM):
     reply: str
     model: str = "saying"
     finish_reason: str = "stop"
-    asked: list[Any] = []  # noqa: RUF012 - a pydantic field
+    asked: list[Any] = Field(default=[], exclude=True)  # what a model was asked is no part of what it is
 
     @property
     def metadata(self) -> LLMMetadata:

@@ -20,17 +20,19 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     names: dict[str, object] = {}
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), names)
-    citation, headings, score = capsys.readouterr().out.splitlines()
+    citation, notice, unknown, calls, entities, headings, score = capsys.readouterr().out.splitlines()
     assert citation == "HX210 manual › Mounting, lines 3-5"
+    assert notice.startswith("'HX230' stands nowhere in the documents; near it: ")
+    assert (unknown, calls, entities) == ("HX230", "0", "HX-210")
     assert headings == "HX210 manual › Mounting"
     assert float(score) > 0
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 6
 
 
 def test_the_namespaces_are_shared_with_other_integrations() -> None:
-    for above in ("llama_index", "llama_index/node_parser", "llama_index/retrievers", "llama_index/embeddings"):
-        assert not (PACKAGE / above / "__init__.py").exists()
-    for leaf in ("node_parser", "retrievers", "embeddings"):
+    assert not (PACKAGE / "llama_index" / "__init__.py").exists()
+    for leaf in ("readers", "node_parser", "extractors", "retrievers", "embeddings"):
+        assert not (PACKAGE / "llama_index" / leaf / "__init__.py").exists()
         assert (PACKAGE / "llama_index" / leaf / "catena" / "py.typed").exists()
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer, field_validator
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
 from llama_index.core.extractors import BaseExtractor
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
@@ -18,12 +18,14 @@ from catena.effects import Failed, Services, Step, arun, run, together
 from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
 from catena.enrichment.entities import Entities, detect_entities
 from catena.errors import ParameterError
+from catena.names import as_written
 from catena.ports import EntityRecognizer
 from llama_index_catena.convert import to_chunk
+from llama_index_catena.documents import text_of
 from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled
 
 ENTITIES = "entities"
-"""Metadata key of a node's critical entities, normalised, in order of the alphabet."""
+"""Metadata key of a node's critical entities, as it prints them, in the order of the alphabet."""
 
 SEPARATOR = "; "
 """Between two entities."""
@@ -49,7 +51,7 @@ class EntitiesDegradedEvent(BaseEvent):
 class CatenaEntityExtractor(BaseExtractor):
     """Writes the critical entities of each node into its metadata: products, codes, parts, standards.
 
-    They are found in the node's own text by any detectors together, and only those that it prints are taken. Models
+    They are found in the node's own text by any detectors together; an expert's list adds their other names. Models
     read them as metadata, so lexical and dense retrievers that index metadata find a node by them. Nodes given stay
     as they are, unless `in_place` says otherwise.
 
@@ -63,6 +65,9 @@ class CatenaEntityExtractor(BaseExtractor):
             `EntitiesDegradedEvent`; "raise" raises, so that no ingestion cache keeps what is incomplete.
         journal: the file in which the model's replies are kept.
         fields: those of every LlamaIndex extractor; `num_workers` calls are in flight at once.
+
+    Raises:
+        ParameterError: there is no detector, or something that is none.
     """
 
     detectors: Any = Field(description="Who finds entities.")  # a tuple of `Detector`, a Protocol with properties
@@ -81,9 +86,12 @@ class CatenaEntityExtractor(BaseExtractor):
         recognizer: EntityRecognizer | None = None,
         **fields: Any,
     ) -> None:
+        found = _usual(llm, recognizer) if detectors is None else tuple(detectors)
+        if not found or not all(isinstance(each, Detector) for each in found):
+            raise ParameterError("detectors", detectors, "at least one detector; after from_dict, given again")
         usual = {"in_place": False, "disable_template_rewrite": True, "show_progress": False}
         own = {
-            "detectors": _usual(llm, recognizer) if detectors is None else detectors,
+            "detectors": found,
             "llm": llm,
             "recognizer": recognizer,
             "prompt_version": prompts.load("critical_entities").version,
@@ -95,14 +103,6 @@ class CatenaEntityExtractor(BaseExtractor):
     def class_name(cls) -> str:
         """Return the name under which the extractor is serialised."""
         return "CatenaEntityExtractor"
-
-    @field_validator("detectors")
-    @classmethod
-    def _checked(cls, value: Any) -> tuple[Detector, ...]:
-        found = tuple(value)
-        if not found or not all(isinstance(each, Detector) for each in found):
-            raise ParameterError("detectors", value, "at least one detector; after from_dict, given again")
-        return found
 
     @field_serializer("detectors")
     def _told(self, detectors: Any) -> list[str]:
@@ -116,22 +116,27 @@ class CatenaEntityExtractor(BaseExtractor):
     def extract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
         """Return `{"entities": "…; …"}` for each node, {} where there are none."""
         with journalled(self._services(), self.journal) as services:
-            return self._metadata(run(_step(nodes, self.detectors, self.on_error), services))
+            return self._metadata(nodes, run(_step(nodes, self.detectors, self.on_error), services))
 
     async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
         """As `extract`, without blocking the event loop."""
         async with ajournalled(self._services(), self.journal) as services:
-            return self._metadata(await arun(_step(nodes, self.detectors, self.on_error), services))
+            return self._metadata(nodes, await arun(_step(nodes, self.detectors, self.on_error), services))
 
     def _services(self) -> Services:
         llm = None if self.llm is None else LlamaIndexLLM(self.llm)
         return Services(llm=llm, recognizer=self.recognizer, max_concurrency=self.num_workers)
 
-    def _metadata(self, found: Entities) -> list[dict[str, Any]]:
+    def _metadata(self, nodes: Sequence[BaseNode], found: Entities) -> list[dict[str, Any]]:
         for part in found.degraded:
             _log.warning("%s: %s", part.what, part.why)
             dispatcher.event(EntitiesDegradedEvent(what=part.what, why=part.why))
-        return [{ENTITIES: SEPARATOR.join(sorted(set(terms)))} if terms else {} for terms in found.terms]
+        return [_named(node, terms) for node, terms in zip(nodes, found.terms, strict=True)]
+
+
+def _named(node: BaseNode, terms: Sequence[str]) -> dict[str, Any]:
+    text = text_of(node)
+    return {ENTITIES: SEPARATOR.join(as_written(text, term) for term in sorted(set(terms)))} if terms else {}
 
 
 def _usual(llm: LLM | None, recognizer: EntityRecognizer | None) -> tuple[Detector, ...]:
