@@ -146,7 +146,7 @@ def _summary(run: Run) -> Text:
         (f"{within(plain, 2)}", "red"), ", Catena ", (f"{within(catena, 2)}", "bold green"),
         f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
         f"({run.holds.embedder.partition(':')[0]});\n"
-        "plain compares the chunks as they are, Catena adds headings, words, critical terms and names.\n"
+        "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
         f"{2 * total} searches in {run.ask_seconds:.1f} s. {total} questions show how it works; "
         "they prove nothing about your files.\n",
     )  # fmt: skip
