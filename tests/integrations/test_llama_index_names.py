@@ -196,7 +196,9 @@ def test_names_are_known_beside_retrievers_too(library: Library) -> None:
         way.view: hit for hit in ranking.hits for way in hit.provenance if way.route == "name" and way.rank == 1
     }
     assert {hit.chunk.document_id for hit in shares.values()} == {"hx200.md", "qt55.md"}
-    assert "a note" in {hit.chunk.id for hit in ranking.hits}
+    notes = [hit for hit in ranking.hits if hit.chunk.document_id not in {info.id for info in library.documents()}]
+    assert {hit.chunk.id for hit in notes} == {"HX200 note", "a note"}
+    assert all(way.route == "notes" for hit in notes for way in hit.provenance)  # no share: they bear no name
     for nameless in (None, FakeStore({"lexical": []})):
         services = Services(store=retriever_store({"notes": Fixed("x"), "other": Fixed("y")}, beside=nameless))
         ranking = CatenaRetriever(services, routes=["notes", "other"], fusion=RankFusion()).ranking(NOWHERE)
