@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.names import NameIndex, as_written, codes_in, is_measure, names_of, without
+from catena.names import NameIndex, as_written, codes_in, is_measure, names_of, other_forms, without
 from catena.text import normalise_term
 
 BOARDS = {
@@ -132,3 +132,53 @@ def test_removing_names_only_removes(query: str, names: list[str]) -> None:
     rest = without(query, normal)
     assert len(rest) <= max(len(query), len(normalise_term(query)) + len(query))
     assert without(rest, []) == rest
+
+
+@pytest.mark.parametrize(
+    ("title", "query"),
+    [
+        ("The 100", "What are the 5 best options?"),
+        ("Top 10", "what are the top 5 reasons?"),
+        ("Budget 2024", "Is a Budget 50000 enough?"),
+        ("Widget 5", "Was the Widget 50% off?"),
+        ("100 Recipes", "Give me 3 recipes"),
+        ("A 12-month study of stents", "What was the 24-month mortality?"),
+        ("Meeting notes 03-May-2024", "what happened on 12 May 2021?"),
+        ("Paracetamol 100mg/5ml suspension", "can I give 200mg/10ml?"),
+        ("scan_001", "scan 1"),
+        ("S01E02", "s1e2"),
+        ("ACME FY2023 results", "FY23 revenue"),
+    ],
+)
+def test_numbers_dates_and_measures_are_near_no_name(title: str, query: str) -> None:
+    assert near(NameIndex({"a": title}), query) == []
+
+
+def test_an_everyday_word_before_a_number_is_a_name_where_it_is_written_as_one() -> None:
+    assert near(NameIndex({"a": "Widget 5"}), "the Widget 7") == [("Widget 7", ("Widget 5",))]
+    assert near(NameIndex({"a": "RFC 2616"}), "RFC 7231") == [("RFC 7231", ("RFC 2616",))]
+    assert near(NameIndex({"a": "scan_001"}), "scan 3") == [("scan 3", ("scan_001",))]
+    assert near(NameIndex({"a": "Budget 2024"}), "the Budget 2023") == [("Budget 2023", ("Budget 2024",))]
+    assert near(NameIndex({"a": "2023 report"}), "the 2021 report") == [("2021 report", ("2023 report",))]
+
+
+@pytest.mark.parametrize("term", ["100mg/5ml", "5mg/kg/day", "2x4", "10x20mm", "v4.2", "100 recipes"])
+def test_compound_measures_and_versions_are_measures(term: str) -> None:
+    assert is_measure(term)
+    assert not is_measure("2023 report")
+
+
+def test_a_code_ends_where_a_script_without_spaces_or_hangul_begins() -> None:
+    assert codes_in("HX-200のトルクは?  2023年报告 HX-200의 토크, ESP32") == ("HX-200", "HX-200", "ESP32")
+    assert as_written("HX-200のトルク", "hx 200") == "HX-200"
+    assert without("HX-200のトルク", ["hx 200"]) == "のトルク"
+
+
+def test_counted_words_and_dates_are_no_codes() -> None:
+    assert codes_in("a 3-month plan of 03-May-2024 in 001.pdf, 3-Monats-Frist, 5-HT, 74-LS00") == ("5-HT", "74-LS00")
+
+
+def test_other_forms_of_a_code() -> None:
+    assert other_forms("hx 200s") == ("hx 200s", "hx 200", "hx200s", "hx200")
+    assert other_forms("hx 200 based")[1] == "hx 200"
+    assert other_forms("hx200") == ("hx200",)

@@ -269,3 +269,16 @@ def test_turns_are_fair_and_lose_nothing(shares: dict[str, list[str]], general: 
     for ids in lists:  # after n full turns, the first n of every list are there
         for n in range(1, len(ids) + 1):
             assert set(ids[:n]) <= set(found[: n * len(lists)])
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["HX200 torque", "the HX-200s", "HX-200-Pumpe Drehmoment", "the HX-200-based pump", "HX-200のトルクは?", "v4.2"],
+)
+def test_a_known_code_in_another_form_is_not_unknown(library: Library, query: str) -> None:
+    assert library.search(query, k=3).unknown == ()
+
+
+def test_an_unknown_code_in_a_compound_is_said_once(library: Library) -> None:
+    assert [name.text for name in library.search("Drehmoment der HX-299-Pumpe").unknown] == ["HX-299"]
+    assert [name.text for name in library.search("HX-299のトルクは?").unknown] == ["HX-299"]

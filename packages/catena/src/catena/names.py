@@ -12,16 +12,30 @@ from collections.abc import Iterable, Mapping
 
 from catena.model import Name, Unknown
 from catena.terms import TermMatcher
-from catena.text import normalise_query, normalise_term
+from catena.text import UNSPACED, normalise_query, normalise_term
 
+# of a code: no script without spaces, and no Hangul, whose particles are written to the word ("HX-200의")
+_SIGN = rf"(?:(?![{UNSPACED}\uac00-\ud7a3])[^\W_])"
+_LETTER = rf"(?:(?![{UNSPACED}\uac00-\ud7a3])[^\W\d_])"
 # letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
 # (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
-_CODE = re.compile(r"(?<![^\W_])(?=[^\W\d_]*+(?:[./+\-_][^\W\d_]*+)?\d)[^\W_]+(?:[./+\-_][^\W_]+)*(?![^\W_])")
+_CODE = re.compile(rf"(?<!{_SIGN})(?={_LETTER}*+(?:[./+\-_]{_LETTER}*+)?\d){_SIGN}+(?:[./+\-_]{_SIGN}+)*(?!{_SIGN})")
+_SPACED = rf"(?:(?![{UNSPACED}])\w)"  # parts a name from its neighbours only by not being there
 _LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
-# 16MHz, 3.3 V, 32-bit, 5m/s
-_MEASURE = re.compile(r"[\d.,/ ]*\d ?(?:[^\W\d_]{1,4}|[^\W\d_]*bit)\b[/.]?[^\W\d_]{0,4}")
+# begins with a number that a word of three letters follows: 3-month, 03-May-2024, 001.pdf
+_COUNTED = re.compile(r"\d+[./+\-_][^\W\d_]{3,}(?:[./+\-_](?:\d+|[^\W\d_]+))*")
+_UNIT = r"(?:[^\W\d_]{1,4}|[^\W\d_]*bit)\b"
+# 16MHz, 3.3 V, 32-bit, 5m/s, 100mg/5ml; 10x20mm; v4.2; 100 recipes, but not 2023 report
+_MEASURE = re.compile(
+    rf"[\d.,/ ]*\d ?{_UNIT}(?:[/*](?:[\d.,]*\d ?)?(?:{_UNIT})?)*\.?|[\d.,]*\d(?:x[\d.,]*\d)+ ?(?:{_UNIT})?"
+    r"|v ?[\d.]*\d|(?!(?:19|20)\d\d )[\d.,]*\d [^\W\d_]+"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_WORD_AND_NUMBER = re.compile(r"[^\W\d_]+ \d+")
+_LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _DIGITS = re.compile(r"\d+")
 _DIGITS_OR_ONE = re.compile(r"\d+|.", re.DOTALL)
+_SHARES = tuple("%\u2030\u00b0")
 _PLACEHOLDER = "0"  # stands for any run of digits in the pattern of a name
 _GAP = r"[\s_\-\u2010-\u2015\u2212]+"  # what is one space in a normalised name
 _FEWEST_LETTERS = 2  # of a name whose siblings are looked for: "v2" and "m4" are versions and sizes
@@ -29,8 +43,13 @@ NEAR = 5  # names shown beside one that does not exist
 
 
 def codes_in(text: str) -> tuple[str, ...]:
-    """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept."""
-    return tuple(code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
+    """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept.
+
+    A counted word or a date ("3-month", "03-May-2024") is no code.
+    """
+    return tuple(
+        code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code) and not _COUNTED.fullmatch(code)
+    )
 
 
 def says_something(term: str) -> bool:
@@ -41,6 +60,24 @@ def says_something(term: str) -> bool:
 def is_measure(term: str) -> bool:
     """Return whether a normalised term is a number with its unit, as "16mhz" and "3.3 v" are, and no name."""
     return _MEASURE.fullmatch(term) is not None
+
+
+def other_forms(code: str) -> tuple[str, ...]:
+    """Return what else a normalised code may stand for: without what is joined to it, in the singular, unspaced.
+
+    So "hx 200s" and "hx 200 based" are "hx 200", and all of them "hx200".
+    """
+    words = code.split()
+    while len(words) > 1 and words[-1].isalpha():
+        words.pop()
+    bare = " ".join(words)
+    forms = [code, bare, *(form[:-1] for form in (code, bare) if form.endswith("s"))]
+    return tuple(dict.fromkeys((*forms, *map(unspaced, forms))))
+
+
+def unspaced(name: str) -> str:
+    """Return a normalised name without its spaces: equal for "HX-200" and "HX200"."""
+    return name.replace(" ", "")
 
 
 def names_of(title: str) -> tuple[str, ...]:
@@ -76,7 +113,7 @@ def as_written(query: str, name: str) -> str:
 
 def _spelling(name: str) -> re.Pattern[str]:
     words = _GAP.join(re.escape(word) for word in name.split())
-    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?<!{_SPACED}){words}(?!{_SPACED})", re.IGNORECASE)
 
 
 class NameIndex:
@@ -119,9 +156,16 @@ class NameIndex:
                 continue
             free = end
             said = normal[places[start] : places[end]]
-            if not self._begins_a_name(said):
-                near = sorted(self._patterns[pattern[start:end]], key=lambda name: (-_shared(name, said), name))
-                found.append(Unknown(as_written(query, said), tuple(self._printed[name] for name in near[:NEAR])))
+            written = as_written(query, said)
+            alike = [
+                name
+                for name in self._patterns[pattern[start:end]]
+                if _may_be_sibling(self._printed[name], written, normal[places[end] :])
+            ]
+            same = any(_without_zeros(name) == _without_zeros(said) for name in alike)  # "scan 1" is "scan_001"
+            if alike and not same and not self._begins_a_name(said):
+                near = sorted(alike, key=lambda name: (-_shared(name, said), name))
+                found.append(Unknown(written, tuple(self._printed[name] for name in near[:NEAR])))
         return tuple(found)
 
     def _begins_a_name(self, said: str) -> bool:
@@ -132,6 +176,23 @@ class NameIndex:
 def _has_siblings(name: str) -> bool:
     letters = sum(character.isalpha() for character in name)
     return letters >= _FEWEST_LETTERS and any(map(str.isdigit, name)) and not is_measure(name)
+
+
+def _may_be_sibling(name: str, said: str, after: str) -> bool:
+    """Return whether what a question says may be meant as a name like one that is printed so.
+
+    Not where the name states a year and the question another kind of number ("Budget 2024", "a budget 50000"),
+    a share ("a budget 50%"), or where one everyday word stands before a number: "Top 10", "the top 5 of them".
+    """
+    years = zip(_DIGITS.findall(name), _DIGITS.findall(said), strict=False)
+    if after[:1] in _SHARES or any(_YEAR.fullmatch(one) and not _YEAR.fullmatch(other) for one, other in years):
+        return False
+    everyday = _WORD_AND_NUMBER.fullmatch(said) and said.islower() and not name.islower()
+    return not everyday
+
+
+def _without_zeros(name: str) -> str:
+    return _LEADING_ZEROS.sub("", name)
 
 
 def _pattern(name: str) -> str:

@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 # Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -19,11 +19,11 @@ _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0963\u0971-\u0dff\u0f18-\u0fbc\u1a00-\u1aff\u1dc0-\u1dff"
 )
-_LETTER = rf"(?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])"
+_LETTER = rf"(?:(?![{UNSPACED}])[^\W_]|[{_MARKS}])"
 _WORDS = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<number>\d+(?:[.,]\d+)+(?!\w))|(?P<word>{_LETTER}+(?:_+{_LETTER}+)*)"
+    rf"(?P<unspaced>[{UNSPACED}]+)|(?P<number>\d+(?:[.,]\d+)+(?!\w))|(?P<word>{_LETTER}+(?:_+{_LETTER}+)*)"
 )
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 
 _DASHES = dict.fromkeys(map(ord, "-_\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), " ")
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | dict.fromkeys(map(ord, "\u201c\u201d"), '"')

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from catena.effects import FindNames, NamesFound
 from catena.indexing.keywords import vocabulary
 from catena.model import Name, Unknown
-from catena.names import NameIndex, as_written, codes_in, is_measure, says_something
+from catena.names import NameIndex, as_written, codes_in, is_measure, other_forms, says_something, unspaced
 from catena.text import normalise_term
 
 
@@ -19,7 +19,9 @@ class DocumentNames:
         self.generation = generation
         titles = connection.execute("SELECT id, json_extract(header, '$.title') FROM documents")
         self._index = NameIndex(dict(titles.fetchall()))
-        self._terms = "\n".join(vocabulary(connection))
+        terms = vocabulary(connection)
+        self._terms = "\n".join(terms)
+        self._unspaced = frozenset(map(unspaced, terms))
 
     def find(self, connection: sqlite3.Connection, request: FindNames) -> NamesFound:
         """Return the documents that a question names, and what looks like a name but is none.
@@ -39,11 +41,13 @@ class DocumentNames:
         """Yield the codes of the question, and the names that it is said to contain, that are no terms here."""
         codes = (code for code in map(normalise_term, codes_in(request.query)) if not is_measure(code))
         for name in dict.fromkeys((*codes, *map(normalise_term, request.also))):
-            if says_something(name) and not any(name in one for one in covered) and not self._is_term(name):
+            known = (self._is_term(form) or any(form in one for one in covered) for form in other_forms(name))
+            if says_something(name) and not any(known):
                 yield Unknown(as_written(request.query, name))
 
     def _is_term(self, name: str) -> bool:
-        return normalise_term(name) in self._terms
+        normal = normalise_term(name)
+        return normal in self._terms or unspaced(normal) in self._unspaced
 
 
 def _identifies(connection: sqlite3.Connection, name: Name) -> bool:
