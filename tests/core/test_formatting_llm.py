@@ -524,6 +524,9 @@ def test_without_a_model_the_missing_service_is_named():
         ("```\na\n```\n\nb\n\n```\nc\n```", "```\na\n```\n\nb\n\n```\nc\n```"),
         ("```python\nx = 1\n```", "```python\nx = 1\n```"),
         ("a\r\nb", "a\nb"),
+        ("```markdown\n# A\n\nb", "# A\n\nb"),  # never closed: all that follows would be code
+        ("```markdown\n# A\n\n```\nx = 1\n```", "# A\n\n```\nx = 1\n```"),
+        ("# A\x00\x08\n\n\tb\ud800", "# A\n\n\tb"),
     ],
 )
 def test_a_fence_around_all_of_an_answer_is_taken_off(answer, inside):

@@ -28,6 +28,8 @@ _FENCED = re.compile(
 )
 _REFUSED = "the model refused to convert the window"
 _ENDINGS = {"'length'": "truncation", "'refusal'": "refusal", "'content_filter'": "refusal", _REFUSED: "refusal"}
+_OPENED = re.compile(r"\A\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:markdown|md)[ \t]*\n")
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")  # a lone surrogate cannot be stored at all
 _NAMED = 40  # missing or invented words that a second request names
 _SPARE_TOKENS = 512  # for the marks of Markdown
 
@@ -106,9 +108,16 @@ def planned_answer(request: Complete) -> Completion:
 
 
 def unfenced(answer: str) -> str:
-    """Return an answer without a code fence around all of it, and without white space at its ends."""
+    """Return an answer without a code fence around all of it, and without white space at its ends.
+
+    Nor with one that opens it and is never closed, which would make all that follows code; nor control characters.
+    """
+    answer = _UNPRINTED.sub("", answer)
     found = _FENCED.match(answer)
     inside = found["inside"] if found and found["fence"] not in found["inside"] else answer
+    opened = _OPENED.match(inside)
+    if opened and inside.count(opened["fence"]) % 2:
+        inside = inside[opened.end() :]
     return inside.replace("\r\n", "\n").strip()
 
 
