@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms, table_cells
+from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
+from catena.table_cells import table_cells, table_values
 from catena.text import normalise_term
 
 TABLE = """Table 4. Ratings
@@ -54,6 +55,7 @@ def test_cells_of_tables_are_terms_without_headers_and_sentences() -> None:
 def test_table_cells_in_order() -> None:
     assert table_cells(TABLE)[:4] == ("Supply voltage", "24 V", "Fuse | spare", "T2A")
     assert table_cells("a | b\nno table") == ()
+    assert table_values(TABLE)[:2] == ("24 V", "T2A")
 
 
 @pytest.mark.parametrize(

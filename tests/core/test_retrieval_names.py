@@ -150,8 +150,29 @@ def test_a_property_that_titles_state_is_no_name(tmp_path) -> None:
     with Library.open(tmp_path / "library") as library:
         library.add(Document(id="a", text=f"# ESP32 Kit\n\n## Hardware{table}", title="ESP32 Kit"))
         library.add(*(Document(id=f"b{n}", text=f"# Nano {n}\n{table}", title=f"Nano {n}") for n in range(3)))
-        assert library.store.names(FindNames(query="boards with the ESP32")).known == ()
+        found = library.store.names(FindNames(query="boards with the ESP32"))
+        assert (found.known, found.properties) == ((), (Name("esp32", ("a",)),))
         assert library.store.names(FindNames(query="the ESP32 Kit")).known == (Name("esp32 kit", ("a",)),)
+
+
+def test_a_product_that_others_mention_or_list_is_still_a_name(tmp_path) -> None:
+    other = "# {t}\n\nAs the HX-200.\n\n## Sizes\n\n| Pump | Flow |\n|---|---|\n| HX-200 | 3 l |\n| HX-210 | 4 l |\n"
+    with Library.open(tmp_path / "library") as library:
+        library.add(Document(id="a", text="# HX-200 manual\n\nTorque 9 Nm.", title="HX-200 manual"))
+        library.add(*(Document(id=t, text=other.format(t=t), title=t) for t in ("Report", "Survey", "Catalogue")))
+        found = library.store.names(FindNames(query="torque of the HX-200"))
+        assert (found.known, found.properties) == ((Name("hx 200", ("a",)),), ())
+
+
+def test_beside_a_property_an_unknown_name_does_not_empty_the_ranking(tmp_path) -> None:
+    table = "\n\n| Part | Value |\n|---|---|\n| Core | ESP32 |\n"
+    with Library.open(tmp_path / "library") as library:
+        library.add(Document(id="a", text=f"# ESP32 Kit\n\n## Hardware{table}", title="ESP32 Kit"))
+        library.add(*(Document(id=f"b{n}", text=f"# Nano {n}\n{table}", title=f"Nano {n}") for n in range(3)))
+        found = library.search("Has the Nano 7 an ESP32?")
+        assert [unknown.text for unknown in found.unknown] == ["Nano 7"]
+        assert found.hits
+        assert library.search("Which core has the Nano 7?").hits == ()
 
 
 def test_names_follow_what_is_added_and_deleted(tmp_path) -> None:

@@ -111,10 +111,12 @@ class NamesFound:
 
     Attributes:
         known: names of documents.
+        properties: names that tell no document from the others: they are values in the tables of others.
         unknown: what looks like a name and is none that the store knows; it may still stand in a text.
     """
 
     known: tuple[Name, ...] = ()
+    properties: tuple[Name, ...] = ()
     unknown: tuple[Unknown, ...] = ()
 
 

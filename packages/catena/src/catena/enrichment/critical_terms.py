@@ -7,7 +7,6 @@ query's terms that it carries.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,8 @@ from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
 from catena.names import codes_in, names_of, says_something
+from catena.table_cells import table_cells
 from catena.text import normalise_term
-
-_RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
-_CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +114,3 @@ def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:
         yield from codes_in(text)
     if options.cells:
         yield from (cell for cell in table_cells(text) if len(cell.split()) <= options.max_words)
-
-
-def table_cells(text: str) -> tuple[str, ...]:
-    """Return the cells of the Markdown tables in a text, header rows and rules left out, in order."""
-    lines = [line.strip() for line in text.split("\n")]
-    cells: list[str] = []
-    for index, line in enumerate(lines):
-        following = lines[index + 1] if index + 1 < len(lines) else ""
-        if not line.startswith("|") or _RULE.match(line) or (following.startswith("|") and _RULE.match(following)):
-            continue
-        cells.extend(cell.replace("\\|", "|").strip(" *_`") for cell in _CELL_BORDER.split(line.strip("|")))
-    return tuple(cell for cell in cells if cell)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 
 from catena.effects import FindNames, NamesFound
 from catena.indexing.keywords import vocabulary
+from catena.indexing.records import chunks_of
 from catena.model import Name, Unknown
 from catena.names import NameIndex, as_written, codes_in, is_measure, other_forms, says_something, unspaced
+from catena.table_cells import table_values
 from catena.text import normalise_term
+
+_LOOKED_AT = (
+    200  # passages in which a name is looked for among the values, besides one for each document that bears it
+)
 
 
 class DocumentNames:
@@ -22,6 +29,7 @@ class DocumentNames:
         terms = vocabulary(connection)
         self._terms = "\n".join(terms)
         self._unspaced = frozenset(map(unspaced, terms))
+        self._properties: dict[str, bool] = {}
 
     def find(self, connection: sqlite3.Connection, request: FindNames) -> NamesFound:
         """Return the documents that a question names, and what looks like a name but is none.
@@ -33,8 +41,11 @@ class DocumentNames:
         known = [name for name in self._index.known_in(request.query) if not any(name.text in one for one in missed)]
         covered = [*missed, *(name.text for name in known)]
         others = self._others(request, covered)
+        properties = tuple(name for name in known if self._is_property(connection, name))
         return NamesFound(
-            known=tuple(name for name in known if _identifies(connection, name)), unknown=(*near, *others)
+            known=tuple(name for name in known if name not in properties),
+            properties=properties,
+            unknown=(*near, *others),
         )
 
     def _others(self, request: FindNames, covered: Iterable[str]) -> Iterator[Unknown]:
@@ -49,13 +60,24 @@ class DocumentNames:
         normal = normalise_term(name)
         return normal in self._terms or unspaced(normal) in self._unspaced
 
+    def _is_property(self, connection: sqlite3.Connection, name: Name) -> bool:
+        """Return whether a name is a value in the tables of as many other documents as bear it, or of more.
 
-def _identifies(connection: sqlite3.Connection, name: Name) -> bool:
-    """Return whether most documents that carry a name bear it: else it is a property that titles happen to state.
+        "ESP32" in the titles of some boards and in the tables of more of them tells no board from the others; a
+        product that other manuals mention, or that labels a row of theirs, is still a product.
+        """
+        if name.text not in self._properties:
+            self._properties[name.text] = _documents_with_value(connection, name) >= len(name.documents)
+        return self._properties[name.text]
 
-    "ESP32" in the titles of some boards and in the tables of more of them tells no board from the others.
-    """
-    (carriers,) = connection.execute(
-        "SELECT count(DISTINCT doc) FROM terms JOIN chunks USING (chunk) WHERE term = ?", (name.text,)
-    ).fetchone()
-    return 2 * len(name.documents) > int(carriers)
+
+def _documents_with_value(connection: sqlite3.Connection, name: Name) -> int:
+    """Return in how many documents, of those that carry a name and do not bear it, it is a value of a table."""
+    rows = connection.execute(
+        "SELECT DISTINCT chunk FROM terms JOIN chunks USING (chunk) JOIN documents USING (doc)"
+        " WHERE term = ? AND json_extract(body, '$[3]') = 'table'"
+        " AND documents.id NOT IN (SELECT value FROM json_each(?)) LIMIT ?",
+        (name.text, json.dumps(name.documents), _LOOKED_AT + len(name.documents)),
+    )
+    found = chunks_of(connection, [key for (key,) in rows]).values()
+    return len({chunk.document_id for chunk in found if name.text in map(normalise_term, table_values(chunk.text))})

@@ -102,7 +102,7 @@ def retrieve(
     scope = _Scope(k=k, depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
     names = (yield from _names(query, entities)) if by_name and len(table) > 1 else NamesFound()
     unknown = yield from standing_nowhere(names.unknown, where)
-    if on_unknown == "empty" and not names.known and any(name.near for name in unknown):
+    if on_unknown == "empty" and not (names.known or names.properties) and any(name.near for name in unknown):
         return Ranking((), _scale_of(fusion), unknown=unknown)
     found = yield from _fused(query, table, scope)
     ranking = found.ranking
