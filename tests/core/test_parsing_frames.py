@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from catena.parsing.frames import IDENTITY, LETTER, Matrix, multiply, page_frame
+from catena.parsing.frames import IDENTITY, LETTER, Matrix, multiply, page_frame, shown_box
 
 BOX = (10.0, 20.0, 110.0, 320.0)  # left, bottom, right, top: 100 wide, 300 high, away from the origin
 
@@ -59,3 +59,20 @@ def test_the_first_matrix_is_applied_first() -> None:
     assert at((1.0, 1.0), multiply(twice, moved)) == (5.0, 6.0)
     assert at((1.0, 1.0), multiply(moved, twice)) == (8.0, 10.0)
     assert multiply(twice, IDENTITY) == twice
+
+
+@pytest.mark.parametrize(
+    ("crop", "shown"),
+    [
+        ((50, 150, 500, 600), (50, 150, 500, 600)),
+        ((500, 600, 50, 150), (50, 150, 500, 600)),  # corners in another order
+        ((-50, -50, 700, 900), (0, 0, 612, 792)),  # beyond the paper
+        ((500, 500, 500, 500), (0, 0, 612, 792)),  # empty
+        ((700, 0, 900, 792), (0, 0, 612, 792)),  # beside it
+    ],
+)
+def test_a_crop_box_shows_what_lies_in_the_media_box(
+    crop: tuple[float, float, float, float], shown: tuple[float, float, float, float]
+) -> None:
+    assert shown_box((0, 0, 612, 792), crop) == shown
+    assert shown_box((612, 792, 0, 0), crop) == shown

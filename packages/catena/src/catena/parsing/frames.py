@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TypeAlias
 
+Sides: TypeAlias = tuple[float, float, float, float]  # left, bottom, right, top
 Matrix: TypeAlias = tuple[float, float, float, float, float, float]
 IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 LETTER = (612.0, 792.0)  # points; for a page whose box says nothing
@@ -17,7 +18,23 @@ def multiply(m: Matrix, n: Matrix) -> Matrix:
     return (a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u)
 
 
-def page_frame(box: tuple[float, float, float, float], rotation: int) -> tuple[float, float, Matrix]:
+def shown_box(media: Sides, crop: Sides) -> Sides:
+    """Return what a viewer shows of a page: the crop box as far as it lies in the media box, or else the latter.
+
+    The corners of either may come in any order (ISO 32000-2, 7.9.5 and 14.11.2).
+    """
+    media, crop = _ordered(media), _ordered(crop)
+    left, bottom = max(media[0], crop[0]), max(media[1], crop[1])
+    right, top = min(media[2], crop[2]), min(media[3], crop[3])
+    return (left, bottom, right, top) if left < right and bottom < top else media
+
+
+def _ordered(box: Sides) -> Sides:
+    left, bottom, right, top = box
+    return min(left, right), min(bottom, top), max(left, right), max(bottom, top)
+
+
+def page_frame(box: Sides, rotation: int) -> tuple[float, float, Matrix]:
     """Return width and height of a page as shown, and the matrix from its user space to its top left corner.
 
     Args:

@@ -8,11 +8,12 @@ from typing import Any
 
 from pypdf import PasswordType, PdfReader
 from pypdf._configuration import overwrite_configuration
+from pypdf.generic import RectangleObject
 
 from catena.layout import Page
 from catena.parsing.content import FontCache, page_text
 from catena.parsing.failures import Unreadable, failure_of, reason
-from catena.parsing.frames import LETTER, page_frame
+from catena.parsing.frames import LETTER, Sides, page_frame, shown_box
 from catena.parsing.lines import page_lines
 from catena.parsing.outline import outline_items
 from catena.parsing.pages import page_event
@@ -58,9 +59,8 @@ def _page(reader: PdfReader, number: int, fonts: FontCache, tables: RuledTables)
     width, height = LETTER
     try:
         page = reader.pages[number - 1]
-        box = page.cropbox
-        sides = (float(box.left), float(box.bottom), float(box.right), float(box.top))
-        width, height, base = page_frame(sides, int(page.rotation))
+        shown = shown_box(_sides(page.mediabox), _sides(page.cropbox))
+        width, height, base = page_frame(shown, int(page.rotation))
         found = page_text(page, base, fonts)
         lines = page_lines(found.runs)
         ruled = tables.on_page(number)
@@ -99,3 +99,7 @@ def _metadata(reader: PdfReader) -> dict[str, str]:
     keys |= {"creator": "/Creator", "producer": "/Producer", "created": "/CreationDate", "modified": "/ModDate"}
     values = {name: found[key] for name, key in keys.items() if key in found}
     return {name: " ".join(value.split())[:1000] for name, value in values.items() if isinstance(value, str)}
+
+
+def _sides(box: RectangleObject) -> Sides:
+    return float(box.left), float(box.bottom), float(box.right), float(box.top)

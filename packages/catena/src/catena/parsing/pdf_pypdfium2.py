@@ -15,7 +15,7 @@ from pypdfium2 import raw
 from catena.layout import Page, PageState
 from catena.parsing.failures import Unreadable, failure_of, reason
 from catena.parsing.figures import FigureFinder
-from catena.parsing.frames import LETTER, Matrix, multiply, page_frame
+from catena.parsing.frames import LETTER, Matrix, multiply, page_frame, shown_box
 from catena.parsing.lines import page_lines
 from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, page_event
 from catena.parsing.ruled import RuledTables
@@ -93,8 +93,7 @@ def _page(file: Any, number: int, tables: RuledTables, figures: FigureFinder) ->
     width, height = LETTER
     try:
         page = file[number - 1]
-        left, bottom, right, top = page.get_cropbox()
-        width, height, base = page_frame((left, bottom, right, top), page.get_rotation())
+        width, height, base = page_frame(shown_box(page.get_mediabox(), page.get_cropbox()), page.get_rotation())
         textpage = page.get_textpage()
         lines = page_lines(page_runs(textpage, base))
         painted = bool(lines) or raw.FPDFPage_CountObjects(page) > 0
@@ -254,7 +253,7 @@ def _top(page: Any, view: int, values: list[float]) -> float | None:
     at = _VIEWS_WITH_TOP.get(view)
     if at is None or at >= len(values) or values[at] is None or page.get_rotation():
         return None
-    _, bottom, _, top = page.get_cropbox()
+    _, bottom, _, top = shown_box(page.get_mediabox(), page.get_cropbox())
     return round(min(max(float(top - values[at]), 0.0), float(top - bottom)), 2)
 
 
