@@ -259,6 +259,8 @@ def test_colours_are_okabe_and_itos():
         lambda: plots.ablation({}),
         lambda: plots.recall_by_kind({}),
         lambda: plots.degradation({"A": []}),
+        lambda: plots.degradation({"A": [(0, SCORES["full"])]}),
+        lambda: plots.question_distances({"a": [float("nan")]}),
         lambda: plots.index_over_gamma({"A": index_over_gamma({}, {}, n=5, gammas=[1.0])}),
         lambda: plots.question_distances({"a": [0.1], "b": []}),
         lambda: plots.fidelity_strip(SimpleNamespace(pages=[])),

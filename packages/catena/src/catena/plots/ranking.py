@@ -214,13 +214,15 @@ def degradation(
         unit: of the sizes.
 
     Raises:
-        EvaluationError: there is no system, or one has no sizes.
+        EvaluationError: there is no system, or one has no sizes, or a size is below 1.
         ParameterError, MissingExtraError: as in `log_rank_curves`.
     """
     _check_any(systems, "system")
     marks = []
     for number, (name, points) in enumerate(systems.items()):
         _check_any(points, f"size of {name!r}")
+        if min(size for size, _ in points) < 1:
+            raise EvaluationError(f"a size of {name!r} is below 1: sizes are drawn by their logarithms")
         bounds = [score.interval or (score.value, score.value) for _, score in points]
         marks.append(
             Line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import fsum
+from math import fsum, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -125,12 +125,14 @@ def question_distances(
         title: of the picture.
 
     Raises:
-        EvaluationError: there is no way, or the ways have not one distance per question each.
+        EvaluationError: there is no way, or the ways have not one finite distance per question each.
         ParameterError, MissingExtraError: as in `cohesion`.
     """
     sizes = {len(values) for values in distances.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise EvaluationError("distances need one number per question for every way, and at least one question")
+    if not all(isfinite(value) for values in distances.values() for value in values):
+        raise EvaluationError("distances must be finite numbers")
     n = sizes.pop()
     rows = [float(number) for number in range(len(distances))]
     marks: list[Mark] = [
