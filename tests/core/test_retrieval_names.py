@@ -303,3 +303,16 @@ def test_a_known_code_in_another_form_is_not_unknown(library: Library, query: st
 def test_an_unknown_code_in_a_compound_is_said_once(library: Library) -> None:
     assert [name.text for name in library.search("Drehmoment der HX-299-Pumpe").unknown] == ["HX-299"]
     assert [name.text for name in library.search("HX-299のトルクは?").unknown] == ["HX-299"]
+
+
+@pytest.mark.parametrize("entities", ["HX-1", None, [1], 5])
+def test_entities_are_a_sequence_of_strings(entities: object) -> None:
+    with pytest.raises(ParameterError, match="entities"):
+        run(retrieve("q", entities=entities), Services())
+
+
+def test_a_pasted_log_costs_a_bounded_number_of_searches() -> None:
+    store = FakeStore({"lexical": of([])})
+    names = tuple(Unknown(f"ZZ-{number}") for number in range(1000))
+    assert run(standing_nowhere(names, None), Services(store=store)) == names[:50]
+    assert len(store.calls) == 50

@@ -94,6 +94,12 @@ def retrieve(
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
     depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
+    if (
+        isinstance(entities, str)
+        or not isinstance(entities, Sequence)
+        or not all(isinstance(entity, str) for entity in entities)
+    ):
+        raise ParameterError("entities", entities, "a sequence of strings")
     _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error, on_unknown=on_unknown)
     table = _table(routes)
     fusion = ScoreFusion() if fusion is None else fusion

@@ -10,6 +10,7 @@ from catena.model import Hit, Provenance, Ranking, Scale, Unknown, Where
 from catena.terms import TermMatcher
 
 NAME_ROUTE = "name"  # in the provenance of a hit: found as the share of a name, which stands there as the view
+MOST_UNKNOWN = 50  # names of one question that are looked for: a log that is pasted in holds thousands of codes
 _LOOKED_AT = 30  # hits that are searched for a name before it is said to stand nowhere
 
 
@@ -61,12 +62,13 @@ def unranked(hit: Hit) -> Hit:
 
 
 def standing_nowhere(names: Sequence[Unknown], where: Where | None) -> Step[tuple[Unknown, ...]]:
-    """Return those names that no passage prints, as far as the store's lexical route shows.
+    """Return those of the first 50 names that no passage prints, as far as the store's lexical route shows.
 
     A store that has no lexical route cannot tell: nothing is claimed then.
     """
     if not names:
         return ()
+    names = names[:MOST_UNKNOWN]
     requests = [Search(route="lexical", query=name.text, k=_LOOKED_AT, where=where) for name in names]
     replies = yield requests
     return tuple(
