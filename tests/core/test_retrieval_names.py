@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import FindNames, NamesFound, Services, arun, run
-from catena.errors import ParameterError
+from catena.errors import ParameterError, RouteError, ServiceError
 from catena.library import Library
 from catena.model import Chunk, Document, Hit, Name, Provenance, Ranking, Scale, Unknown
 from catena.retrieval.fusion import RankFusion
@@ -88,6 +88,24 @@ def test_a_filter_holds_for_every_share(library: Library) -> None:
     found = library.search("RAM of the HX-200 and the HX-210", k=20, where=where)
     assert {document for document, _ in places(found)} >= {"hx200"}
     assert "hx210" not in {document for document, _ in places(found)}
+
+
+def test_what_a_filter_may_hide_is_not_shown_as_near(library: Library) -> None:
+    found = library.search("How much RAM has the HX-280?", where={"document_id": {"$ne": "hx210"}})
+    assert (found.hits, found.unknown) == ((), (Unknown("HX-280"),))
+
+
+def test_a_store_that_fails_at_names_is_told_of_or_raised() -> None:
+    class Store(FakeStore):
+        def names(self, request: FindNames) -> NamesFound:
+            raise ServiceError("names", "out of order")
+
+    services = Services(store=Store({"lexical": of(["a"]), "keyword": of(["a"])}), embedder=FakeEmbedder(8))
+    found = run(retrieve("HX-1", k=1, routes=("lexical", "keyword")), services)
+    assert [hit.chunk.id for hit in found.hits] == ["a"]
+    assert [part.what for part in found.degraded] == ["names in the question"]
+    with pytest.raises(RouteError, match="names"):
+        run(retrieve("HX-1", k=1, routes=("lexical", "keyword"), on_route_error="raise"), services)
 
 
 def test_ranks_can_be_fused_too(library: Library) -> None:

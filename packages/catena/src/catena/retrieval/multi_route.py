@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, together
-from catena.errors import FilterError, ParameterError, RouteError
+from catena.errors import FilterError, MissingServiceError, ParameterError, RouteError
 from catena.filters import check
-from catena.model import Degraded, Name, Ranking, Scale, Where
+from catena.model import Degraded, Name, Ranking, Scale, Unknown, Where
 from catena.names import without
 from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Bounds
@@ -94,34 +94,39 @@ def retrieve(
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
     depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
-    if (
-        isinstance(entities, str)
-        or not isinstance(entities, Sequence)
-        or not all(isinstance(entity, str) for entity in entities)
-    ):
-        raise ParameterError("entities", entities, "a sequence of strings")
+    _check_entities(entities)
     _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error, on_unknown=on_unknown)
     table = _table(routes)
     fusion = ScoreFusion() if fusion is None else fusion
     if k == 0 or not query.strip():
         return Ranking((), _scale_of(fusion))
     scope = _Scope(k=k, depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
-    names = (yield from _names(query, entities)) if by_name and len(table) > 1 else NamesFound()
+    names, failures = (
+        (yield from _names(query, entities, scope)) if by_name and len(table) > 1 else (NamesFound(), ())
+    )
     unknown = yield from standing_nowhere(names.unknown, where)
-    if on_unknown == "empty" and not (names.known or names.properties) and any(name.near for name in unknown):
+    is_another = not (names.known or names.properties) and any(name.near for name in unknown)
+    if where is not None:  # what the filter hides is not shown as near either
+        unknown = tuple(Unknown(name.text) for name in unknown)
+    if on_unknown == "empty" and is_another:
         return Ranking((), _scale_of(fusion), unknown=unknown)
     found = yield from _fused(query, table, scope)
     ranking = found.ranking
     if names.known:
         ranking = interleave((yield from _shares(query, names.known[:MOST_NAMES], table, scope, found)), ranking)
-    return replace(ranking.top(k), unknown=unknown)
+    return replace(ranking.top(k), degraded=(*ranking.degraded, *failures), unknown=unknown)
 
 
-def _names(query: str, entities: Sequence[str]) -> Step[NamesFound]:
+def _names(query: str, entities: Sequence[str], scope: _Scope) -> Step[tuple[NamesFound, tuple[Degraded, ...]]]:
+    """Return what the question names, and the failure to find that out where failures are tolerated."""
     (names,) = yield [FindNames(query=query, also=tuple(entities))]
-    if isinstance(names, Failed):  # whoever answers searches without a store need not know names
-        return NamesFound()
-    return names  # type: ignore[no-any-return]
+    if not isinstance(names, Failed):
+        return names, ()
+    if isinstance(names.error, MissingServiceError):  # whoever answers searches without a store need not know names
+        return NamesFound(), ()
+    if scope.on_route_error == "raise":
+        raise RouteError("names", _why(names.error)) from names.error
+    return NamesFound(), (Degraded("names in the question", _why(names.error)),)
 
 
 def _fused(
@@ -160,6 +165,12 @@ def _shares(
     return {
         name.text: result.ranking for name, result in zip(names, results, strict=True) if isinstance(result, _Fused)
     }
+
+
+def _check_entities(entities: object) -> None:
+    are_strings = isinstance(entities, Sequence) and all(isinstance(entity, str) for entity in entities)
+    if isinstance(entities, str) or not are_strings:
+        raise ParameterError("entities", entities, "a sequence of strings")
 
 
 def _check(
