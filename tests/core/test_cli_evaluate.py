@@ -107,6 +107,7 @@ def test_pictures_are_written_and_named(shelf):
     ("arguments", "told"),
     [
         (["--plot", "kinds.gif"], "neither .png nor .html"),
+        (["--plot", "none/kinds.png"], "cannot write none/kinds.png: its folder is not there"),
         (["--gamma", "0"], "--gamma must be above 0"),
         (["--gamma", "nan"], "--gamma must be above 0"),
         (["--level", "1"], "--level must be in (0, 1)"),

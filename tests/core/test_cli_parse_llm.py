@@ -114,7 +114,8 @@ def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, call,
 def test_fidelity_is_written_and_drawn_and_pages_from_the_layout_are_named(shelf, call, server):
     server.answer = lambda body: formatted(body).replace("900 h", "800 h")
     result = call("pump.pdf", "--fidelity", "fidelity.json", "--fidelity-plot", "strip.html", "--json")
-    assert "1 from the layout: 1" in result.stderr
+    assert "1 from the layout: 1; because of" in result.stderr
+    assert "changed-value" in result.stderr
     report = json.loads((shelf / "fidelity.json").read_text(encoding="utf-8"))
     assert report["pages"][0]["state"] == "layout"
     assert "changed-value" in {fault["kind"] for fault in report["pages"][0]["faults"]}
@@ -132,6 +133,20 @@ def test_reports_of_several_files_are_a_list(shelf, call):
     assert [report["source"] for report in reports] == ["pump.pdf", "valve.pdf"]
     assert (shelf / "strip-1.html").exists()
     assert (shelf / "strip-2.html").exists()
+
+
+def test_a_server_that_is_not_there_is_told(shelf):
+    told = CliRunner().invoke(app, ["parse", "pump.pdf", "--llm", "m", "--base-url", "http://127.0.0.1:9/v1"])
+    assert "1 from the layout: 1; because of no-answer (" in told.stderr
+    assert "Connection error" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "target", [("--fidelity", "none/f.json"), ("--fidelity-plot", "f.txt"), ("--out", "none/pump.md")]
+)
+def test_what_cannot_be_written_is_refused_before_the_model_is_asked(shelf, call, server, target):
+    assert target[1] in call("pump.pdf", *target, code=2).stderr
+    assert not server.bodies
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(shelf, call):

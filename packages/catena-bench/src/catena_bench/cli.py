@@ -65,7 +65,7 @@ def bench(
     size: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=NUMBER: entity-matching has terms and chunks, table-views questions and most_tables."
+            help="NAME=NUMBER: " + "; ".join(f"{of} has {' and '.join(names)}" for of, names in SIZES.items()) + "."
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
@@ -82,6 +82,9 @@ def bench(
             raise typer.BadParameter(f"only {', '.join(sorted(WITH_MODEL))} takes a model", param_hint="--model")
         if plot is not None and name.value not in PICTURES:
             raise typer.BadParameter(f"only {', '.join(sorted(PICTURES))} are drawn", param_hint="--plot")
+        for option, target in (("--json", json_file), ("--plot", plot)):
+            if target is not None and not target.parent.is_dir():
+                raise typer.BadParameter(f"the folder of {target} is not there", param_hint=option)
         chosen = {} if model is None else {"model": model}
         figures = benchmark(data, **chosen, **_sizes(size or [], SIZES.get(name.value, ())))
     except CatenaError as error:

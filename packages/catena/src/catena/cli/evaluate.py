@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson
 from catena.cli.search import FusionName, RouteName
 from catena.cli.terminal import printable
@@ -71,6 +71,7 @@ def evaluate(
     for drawn in filter(None, (plot, curve)):
         if drawn.suffix.lower() not in (".png", ".html"):
             raise ProblemError(f"{drawn.name} is neither .png nor .html", "a file name that ends in one of them")
+    check_targets(plot, curve)
     if not 0 < gamma < float("inf"):
         raise ProblemError(f"--gamma must be above 0, got {gamma:g}", "--gamma 1")
     if not 0 < level < 1:

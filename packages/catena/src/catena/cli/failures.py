@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from typer import Exit
@@ -81,6 +82,17 @@ def say(what: str, hint: str, *, label: str = "Error") -> None:
     console = err()
     console.print(Text.assemble((f"{label}: ", "bold red"), printable(what)), soft_wrap=True)
     console.print(Text.assemble(("Try: ", "bold"), printable(hint, one_line=True)), soft_wrap=True)
+
+
+def check_targets(*files: Path | None) -> None:
+    """Refuse files that could not be written in the end, before any work.
+
+    Raises:
+        ProblemError: the folder of one is not there.
+    """
+    for file in filter(None, files):
+        if not file.parent.is_dir():
+            raise ProblemError(f"cannot write {file}: its folder is not there", "a folder that exists")
 
 
 def split_hint(message: str) -> tuple[str, str]:

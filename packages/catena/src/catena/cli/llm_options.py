@@ -115,7 +115,8 @@ def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
     except (KeyboardInterrupt, CancelledError):
         if journal is None:
             raise
-        kept = f"{journal.count()} replies are kept in {journal.path}{also}"
+        count = journal.count()
+        kept = f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
         say(kept, "the same command again: it goes on where it stopped", label="Stopped")
         raise typer.Exit(INTERRUPTED) from None
 

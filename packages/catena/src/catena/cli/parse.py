@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, write_json, write_text
-from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.llm_options import (
     JOURNAL,
     BaseUrl,
@@ -60,7 +60,10 @@ def parse(
         Path | None, typer.Option("--fidelity", metavar="FILE.json", help="Write how faithful each page is.")
     ] = None,
     fidelity_plot: Annotated[
-        Path | None, typer.Option("--fidelity-plot", metavar="FILE.png|html", help="Draw how faithful each page is.")
+        Path | None,
+        typer.Option(
+            "--fidelity-plot", metavar="FILE.png|html", help="Draw it; of several files, FILE-1, FILE-2, …."
+        ),
     ] = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
@@ -81,7 +84,10 @@ def parse(
     unused = [name for name, value in given.items() if value is not None]
     if llm is None and unused:
         raise ProblemError(f"{unused[0]} needs the name of a model", "--llm NAME")
+    if fidelity_plot is not None and fidelity_plot.suffix.lower() not in (".png", ".html"):
+        raise ProblemError(f"{fidelity_plot} is neither .png nor .html", "a file name that ends in one of them")
     targets = _targets(files, out)
+    check_targets(fidelity, fidelity_plot, *targets.values())
     preparation = preparation_of(engine, ruled_tables)
     reports: dict[Path, FidelityReport] = {}
     if llm is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -79,7 +80,16 @@ def told(report: FidelityReport) -> str:
     if by_layout:
         shown = ", ".join(by_layout[:20]) + (" …" if len(by_layout) > 20 else "")
         parts.append(f"{len(by_layout)} from the layout: {shown}")
+        parts.append(f"because of {_reasons(report)}")
     return "; ".join(parts)
+
+
+def _reasons(report: FidelityReport) -> str:
+    """Return what was wrong with the model's pages, the most frequent first; for no answer, why there was none."""
+    faults = [fault for page in report.pages if page.state == "layout" for fault in page.faults]
+    kinds = [kind for kind, _ in Counter(fault.kind for fault in faults).most_common()]
+    silent = next((f" ({fault.detail})" for fault in faults if fault.kind == "no-answer" and fault.detail), "")
+    return ", ".join(kind + (silent if kind == "no-answer" else "") for kind in kinds) or "too little recall or order"
 
 
 def write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
