@@ -93,3 +93,10 @@ def test_too_few_questions_for_the_folds(library: Path) -> None:
     code, _, problem = catena("tune", library / "library", library / "questions.jsonl", "--folds", 7)
     assert code == 2
     assert "fewer folds" in problem
+
+
+def test_weights_that_could_not_be_kept_are_not_looked_for(library: Path, tmp_path: Path) -> None:
+    target = tmp_path / "none" / "weights.json"
+    code, found, problem = catena("tune", library / "library", library / "questions.jsonl", "--out", target)
+    assert (code, found) == (2, "")
+    assert "its folder is not there" in problem

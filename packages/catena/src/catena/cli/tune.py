@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catena.cli.console import err, out, write_json
+from catena.cli.failures import check_targets
 from catena.cli.options import AsJson
 from catena.cli.terminal import printable
 
@@ -59,6 +60,7 @@ def tune(
     from catena.library import Library
     from catena.retrieval.tuning import tune as tuning
 
+    check_targets(save)
     bank = read_questions(questions)
     with Library.open(library, create=False) as opened:
         documents, stats = [info.id for info in opened.documents()], opened.stats()
