@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from catena.cli.app import app
 from catena.formatting.drafts import planned_answer
 from catena.library import Library
 from catena.steps import Complete
+from catena.testing.chat_server import ChatServer
 from catena.testing.faithful import FaithfulFormatter
 from catena.testing.fakes import FakeRecognizer
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
@@ -28,56 +27,23 @@ KEY = "sk-test-0123456789abcdefghij"
 NAMES = ("rpm", "seals", "spring")
 
 
-class Server:
-    """An OpenAI-compatible server that formats the manuals, and finds names in passages."""
+MODELS = [FaithfulFormatter(truth) for truth in MANUALS.values()]
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.say = lambda answer: answer
-        models = [FaithfulFormatter(truth) for truth in MANUALS.values()]
-        server = self
 
-        def answer(prompt: str) -> str:
-            if "<passage" in prompt:
-                passages = prompt.split('<passage number="')[1:]
-                return json.dumps([[name for name in NAMES if name in passage] for passage in passages])
-            shown = planned_answer(Complete(prompt=prompt, purpose="test")).text
-            return models["alve" in shown or "pring" in shown].answer(shown)
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][1]["content"]
-                server.asked.append(prompt)
-                message = {"role": "assistant", "content": server.say(answer(prompt))}
-                usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
-                reply = {
-                    "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
-                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                }  # fmt: skip
-                payload = json.dumps(reply).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+def answered(body) -> str:
+    """Answer as a model that formats the manuals, and finds names in passages."""
+    prompt = body["messages"][1]["content"]
+    if "<passage" in prompt:
+        passages = prompt.split('<passage number="')[1:]
+        return json.dumps([[name for name in NAMES if name in passage] for passage in passages])
+    shown = planned_answer(Complete(prompt=prompt, purpose="test")).text
+    return MODELS["alve" in shown or "pring" in shown].answer(shown)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
-    thread.join()
+def server() -> Iterator[ChatServer]:
+    with ChatServer(answered, tokens=(100, 50)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -106,27 +72,27 @@ def value(*arguments: str, code: int = 0):
 
 
 @pytest.fixture
-def model(server: Server) -> list[str]:
+def model(server: ChatServer) -> list[str]:
     return ["--llm", "m", "--base-url", server.url]
 
 
 def test_a_model_writes_and_names_and_is_paid_once(shelf, server, model):
     both = ["index", "files", *model, "--format-llm", "--entities-llm"]
     assert value(*both)["states"] == {"indexed": 2}
-    assert len(server.asked) == 4
+    assert len(server.bodies) == 4
     found = value("search", "what turns at how many rpm", "--route", "keyword")
     assert [hit["chunk"]["document_id"] for hit in found["hits"]] == ["files/pump.pdf"]
     assert value(*both)["states"] == {"skipped": 2}
     call("delete", "files/pump.pdf")
     assert value(*both)["states"] == {"indexed": 1, "skipped": 1}
-    assert len(server.asked) == 4
+    assert len(server.bodies) == 4
     assert (shelf / "catena-journal.db").exists()
     with Library.open("lib") as library:
         assert library.get("files/pump.pdf").document.text.split() == MANUALS["pump"].split()
 
 
 def test_pages_that_were_not_faithful_are_named_in_both_ledgers(shelf, server, model):
-    server.say = lambda answer: answer.replace("900 h", "800 h")
+    server.answer = lambda body: answered(body).replace("900 h", "800 h")
     told = "pages as the layout gives them: 1 (1 of 1; the model's text was not faithful)"
     assert told in " ".join(call("index", "files", *model, "--format-llm").stdout.split())
     assert told in " ".join(call("status").stdout.split())
@@ -143,7 +109,7 @@ def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, mo
     shown = call(*plan)
     assert all(word in shown.stdout for word in ("Markdown format", "critical entities", "money", "3 files"))
     assert "not read: gone.pdf: missing" in shown.stderr
-    assert not server.asked
+    assert not server.bodies
     assert sorted(path.name for path in shelf.iterdir()) == ["files"]
     call("index", "files", *model, "--format-llm")
     later = value(*plan)
@@ -154,9 +120,9 @@ def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, mo
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, server, model):
     paid = [*model, "--format-llm", "--price-in", "0", "--price-out", "1000", "--budget", "0.7"]
     assert "cap of 0.7" in call("index", "files", *paid, code=2).stderr
-    assert len(server.asked) == 1
+    assert len(server.bodies) == 1
     assert value("index", "files", *paid[:-1], "100")["states"] == {"indexed": 2}
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 def test_ctrl_c_says_what_is_kept_and_the_next_run_goes_on(shelf, server, model, monkeypatch):
@@ -174,7 +140,7 @@ def test_ctrl_c_says_what_is_kept_and_the_next_run_goes_on(shelf, server, model,
     assert second == "Try: the same command again: it goes on where it stopped"
     monkeypatch.setattr(Library, "index", index)
     assert value("index", "files", *model, "--format-llm")["states"] == {"indexed": 1, "skipped": 1}
-    assert len(server.asked) == 2
+    assert len(server.bodies) == 2
 
 
 def test_entities_of_a_spacy_pipeline(shelf, monkeypatch):
