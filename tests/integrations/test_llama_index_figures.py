@@ -94,8 +94,11 @@ def test_a_query_engine_can_refer_to_a_figure(library: Library) -> None:
 
 def test_a_model_that_sees_is_shown_the_picture(library: Library) -> None:
     (found,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve(QUESTION)
-    (picture,) = [block for block in found.node.get_content_blocks() if isinstance(block, ImageBlock)]
-    assert picture.resolve_image().read() == Path(found.node.image_path).read_bytes()  # type: ignore[attr-defined]
+    assert isinstance(found.node, ImageNode)
+    assert found.node.resolve_image() == found.node.image_path
+    block = ImageBlock(path=Path(found.node.image_path or ""))
+    (hit,) = library.search_figures(QUESTION, k=1).hits
+    assert block.resolve_image().read() == library.figure(hit).png
 
 
 def test_where_no_file_can_be_written_the_picture_itself_is_in_the_node(
