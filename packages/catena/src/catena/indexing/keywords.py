@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.indexing.selection import Scored
-from catena.text import is_border, normalise_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,36 +22,6 @@ if TYPE_CHECKING:
 _FEW = 1_000  # up to so many allowed chunks no others are read
 _CARRIERS = "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM json_each(?))"
 _CARRIERS_AMONG = f"{_CARRIERS} AND chunk IN (SELECT value FROM json_each(?))"
-
-
-class TermFinder:
-    """Finds the terms of a vocabulary in a text, in time linear in the text."""
-
-    def __init__(self, generation: int, vocabulary: Sequence[str]) -> None:
-        self.generation, self.vocabulary = generation, tuple(vocabulary)
-        self._automaton = None
-        if vocabulary:
-            from daachorse import CharwiseDoubleArrayAhoCorasick
-
-            self._automaton = CharwiseDoubleArrayAhoCorasick(list(vocabulary))
-
-    def terms_in(self, query: str) -> tuple[str, ...]:
-        """Return the distinct terms in the query, in order: the longest at each place, from the left.
-
-        A term counts only between borders, see `catena.text.is_border`. All matches are asked for, not the
-        automaton's leftmost-longest: of two that begin together, the longer may end inside a word.
-        """
-        if self._automaton is None:
-            return ()
-        text = normalise_query(query)
-        matches = [(start, -end) for start, end, _ in self._automaton.find_overlapping(text)]
-        found: dict[str, None] = {}
-        free = 0  # everything before it is taken
-        for start, minus_end in sorted(matches):
-            if start >= free and is_border(text, start) and is_border(text, -minus_end):
-                found[text[start:-minus_end]] = None
-                free = -minus_end
-        return tuple(found)
 
 
 def vocabulary(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -20,12 +20,12 @@ from catena.ids import digest
 from catena.indexing import keywords, lexical, records, schema, vectors
 from catena.indexing.connections import Connections
 from catena.indexing.derived import Manifest
-from catena.indexing.keywords import TermFinder
 from catena.indexing.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
 from catena.indexing.names import DocumentNames
 from catena.indexing.selection import Scored
 from catena.indexing.vectors import VectorMatrix
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
+from catena.terms import TermMatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Routes:
         self._lexical: dict[str, LexicalIndex] = {}
         self._in_memory: dict[str, LexicalSearcher] = {}
         self._vectors = VectorMatrix(connections.path / "vectors")
-        self._finder: TermFinder | None = None
+        self._finder: tuple[int, TermMatcher] | None = None
         self._names: DocumentNames | None = None
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
@@ -195,9 +195,9 @@ class Routes:
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
     ) -> Scored:
         finder = self._finder
-        if finder is None or finder.generation != generation:
-            finder = self._finder = TermFinder(generation, keywords.vocabulary(connection))
-        return keywords.carriers(connection, finder.terms_in(request.query), allowed)
+        if finder is None or finder[0] != generation:
+            finder = self._finder = (generation, TermMatcher(keywords.vocabulary(connection)))
+        return keywords.carriers(connection, finder[1].longest_in(request.query), allowed)
 
     def _chunks_allowed(
         self, request: Search, connection: sqlite3.Connection, generation: int
