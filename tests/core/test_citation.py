@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from catena.citation import citation
-from catena.model import Chunk, Segment
+from catena.model import Chunk, Segment, common_metadata
 
 
 def chunk(**given) -> Chunk:
@@ -37,3 +39,22 @@ def test_citation_of_a_segment_takes_the_title() -> None:
         id="s", document_id="m.pdf", start=0, end=1, text="x", path=("1 Safety",), chunk_ids=("c",), pages=(2, 3)
     )
     assert citation(segment, title="HX210 manual") == "HX210 manual › 1 Safety, pages 2-3"
+    assert citation(replace(segment, metadata={"title": "HX210"})) == "HX210 › 1 Safety, pages 2-3"
+
+
+def test_a_segment_as_a_chunk_is_the_same_slice() -> None:
+    segment = Segment(
+        id="s", document_id="m", start=3, end=5, text="xy", path=("1",), chunk_ids=("c", "d"), pages=(2, 3),
+        lines=(1, 2), positions=(7, 8), metadata={"title": "HX210"},
+    )  # fmt: skip
+    wide = segment.as_chunk()
+    assert (wide.id, wide.document_id, wide.start, wide.end, wide.text) == ("s", "m", 3, 5, "xy")
+    assert (wide.path, wide.pages, wide.lines, wide.position) == (("1",), (2, 3), (1, 2), 7)
+    assert citation(wide) == citation(segment)
+
+
+def test_common_metadata_is_what_all_chunks_say() -> None:
+    one = chunk(metadata={"title": "T", "page": 1, "kind": "a"})
+    other = chunk(metadata={"kind": "a", "title": "T", "page": 2})
+    assert list(common_metadata([one, other]).items()) == [("title", "T"), ("kind", "a")]
+    assert common_metadata([]) == {}

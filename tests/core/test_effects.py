@@ -28,9 +28,13 @@ from catena.effects import (
     Embed,
     Event,
     Failed,
+    FetchChunks,
+    FetchText,
+    FindNames,
     Handler,
     Journal,
     Limiter,
+    NamesFound,
     Price,
     Rate,
     Recognise,
@@ -128,6 +132,13 @@ def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
     assert caption == "look 3"
     assert names == (("HX-210", "HX-200"), ())
     assert ranking == Ranking((), Scale.SIMILARITY)
+
+
+def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive: Drive) -> None:
+    services = Services(store=FakeStore({}))
+    spans = (("a", 0, 2), ("b", 1, 3))
+    requests = [FindNames(query="q"), FetchChunks(spans=spans), FetchText(spans=spans)]
+    assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None)]
 
 
 def test_a_user_can_add_a_type_of_request(drive: Drive) -> None:

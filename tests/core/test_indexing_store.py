@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_indexing_entries import DIM, addition, entry_of, vectors_of
 
-from catena.effects import Search
+from catena.effects import FetchChunks, FetchText, Search
 from catena.errors import (
     DuplicateDocumentError,
     LibraryBusyError,
@@ -76,6 +76,20 @@ def test_chunks_documents_terms_and_numbers_are_told(store: LibraryStore) -> Non
     assert stats.views == {"headed": 3, "raw": 3}
     assert (stats.embedder, stats.dim, stats.generation) == ("fake-1", DIM, 1)
     assert stats.bytes > 0
+
+
+def test_chunks_are_fetched_by_place_and_texts_by_offset(store: LibraryStore) -> None:
+    a, b = entry_of("a", "one", "two", "three", "four"), entry_of("b", "five")
+    store.add([(a, vectors_of(a)), (b, vectors_of(b))])
+    spans = (("a", 1, 3), ("b", 0, 9), ("a", 2, 2), ("nobody", 0, 1), ("a", -5, 1))
+    found = store.chunks(FetchChunks(spans=spans))
+    assert found == (a.chunks[1:3], b.chunks, (), (), a.chunks[:1])
+    start, end = a.chunks[0].start, a.chunks[2].end
+    length = len(b.document.text)
+    spans = (("a", start, end), ("b", 0, length), ("b", 0, length + 1), ("nobody", 0, 1), ("a", 2, 1), ("a", 1, 1))
+    assert store.texts(FetchText(spans=spans)) == (
+        a.document.text[start:end], b.document.text, None, None, None, "",
+    )  # fmt: skip
 
 
 def test_the_ledger_keeps_the_latest_outcome_of_each_source(store: LibraryStore) -> None:

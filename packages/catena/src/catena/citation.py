@@ -19,10 +19,9 @@ def citation(found: Chunk | Segment, *, title: str = "") -> str:
 
     Args:
         found: a chunk or a segment of a document.
-        title: of the document; a chunk's own metadata, or else the document's id, where it is not given.
+        title: of the document; what the metadata say, or else the document's id, where it is not given.
     """
-    metadata = found.metadata if isinstance(found, Chunk) else {}
-    name = title or str(metadata.get(TITLE) or found.document_id)
+    name = title or str(found.metadata.get(TITLE) or found.document_id)
     path = found.path[1:] if found.path and same_words(found.path[0], name) else found.path
     where = [SEPARATOR.join((name, *path))]
     if found.pages is not None:

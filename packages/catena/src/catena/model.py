@@ -7,7 +7,7 @@ pages and lines are counted from 1, as a reader does.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isnan
@@ -302,7 +302,13 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of adjacent chunks of one document, as one exact slice for the reader."""
+    """A run of adjacent chunks of one document, as one exact slice for the reader.
+
+    Attributes:
+        path: the headings that all of it stands under.
+        positions: of its first and its last chunk, 0-based and inclusive; None where nobody counted them.
+        metadata: what all its chunks say of their document, as title and source.
+    """
 
     id: str
     document_id: str
@@ -313,10 +319,36 @@ class Segment:
     chunk_ids: tuple[str, ...]
     pages: tuple[int, int] | None = None
     lines: tuple[int, int] | None = None
+    positions: tuple[int, int] | None = None
+    metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", frozen(self.metadata))
         if self.end - self.start != len(self.text) or self.start < 0:
             raise ParameterError("segment span", (self.start, self.end), f"a span of {len(self.text)} characters")
+
+    def as_chunk(self) -> Chunk:
+        """Return the same slice as a chunk, so that what ranks, rates or cites chunks does so with segments."""
+        return Chunk(
+            id=self.id,
+            document_id=self.document_id,
+            position=self.positions[0] if self.positions else 0,
+            start=self.start,
+            end=self.end,
+            text=self.text,
+            path=self.path,
+            pages=self.pages,
+            lines=self.lines,
+            metadata=self.metadata,
+        )
+
+
+def common_metadata(chunks: Sequence[Chunk]) -> Metadata:
+    """Return what all of the chunks say, in the order in which the first says it; nothing of no chunks."""
+    first, others = (chunks[0].metadata, chunks[1:]) if chunks else (NO_METADATA, ())
+    return FrozenMetadata(
+        {key: value for key, value in first.items() if all(other.metadata.get(key) == value for other in others)}
+    )
 
 
 IngestState: TypeAlias = Literal["indexed", "partial", "failed", "skipped"]

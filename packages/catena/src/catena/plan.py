@@ -17,6 +17,8 @@ from catena.steps import (
     Describe,
     Embed,
     Failed,
+    FetchChunks,
+    FetchText,
     FindNames,
     NamesFound,
     Rate,
@@ -169,4 +171,6 @@ STAND_INS: Mapping[type[Request], StandIn] = {
     Recognise: lambda request: ((),) * len(request.texts),
     Search: lambda request: Ranking((), Scale.SIMILARITY),
     FindNames: lambda request: NamesFound(),
+    FetchChunks: lambda request: ((),) * len(request.spans),
+    FetchText: lambda request: (None,) * len(request.spans),
 }

@@ -115,7 +115,12 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Anything that ranks chunks for a query: our library, a server, a framework's retriever."""
+    """Anything that ranks chunks for a query: our library, a server, a framework's retriever.
+
+    A store may also say which names of documents a question says (`names(FindNames) -> NamesFound`), give chunks
+    by their place (`chunks(FetchChunks)`) and slices of documents (`texts(FetchText)`), and have the async twin of
+    each. What it lacks costs what rests on it, never the search.
+    """
 
     @property
     def routes(self) -> tuple[str, ...]:

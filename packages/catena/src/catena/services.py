@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from catena.errors import MissingServiceError, ParameterError
 from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker, Store
 from catena.replies import FORMS, Form
-from catena.steps import Complete, Describe, Embed, FindNames, NamesFound, Rate, Recognise, Request, Search
+from catena.steps import (
+    Complete,
+    Describe,
+    Embed,
+    FetchChunks,
+    FetchText,
+    FindNames,
+    NamesFound,
+    Rate,
+    Recognise,
+    Request,
+    Search,
+)
 
 if TYPE_CHECKING:
     from catena.budget import Budget
@@ -156,7 +168,7 @@ class Services:
 
     Attributes:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
-            `Recognise`, `Search`.
+            `Recognise`, `Search`; a store also `FindNames`, `FetchChunks` and `FetchText`, as far as it can.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
@@ -204,7 +216,11 @@ class Services:
             )
         if self.store is not None:
             known[Search] = _answering(self.store, Search, "search", lambda request: (request,))
-            known[FindNames] = _naming(self.store)
+            known[FindNames] = _if_able(self.store, FindNames, "names", lambda request: NamesFound())
+            known[FetchChunks] = _if_able(
+                self.store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)
+            )
+            known[FetchText] = _if_able(self.store, FetchText, "texts", lambda request: (None,) * len(request.spans))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
     def handler(self, kind: type[Request]) -> Handler:
@@ -238,11 +254,11 @@ def _answering(
     )
 
 
-def _naming(store: Any) -> Handler:
-    """Answer `FindNames`; a store that knows nothing of names finds none."""
-    if hasattr(store, "names") or hasattr(store, "anames"):
-        return _answering(store, FindNames, "names", lambda request: (request,))
-    return Handler(identity=_identity(store), call=lambda request: NamesFound())
+def _if_able(store: Any, kind: type[Request], method: str, otherwise: Callable[[Any], Any]) -> Handler:
+    """Answer with a method that a store need not have; one without it has nothing to say."""
+    if hasattr(store, method) or hasattr(store, f"a{method}"):
+        return _answering(store, kind, method, lambda request: (request,))
+    return Handler(identity=_identity(store), call=otherwise)
 
 
 def _embedding(embedder: Any) -> Handler:

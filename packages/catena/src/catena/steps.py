@@ -120,8 +120,34 @@ class NamesFound:
     unknown: tuple[Unknown, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchChunks:
+    """Ask a store for chunks by their place; the reply is one tuple of chunks per span, in reading order.
+
+    A chunk that the store does not have is missing from its tuple; a store that cannot tell has none of them.
+
+    Attributes:
+        spans: (document id, first position, end position), 0-based and half-open.
+    """
+
+    spans: tuple[tuple[str, int, int], ...]
+    purpose: str = field(default="neighbours", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchText:
+    """Ask a store for slices of documents; the reply is one string per span, None where it holds no such text.
+
+    Attributes:
+        spans: (document id, start, end), 0-based code points into `Document.text`, half-open.
+    """
+
+    spans: tuple[tuple[str, int, int], ...]
+    purpose: str = field(default="text", compare=False)
+
+
 Request: TypeAlias = object
-"""`Complete`, `Embed`, `Rate`, `Describe`, `Recognise`, `Search`, or a frozen dataclass with a handler of its own."""
+"""Any of the requests above, or a frozen dataclass with a handler of its own."""
 
 Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]
 

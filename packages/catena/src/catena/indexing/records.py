@@ -131,6 +131,23 @@ def chunks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, 
         return {key: to_chunk(document_id, chunk_id, body, text) for key, document_id, chunk_id, body, text in rows}
 
 
+def chunks_between(connection: sqlite3.Connection, document_id: str, first: int, end: int) -> tuple[Chunk, ...]:
+    """Return the chunks of a document at the positions [first, end)."""
+    rows = connection.execute(
+        "SELECT c.id, c.body, c.text FROM chunks c JOIN documents d USING (doc)"
+        " WHERE d.id = ? AND c.position >= ? AND c.position < ? ORDER BY c.position",
+        (document_id, first, end),
+    )
+    with whole("a chunk"):
+        return tuple(to_chunk(document_id, *row) for row in rows)
+
+
+def text_of(connection: sqlite3.Connection, document_id: str) -> str | None:
+    """Return the text of a document, None where it is not there."""
+    row = connection.execute("SELECT text FROM documents WHERE id = ?", (document_id,)).fetchone()
+    return None if row is None else to_text(row[0])
+
+
 def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     """Return the chunk that a row holds."""
     position, start, end, kind, path, section, pages, lines, metadata = json.loads(body)

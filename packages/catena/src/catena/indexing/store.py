@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from catena.effects import FindNames, NamesFound, Search
+from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
 from catena.errors import (
     DuplicateDocumentError,
     LibraryError,
@@ -130,6 +130,22 @@ class LibraryStore:
     def names(self, request: FindNames) -> NamesFound:
         """Return which documents a question names, and what looks like a name but is none that is known here."""
         return self._routes.names(request)
+
+    def chunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
+        """Return the chunks of each span of positions, in reading order; of an unknown document none."""
+        with self._connections.reading() as (connection, _):
+            return tuple(records.chunks_between(connection, *span) for span in request.spans)
+
+    def texts(self, request: FetchText) -> tuple[str | None, ...]:
+        """Return each slice of a document's text, None where the document or the span is not there."""
+        with self._connections.reading() as (connection, _):
+            ids = dict.fromkeys(document_id for document_id, _, _ in request.spans)
+            held = {document_id: records.text_of(connection, document_id) for document_id in ids}
+        slices = ((held[document_id], start, end) for document_id, start, end in request.spans)
+        return tuple(
+            None if text is None or not 0 <= start <= end <= len(text) else text[start:end]
+            for text, start, end in slices
+        )
 
     def add(self, additions: Sequence[Addition]) -> None:
         """Store new documents: all of them, or none when one is refused.

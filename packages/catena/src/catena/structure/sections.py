@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catena.errors import ParameterError
 from catena.ids import span_id
-from catena.model import Chunk, Document, Section, Segment
+from catena.model import Chunk, Document, Section, Segment, common_metadata
 from catena.structure.assembly import trimmed
 
 
@@ -46,7 +46,7 @@ def section_segment(
     """
     section = section_of(sections, chunk)
     start, end = trimmed(document.text, section.start, section.tree_end if descendants else section.end)
-    inside = [other.id for other in chunks if start <= other.start and other.end <= end]
+    inside = [other for other in chunks if start <= other.start and other.end <= end] or [chunk]
     return Segment(
         id=span_id(document.id, "segment", start, end),
         document_id=document.id,
@@ -54,7 +54,9 @@ def section_segment(
         end=end,
         text=document.text[start:end],
         path=section.path,
-        chunk_ids=tuple(inside) or (chunk.id,),
+        chunk_ids=tuple(other.id for other in inside),
         pages=document.pages_of(start, end),
         lines=document.lines_of(start, end),
+        positions=(inside[0].position, inside[-1].position),
+        metadata=common_metadata(inside),
     )
