@@ -1,0 +1,1 @@
+"""Score question and text together, and turn those scores into probabilities."""
