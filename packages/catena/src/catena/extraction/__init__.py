@@ -1,0 +1,26 @@
+"""From calibrated rankings to segments: runs of adjacent chunks that answer, within a budget."""
+
+from catena.extraction.params import (
+    BALANCED,
+    FIND_ALL,
+    PRECISION,
+    ExtractionParams,
+    dsrag_compatible,
+    length_for_penalty,
+    penalty_for_length,
+    preset,
+)
+from catena.extraction.results import Extraction, SegmentHit
+
+__all__ = [
+    "BALANCED",
+    "FIND_ALL",
+    "PRECISION",
+    "Extraction",
+    "ExtractionParams",
+    "SegmentHit",
+    "dsrag_compatible",
+    "length_for_penalty",
+    "penalty_for_length",
+    "preset",
+]

@@ -1,0 +1,106 @@
+"""What each chunk is worth to a query: P(relevant), decayed by rank, less a penalty, weighed by the chunk's length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from catena.errors import ParameterError, ScaleError
+from catena.extraction.params import ExtractionParams, LengthAdjustment
+from catena.extraction.track import Floats, Ints
+from catena.model import Ranking, Scale
+
+
+def chunk_values(ranks: ArrayLike, probabilities: ArrayLike, *, penalty: float, decay_rate: float) -> Floats:
+    """Return `probability * exp(-rank / decay_rate) - penalty` for retrieved chunks; `-penalty` for others.
+
+    Args:
+        ranks: of the chunks in the query's whole ranking, from 0; any shape.
+        probabilities: P(relevant | query, chunk), calibrated; 0 for a chunk that was not retrieved.
+        penalty: what reading an irrelevant chunk costs.
+        decay_rate: in ranks, > 0.
+
+    Source: the article, "relevance score calculation"; dsRAG 0.5.6, `get_chunk_value`.
+    """
+    decay = np.exp(-np.asarray(ranks, np.float64) / decay_rate)
+    return np.asarray(decay * np.asarray(probabilities, np.float64) - penalty, np.float64)
+
+
+def length_factors(lengths: ArrayLike, adjustment: LengthAdjustment, *, reference: int = 700) -> Floats:
+    """Return by what each chunk's value is multiplied, from its length in characters.
+
+    - "scale": `length / reference`, the article's rule: a longer chunk weighs more, a shorter one less.
+    - "floor": `max(length, reference / 2) / reference`, dsRAG from 2024-09-29 to 2024-11-01.
+    - "boost_only": `max(length, reference) / reference`, dsRAG since then: a short chunk loses nothing.
+    - "off": 1.
+
+    A value is multiplied whatever its sign. A chunk that the query did not find has its real length in "scale",
+    so that crossing it costs what reading it costs; in "floor" and "boost_only" it has the length 0, as in dsRAG.
+
+    Raises:
+        ParameterError: a length is negative, the reference is not > 0, or there is no such adjustment.
+    """
+    given = np.asarray(lengths, np.float64)
+    if (given < 0).any() or reference <= 0:
+        raise ParameterError("lengths", reference, "lengths >= 0 over a reference > 0, in characters")
+    least = {"scale": 0.0, "floor": reference / 2, "boost_only": float(reference), "off": None}
+    if adjustment not in least:
+        raise ParameterError("length_adjustment", adjustment, f"one of {', '.join(least)}")
+    floor = least[adjustment]
+    return np.ones_like(given) if floor is None else np.maximum(given, floor) / reference
+
+
+def query_values(
+    places: Ints, ranks: Ints, probabilities: Floats, lengths: Ints, *, params: ExtractionParams
+) -> tuple[Floats, Floats]:
+    """Return the values of all chunks of a track for one query, and their length factors.
+
+    Args:
+        places: where the chunks that the query found stand in the track.
+        ranks: their ranks, from 0.
+        probabilities: theirs.
+        lengths: shape (n,), of all chunks of the track, in characters.
+        params: penalty, decay and length adjustment.
+
+    Returns:
+        Values and factors, each of shape (n,).
+    """
+    reach = np.zeros(len(lengths))
+    reach[places] = np.exp(-ranks / params.decay_rate) * probabilities
+    seen = lengths
+    if params.length_adjustment != "scale":
+        seen = np.zeros_like(lengths)
+        seen[places] = lengths[places]
+    factors = length_factors(seen, params.length_adjustment, reference=params.reference_length)
+    return (reach - params.irrelevance_penalty) * factors, factors
+
+
+def documents_considered(rankings: Sequence[Ranking], top_k: int) -> tuple[str, ...]:
+    """Return the ids of the documents of the first `top_k` chunks of each ranking: by best rank there, then id."""
+    best: dict[str, int] = {}
+    for ranking in rankings:
+        for rank, hit in enumerate(ranking.hits[:top_k]):
+            document = hit.chunk.document_id
+            best[document] = min(rank, best.get(document, rank))
+    return tuple(sorted(best, key=lambda document: (best[document], document)))
+
+
+def check_probabilities(rankings: Sequence[Ranking]) -> None:
+    """Refuse rankings whose scores are not calibrated probabilities.
+
+    Raises:
+        ScaleError: a ranking is in another scale; a penalty taken off a similarity would mean nothing.
+        ParameterError: a score is outside [0, 1].
+    """
+    for number, ranking in enumerate(rankings):
+        if ranking.scale is not Scale.PROBABILITY:
+            raise ScaleError(
+                f"segment extraction (ranking {number})",
+                f"{Scale.PROBABILITY.value}: rerank and calibrate first, see catena.rerank.reranking",
+                ranking.scale.value,
+            )
+        for hit in ranking.hits:
+            if not 0 <= hit.score <= 1:
+                raise ParameterError(f"score of chunk {hit.chunk.id!r}", hit.score, "a probability in [0, 1]")
