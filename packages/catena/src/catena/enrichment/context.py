@@ -1,0 +1,173 @@
+"""What a document and its sections are called and what they are about: the options, the result, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from catena.citation import TITLE
+from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
+from catena.errors import ParameterError
+from catena.ids import digest
+from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guidance:
+    """What the user adds to each prompt, in words: "Name the company and the year."; "" adds nothing."""
+
+    document_title: str = ""
+    document_summary: str = ""
+    section_title: str = ""
+    section_summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """Which titles and summaries are made, and by whom.
+
+    Attributes:
+        by: "llm" asks a language model; "offline" takes titles from the first lines and, as a summary, the most
+            central sentence of the text, which asks the embedder alone.
+        document_title: for a document that prints none.
+        replace_title: also for one that does.
+        document_summary, section_summaries: one sentence each.
+        section_titles: for sections without a heading.
+        guidance: what the user adds to the prompts.
+        language: of the answers, in words ("French"); "" is the document's own.
+        embed: whether the dense route compares the view "context" (header, empty line, text), as TextRAG does, and
+            the store keeps these views; otherwise it compares the headed one, and headers are made for readers alone.
+        title_tokens, summary_tokens, section_tokens: of the beginning of a document or a section that a model is
+            shown for a title, a document's summary and a section's; it is told where that is not all.
+        max_tokens: of one answer.
+    """
+
+    by: Literal["llm", "offline"] = "llm"
+    document_title: bool = True
+    replace_title: bool = False
+    document_summary: bool = True
+    section_titles: bool = True
+    section_summaries: bool = True
+    guidance: Guidance = field(default_factory=Guidance)
+    language: str = ""
+    embed: bool = True
+    title_tokens: int = 4_000
+    summary_tokens: int = 8_000
+    section_tokens: int = 16_000
+    max_tokens: int = 400
+
+    def __post_init__(self) -> None:
+        if self.by not in ("llm", "offline"):
+            raise ParameterError("by", self.by, "'llm' or 'offline'")
+        for name in ("title_tokens", "summary_tokens", "section_tokens", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise ParameterError(name, getattr(self, name), "an integer >= 1")
+        if self.by == "offline" and (self.language or self.replace_title or self.guidance != Guidance()):
+            raise ParameterError(
+                "by", self.by, "'llm' with a language, guidance or replace_title: only a model obeys"
+            )
+        if self.replace_title and not self.document_title:
+            raise ParameterError("document_title", False, "True with replace_title")
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model is asked for anything."""
+        made = (self.document_title, self.document_summary, self.section_titles, self.section_summaries)
+        return self.by == "llm" and any(made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentContext:
+    """Titles and summaries of one document; "" where none was made.
+
+    Attributes:
+        title: of the document, where one was made.
+        summary: of the document.
+        section_titles, section_summaries: one per section, in order.
+        cut: positions of sections of which the summary was made from the beginning alone.
+        degraded: what was asked for and not given.
+    """
+
+    title: str = ""
+    summary: str = ""
+    section_titles: tuple[str, ...] = ()
+    section_summaries: tuple[str, ...] = ()
+    cut: tuple[int, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+
+
+def printed_title(document: Document) -> str:
+    """Return the document's title; "" where only its id stands in for one."""
+    return "" if document.title == document.id else document.title.strip()
+
+
+def sections_with_text(document: Document, sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Return the sections that hold more than their heading: the others have nothing to be summarised."""
+    return tuple(section for section in sections if document.text[section.body_start : section.end].strip())
+
+
+def titled_sections(sections: Sequence[Section], titles: Sequence[str]) -> tuple[Section, ...]:
+    """Return the sections with the titles made for those that had none, at the end of their paths.
+
+    Args:
+        sections: of one document.
+        titles: one per section, "" where none was made; or none at all.
+
+    Raises:
+        ParameterError: there are neither none nor as many titles as sections.
+    """
+    _check_length("section titles", titles, len(sections))
+    return tuple(
+        replace(section, title=title, path=(*filter(None, section.path), title))
+        if title and not section.title
+        else section
+        for section, title in zip(sections, titles or [""] * len(sections), strict=True)
+    )
+
+
+def with_context(entry: Entry, context: DocumentContext, *, views: bool = True) -> Entry:
+    """Return the entry with what was made: titles, summaries in the chunks' metadata, and views of kind "context".
+
+    Its fingerprint changes with it, so that a store that holds the entry without takes the new one. Other views stay
+    as they are: where a title was made, `catena.pipeline.contextualise` makes them anew.
+
+    Args:
+        entry: of the document that the context was made for.
+        context: what was made; what is "" leaves the entry's own.
+        views: whether each chunk gets its view "context", in place of an older one.
+
+    Raises:
+        ParameterError: there are not as many titles or summaries as sections.
+    """
+    _check_length("section summaries", context.section_summaries, len(entry.sections))
+    document = replace(entry.document, title=context.title or entry.document.title)
+    sections = titled_sections(entry.sections, context.section_titles)
+    chunks = tuple(_told(chunk, document, sections, context) for chunk in entry.chunks)
+    others = tuple(view for view in entry.views if view.kind != CONTEXT or not views)
+    made = replace(
+        entry,
+        document=document,
+        sections=sections,
+        chunks=chunks,
+        views=(*others, *(context_views(chunks) if views else ())),
+    )
+    return entry if made == entry else replace(made, fingerprint=digest(entry.fingerprint, repr(context)))
+
+
+def _told(chunk: Chunk, document: Document, sections: Sequence[Section], context: DocumentContext) -> Chunk:
+    """Return a chunk that says what its document and its section are about."""
+    said = {TITLE: context.title, DOCUMENT_SUMMARY: context.summary}
+    path = chunk.path
+    if chunk.section < len(sections):
+        if context.section_titles and context.section_titles[chunk.section]:
+            path = sections[chunk.section].path
+        if context.section_summaries:
+            said[SECTION_SUMMARY] = context.section_summaries[chunk.section]
+    metadata: Metadata = {**chunk.metadata, **{key: text for key, text in said.items() if text}}
+    return replace(chunk, path=path, metadata=metadata)
+
+
+def _check_length(name: str, given: Sequence[str], sections: int) -> None:
+    if len(given) not in {0, sections}:
+        raise ParameterError(name, f"{len(given)} texts", f"none, or one for each of {sections} sections")
