@@ -20,6 +20,7 @@ _TRANSIENT_NAMES = frozenset(
         "APIConnectionError",
         "APITimeoutError",
         "ClientConnectionError",
+        "ClientPayloadError",
         "Timeout",
         "TimeoutException",
         "TransportError",
@@ -74,17 +75,18 @@ def retry_after_seconds(value: str | float | None, now: datetime | None = None) 
     return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
-def service_error(error: Exception, service: str) -> CatenaError:
+def service_error(error: Exception, service: str, said: str | None = None) -> CatenaError:
     """Return what a service raised as one of our errors; ours are returned as they are.
 
-    Timeouts, broken connections and the statuses of `RETRY_STATUS` may be retried; everything else, and a
-    quota that is used up, is final. The message names the foreign type, is never empty, and holds no secret.
+    `said` is what the service said, where that is not the text of the error. Timeouts, broken connections and the
+    statuses of `RETRY_STATUS` may be retried; everything else, and a quota that is used up, is final. The message
+    names the foreign type, is never empty, and holds no secret.
     """
     if isinstance(error, CatenaError):
         return error
     name = type(error).__name__
     status = _status(error)
-    text = redact(str(error).strip()) or "no message"
+    text = redact((str(error) if said is None else said).strip()) or "no message"
     what = f"{name}: {text}" if status is None else f"{name} (status {status}): {text}"
     retry = _transient(error) if status is None else status in RETRY_STATUS
     if retry and _NO_CREDIT.search(text):

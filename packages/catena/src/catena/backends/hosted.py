@@ -1,0 +1,278 @@
+"""What the adapters of hosted rerankers and embedders share: keys, portions of a request, order, errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from catena.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
+from catena.faults import redact, service_error
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_MESSAGE = 300  # characters of what a service says that an error repeats
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+def size_in_bytes(text: str) -> int:
+    """Return the UTF-8 bytes of a text: an upper bound on its tokens, as a token stands for at least one byte.
+
+    Limits in tokens are obeyed by this bound, since no service's tokenizer can be had without its hub.
+    """
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def windows(text: str, limit: int) -> list[str]:
+    """Cut a text into pieces of at most `limit` bytes that tile it, between words where it can be."""
+    if size_in_bytes(text) <= limit:
+        return [text]
+    pieces: list[str] = []
+    piece, size = "", 0
+    for part in _parts(text, limit):
+        added = size_in_bytes(part)
+        if piece and size + added > limit:
+            pieces.append(piece)
+            piece, size = "", 0
+        piece, size = piece + part, size + added
+    return [*pieces, piece]
+
+
+def _parts(text: str, limit: int) -> Iterator[str]:
+    """Yield the words with the spaces behind them; what is longer than a window, character by character."""
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if size_in_bytes(word) <= limit:
+            yield word
+        else:
+            yield from word
+
+
+def portions(sizes: Sequence[int], *, max_count: int, max_size: int | None = None) -> tuple[slice, ...]:
+    """Cut a list into runs of at most `max_count` items whose sizes sum to at most `max_size`.
+
+    An item that is too large by itself makes a run of its own.
+    """
+    runs: list[slice] = []
+    start = total = 0
+    for index, size in enumerate(sizes):
+        full = index - start == max_count or (max_size is not None and total + size > max_size)
+        if full and index > start:
+            runs.append(slice(start, index))
+            start, total = index, 0
+        total += size
+    return (*runs, slice(start, len(sizes))) if sizes else ()
+
+
+@dataclass(frozen=True, slots=True)
+class RatingPlan:
+    """How the texts of one question are asked about: in which pieces, and in which requests.
+
+    Attributes:
+        pieces: windows of the texts; none of a text that is empty.
+        owners: per piece, the 0-based text it is of.
+        runs: the pieces of each request.
+        count: texts.
+    """
+
+    pieces: tuple[str, ...]
+    owners: tuple[int, ...]
+    runs: tuple[slice, ...]
+    count: int
+
+    @property
+    def requests(self) -> tuple[tuple[str, ...], ...]:
+        """The pieces, request by request."""
+        return tuple(self.pieces[run] for run in self.runs)
+
+    def scores(self, replies: Iterable[Sequence[float]]) -> tuple[float, ...]:
+        """Return one score per text: that of its best piece, and 0.0, the lowest there is, for an empty text."""
+        best = [0.0] * self.count
+        flat = [score for reply in replies for score in reply]
+        for owner, score in zip(self.owners, flat, strict=True):
+            best[owner] = max(best[owner], score)
+        return tuple(best)
+
+
+def rating_plan(
+    query: str, texts: Sequence[str], *, window: int | None, max_count: int, max_size: int | None
+) -> RatingPlan:
+    """Plan the requests that score texts for a query.
+
+    Args:
+        query: not empty.
+        texts: any number, empty ones among them.
+        window: bytes of a piece; None leaves texts whole.
+        max_count: pieces of a request.
+        max_size: of a request, as `bytes(query) * pieces + bytes(pieces)`; None is no limit.
+
+    Raises:
+        ParameterError: the query is empty.
+    """
+    if not query.strip():
+        raise ParameterError("query", query, "text that is not empty")
+    owned = [
+        (owner, piece)
+        for owner, text in enumerate(texts)
+        if text.strip()
+        for piece in ([text] if window is None else windows(text, window))
+        if piece.strip()
+    ]
+    overhead = size_in_bytes(query)
+    runs = portions([overhead + size_in_bytes(piece) for _, piece in owned], max_count=max_count, max_size=max_size)
+    return RatingPlan(tuple(piece for _, piece in owned), tuple(owner for owner, _ in owned), runs, len(texts))
+
+
+def require_texts(texts: Sequence[str]) -> None:
+    """Refuse empty texts before anything is sent: they have no direction, and services refuse them all.
+
+    Raises:
+        ParameterError: a text is empty or blank.
+    """
+    for index, text in enumerate(texts):
+        if not text.strip():
+            raise ParameterError(f"texts[{index}]", text, "text that is not empty: a service embeds no other")
+
+
+def in_order(items: Iterable[tuple[Any, Any]], count: int) -> list[Any]:
+    """Return the values of (0-based index, value) pairs by index.
+
+    Raises:
+        ValueError: not exactly one value per index in [0, count).
+    """
+    values: dict[int, Any] = {}
+    for index, value in items:
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
+            raise ValueError(f"index {index!r} of {count} texts")
+        if index in values:
+            raise ValueError(f"index {index} twice")
+        values[index] = value
+    if len(values) != count:
+        raise ValueError(f"{len(values)} results for {count} texts")
+    return [values[index] for index in range(count)]
+
+
+def scores_in_order(items: Iterable[tuple[Any, Any]], count: int) -> list[float]:
+    """Return the scores by index, as hosted rerankers scale them.
+
+    Raises:
+        ValueError: not exactly one number in [0, 1] per index.
+    """
+    scores = in_order(items, count)
+    for score in scores:
+        if isinstance(score, bool) or not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
+            raise ValueError(f"the score {score!r}, not a number in [0, 1]")
+    return [float(score) for score in scores]
+
+
+def unit_rows(rows: Any, count: int, dim: int) -> NDArray[np.float32]:
+    """Return the vectors as unit rows, shape (count, dim).
+
+    Raises:
+        ValueError: not `count` vectors of length `dim`, or one that is zero or not finite.
+    """
+    import numpy as np
+
+    matrix = np.asarray(rows, dtype=np.float64)
+    if matrix.shape != (count, dim):
+        raise ValueError(f"vectors of shape {matrix.shape}, not {(count, dim)}")
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+        raise ValueError("a vector without direction: zero, NaN or infinite")
+    unit: NDArray[np.float32] = (matrix / lengths).astype(np.float32)
+    return unit
+
+
+def stacked(parts: Sequence[NDArray[np.float32]], dim: int) -> NDArray[np.float32]:
+    """Return the rows of all parts, shape (rows, dim), also when there is no part."""
+    import numpy as np
+
+    return np.concatenate([np.zeros((0, dim), dtype=np.float32), *parts])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A service under a key. The key shows nowhere: not in repr, errors, identities or pickles.
+
+    Attributes:
+        service: as in errors and identities, e.g. "cohere".
+        variable: the environment's name for the key.
+        base_url: another address of the service; None is the service's own.
+    """
+
+    service: str
+    variable: str
+    key: str
+    base_url: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Account({self.service!r}, {self.variable!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Account], tuple[object, ...]]:
+        return account, (self.service, self.variable, None, self.base_url)
+
+    def identity(self, model: str, *settings: str) -> str:
+        """Return "service/model", with the host of another address and the settings that change replies."""
+        place = urlsplit(self.base_url) if self.base_url else None
+        host = f":{place.hostname}{f':{place.port}' if place.port else ''}{place.path.rstrip('/')}" if place else ""
+        return ";".join([f"{self.service}{host}/{model}", *settings])
+
+    def failure(self, error: Exception, identity: str) -> CatenaError:
+        """Return our error for what an SDK raised: typed, short, without the key.
+
+        A reply that came but could not be read is an `InvalidReplyError`; a refused key names the variable
+        that should hold a valid one.
+        """
+        if isinstance(error, CatenaError):
+            return error
+        status = _status(error)
+        said = self._said(error)
+        if (status is not None and status < 300) or (status is None and _unreadable(error)):
+            return InvalidReplyError(identity, f"the reply cannot be read ({type(error).__name__}: {said})")
+        ours = service_error(error, identity, said)
+        if status in (401, 403) and isinstance(ours, ServiceError):
+            hint = f"{ours.what}. Try: a valid key in the environment as {self.variable}, or as `api_key`"
+            return ServiceError(identity, hint)
+        return ours
+
+    def _said(self, error: Exception) -> str:
+        """Return the service's own words, without the key, as one short line."""
+        body = getattr(error, "body", None) or getattr(error, "json_body", None)
+        said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
+        if not said:  # cohere's own text lists all headers of the reply
+            said = "no message" if hasattr(error, "body") else str(error)
+        text = " ".join(redact(str(said).replace(self.key, "***")).split())
+        return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
+
+
+def account(service: str, variable: str, api_key: str | None = None, base_url: str | None = None) -> Account:
+    """Return the account of the given key, or of the one in the environment.
+
+    Raises:
+        ParameterError: there is none, or it cannot be sent in a header.
+    """
+    key = (api_key or os.environ.get(variable) or "").strip()
+    if not key:
+        raise ParameterError("api_key", None, f"given, or in the environment as {variable}")
+    if not (key.isascii() and key.isprintable()):
+        raise ParameterError("api_key", "***", "printable ASCII")
+    return Account(service, variable, key, base_url.rstrip("/") if base_url else None)
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status under which cohere and voyageai know it."""
+    for name in ("status_code", "http_status"):
+        if isinstance(status := getattr(error, name, None), int):
+            return status
+    return None
+
+
+def _unreadable(error: Exception) -> bool:
+    """Tell whether an error without a status comes from taking a reply apart, not from asking for it."""
+    unsent = isinstance(error, UnicodeEncodeError)
+    return not unsent and isinstance(error, AttributeError | LookupError | TypeError | ValueError)
