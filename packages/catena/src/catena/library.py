@@ -41,7 +41,7 @@ from catena.ids import digest
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
 from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
-from catena.pipeline import PLANNED_ANSWERS, Preparation, detect, embed, ingest, prepare, read
+from catena.pipeline import PLANNED_ANSWERS, Preparation, contextualise, detect, embed, ingest, prepare, read
 from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
@@ -156,8 +156,9 @@ class Library:
             preparation: how files become chunks, views and terms.
             journal: keeps the replies of all models: nothing is asked or paid for twice, also after a kill.
             captioner: says what each figure shows when a file is indexed with `Preparation(figures=True)`.
-            llm: writes the Markdown of files for `Preparation(format_with_llm=FormatOptions())`, and finds critical
-                entities for `Preparation(detectors=[LLMDetector()])`.
+            llm: writes the Markdown of files for `Preparation(format_with_llm=FormatOptions())`, finds critical
+                entities for `Preparation(detectors=[LLMDetector()])`, and makes titles and summaries for
+                `Preparation(context=ContextOptions())`.
             recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
             budget: the cap that indexing does not pass.
             create: False refuses to make a new library.
@@ -444,14 +445,16 @@ class Library:
 
     def _entry(self, source: Source, password: str | None) -> Step[Entry]:
         if isinstance(source, Document):
-            entry, found = yield from detect(prepare(source, self.preparation), self.preparation.detectors)
+            entry = prepare(source, self.preparation)
             if not entry.chunks:
                 raise ParseError(source.id, "empty", "there is no text in it")
+            entry, context = yield from contextualise(entry, self.preparation)
+            entry, found = yield from detect(entry, self.preparation.detectors)
             known = self._identified(entry.fingerprint)
-            return replace(entry, fingerprint="" if found.failures else known)
+            return replace(entry, fingerprint="" if found.failures or context.degraded else known)
         path = Path(source)
         outcome, entry_or_none = yield from self._read(
-            path, str(source), password, self._fingerprint(path, str(source))
+            path, str(source), password, self._fingerprint(path, str(source)), self.preparation
         )
         if entry_or_none is None:
             raise ParseError(outcome.source, "empty", outcome.reason)
@@ -471,7 +474,8 @@ class Library:
             fingerprint = self._fingerprint(path, source)
             if self._store.fingerprint(document_id) == fingerprint:
                 return replace(failed, state="skipped", reason=UNCHANGED), None
-            outcome, entry = yield from self._read(path, source, password, fingerprint)
+            how = self.preparation if embedded else _without_vectors(self.preparation)
+            outcome, entry = yield from self._read(path, source, password, fingerprint, how)
             if entry is None or not embedded:
                 return outcome, None
             return outcome, (entry, (yield from embed(entry)))
@@ -481,10 +485,10 @@ class Library:
             return replace(failed, reason=str(error).removeprefix(f"{source}: ")), None
 
     def _read(
-        self, path: Path, source: str, password: str | None, fingerprint: str
+        self, path: Path, source: str, password: str | None, fingerprint: str, how: Preparation
     ) -> Step[tuple[Outcome, Entry | None]]:
         """Read and cut one file; no entry when there is nothing in it to be found."""
-        how, document_id = self.preparation, self.document_id(path)
+        document_id = self.document_id(path)
         by_layout = how.format_with_llm is None
         parsed = read(path, how, document_id=document_id, source=source, password=password, layout=by_layout)
         captions = self._services.captioner is not None
@@ -614,6 +618,12 @@ def _grouped(files: Sequence[tuple[Path, str]], size: int) -> Iterator[tuple[tup
     waiting = iter(files)
     while group := tuple(islice(waiting, size)):
         yield group
+
+
+def _without_vectors(preparation: Preparation) -> Preparation:
+    """Return what a dry run follows: offline, titles and summaries ask the embedder, which is not counted."""
+    context = preparation.context
+    return replace(preparation, context=None) if context is not None and context.by == "offline" else preparation
 
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:

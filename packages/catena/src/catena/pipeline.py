@@ -13,8 +13,13 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from catena.citation import SEPARATOR, SOURCE, TITLE
+from catena.context import CONTEXT
 from catena.effects import Complete, Embed, Recognise, Request, Step, ask
 from catena.enrichment.captions import FigureContext, caption_figures
+from catena.enrichment.context import ContextOptions, DocumentContext, titled_sections, with_context
+from catena.enrichment.context_llm import PLANNED, context_by_llm
+from catena.enrichment.context_llm import versions as prompt_versions
+from catena.enrichment.context_offline import context_offline
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
 from catena.enrichment.entities import Entities, detect_entities, with_terms
@@ -32,9 +37,12 @@ from catena.ports import Completion
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable, titles_above
 from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.context_views import passage_views
 from catena.structure.figure_views import CAPTION, mark_figures, surroundings, with_figure_views
 from catena.structure.outline import outline
+from catena.structure.prose import prose
 from catena.structure.table_views import TABLE, table_views
+from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +73,8 @@ class Preparation:
         detectors: find critical entities besides those that `terms` finds; they may ask the run's language model
             or entity recogniser. A detector of your own is known by its `repr` where it is a dataclass, else by
             its type and name: change one of these when it finds other things.
+        context: make titles and summaries of documents and sections, by the run's language model or offline, and put
+            them into the chunks' metadata and views; None makes none.
     """
 
     chunks: ChunkOptions = field(default_factory=ChunkOptions)
@@ -77,6 +87,7 @@ class Preparation:
     figures: bool = False
     format_with_llm: FormatOptions | None = None
     detectors: tuple[Detector, ...] = ()
+    context: ContextOptions | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "detectors", tuple(self.detectors))
@@ -89,13 +100,16 @@ class Preparation:
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
         decides += [self.format_with_llm] * (self.format_with_llm is not None)
         decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
+        if self.context is not None:
+            decides += [("context", self.context, *(prompt_versions() if self.context.asks_model else ()))]
         return digest(content, repr(tuple(decides)))
 
     @property
     def asks(self) -> frozenset[type[Request]]:
         """The types of request that indexing cannot do without."""
         of_detectors = frozenset[type[Request]]().union(*(_ASKED.get(type(each), ()) for each in self.detectors))
-        return of_detectors | frozenset([Complete] * (self.format_with_llm is not None))
+        by_model = self.format_with_llm is not None or (self.context is not None and self.context.asks_model)
+        return of_detectors | frozenset([Complete] * by_model)
 
     @property
     def may_ask(self) -> frozenset[type[Request]]:
@@ -173,7 +187,7 @@ def ingest(
     """Turn what `read` returned into an entry, with all that models add as the preparation says.
 
     What a model fails at costs what it would have added, never the file: pages come from the layout, chunks have
-    the terms found without it, figures have no caption; `Ingested.notes` says so.
+    the terms found without it, figures have no caption, sections no summary; `Ingested.notes` says so.
 
     Args:
         parsed: a file as `read` returned it; where a model is to write it, as read with `layout=False`.
@@ -195,6 +209,10 @@ def ingest(
         notes += _about_pages(formatted.fidelity)
     figures = figures_of(parsed) if how.figures else ()
     entry = prepare(parsed.document, how, fingerprint=fingerprint, figures=figures)
+    if how.context is not None:
+        entry, context = yield from contextualise(entry, how)
+        again = again or bool(context.degraded)
+        notes += _about_context(context)
     if how.detectors:
         entry, found = yield from detect(entry, how.detectors)
         again = again or bool(found.failures)
@@ -212,16 +230,18 @@ def prepare(
     *,
     fingerprint: str = "",
     figures: Sequence[Figure] = (),
+    sections: Sequence[Section] | None = None,
 ) -> Entry:
     """Return all that a document puts into a store: sections, chunks, headed and table views, critical terms.
 
     Each chunk carries its document's title and source as metadata, so that any hit can be cited as it is.
     A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
-    it would crowd out what a question is about. A chunk that shows one of `figures` has their views.
+    it would crowd out what a question is about. A chunk that shows one of `figures` has their views. `sections` tile
+    the text; by default they are its outline.
     """
     how = preparation or Preparation()
     blocks = blocks_of(document)
-    sections = outline(document, blocks=blocks)
+    sections = outline(document, blocks=blocks) if sections is None else tuple(sections)
     document = document if document.title else replace(document, title=_title(document, sections))
     found = searchable(cut(document, sections, options=how.chunks, blocks=blocks))
     shown = {TITLE: document.title, SOURCE: document.source or document.id}
@@ -243,6 +263,33 @@ def prepare(
         figures=tuple(figures),
     )
     return with_figure_views(entry) if figures else entry
+
+
+def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, DocumentContext]]:
+    """Return the entry with the titles and summaries of `preparation.context`, its fingerprint unchanged; and these.
+
+    A title that was made is in all views, terms and paths, as if it had been printed: the entry is prepared anew for
+    it. So this comes before `detect`.
+    """
+    how = preparation.context
+    if how is None:
+        return entry, DocumentContext()
+    document, sections = entry.document, entry.sections
+    if how.by == "llm":
+        context = yield from context_by_llm(document, sections, how, count=count_tokens)
+    else:
+        context = yield from context_offline(document, sections, prose(document, sections), how)
+    fingerprint = entry.fingerprint
+    if context.title or any(context.section_titles):
+        entry = prepare(
+            replace(document, title=context.title or document.title),
+            preparation,
+            figures=entry.figures,
+            sections=titled_sections(sections, context.section_titles),
+        )
+    entry = with_context(entry, context, views=False)
+    views = passage_views(entry.chunks) if how.embed else ()
+    return replace(entry, views=(*entry.views, *views), fingerprint=fingerprint), context
 
 
 def detect(entry: Entry, detectors: Sequence[Detector]) -> Step[tuple[Entry, Entities]]:
@@ -268,7 +315,7 @@ def _planned(request: Complete) -> Completion:
     """Return what a dry run goes on with: a window's own words, or else as much as the request allows."""
     if request.purpose in (PURPOSE, PURPOSE_AGAIN):
         return planned_answer(request)
-    return Completion(text="stand-in", output_tokens=request.max_tokens)
+    return Completion(text=PLANNED.get(request.purpose, "stand-in"), output_tokens=request.max_tokens)
 
 
 PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: _planned}
@@ -288,6 +335,17 @@ def _about_pages(report: FidelityReport) -> list[str]:
     shown = ", ".join(by_layout[:_SHOWN]) + (" …" if len(by_layout) > _SHOWN else "")
     why = "no answer came for all of them" if _unanswered(report) else "the model's text was not faithful"
     return [f"pages as the layout gives them: {shown} ({len(by_layout)} of {len(report.pages)}; {why})"]
+
+
+def _about_context(context: DocumentContext) -> list[str]:
+    notes: list[str] = []
+    if context.degraded:
+        first = context.degraded[0]
+        notes.append(f"missing of titles and summaries: {len(context.degraded)} (first: {first.what}: {first.why})")
+    if context.cut:
+        shown = ", ".join(map(str, context.cut[:_SHOWN])) + (" …" if len(context.cut) > _SHOWN else "")
+        notes.append(f"sections summarised from their beginning alone: {shown}")
+    return notes
 
 
 def _about_entities(found: Entities, chunks: int) -> list[str]:
@@ -315,11 +373,11 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
 def embed(entry: Entry) -> Step[NDArray[np.float32]]:
     """Return one vector per chunk in order, shape (len(chunks), dim).
 
-    Embedded is the view that was made for it, of a table or of a figure's caption, else the headed one.
+    Embedded is the view that was made for it, of a table, of a figure's caption or in context, else the headed one.
     """
     import numpy as np
 
-    kinds = ("headed", CAPTION, TABLE)  # the later ones first
+    kinds = ("headed", CONTEXT, CAPTION, TABLE)  # the later ones first
     found = {view.chunk_id: view.text for kind in kinds for view in entry.views if view.kind == kind}
     texts = [found[chunk.id] for chunk in entry.chunks]
     batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]

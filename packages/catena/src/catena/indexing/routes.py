@@ -34,7 +34,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
-EMBEDDED_VIEWS = ("table", "caption")  # a chunk that has one was embedded by it
+EMBEDDED_VIEWS = ("context", "caption", "table")  # a chunk that has one was embedded by it, or by the last of several
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -142,8 +142,9 @@ class Routes:
         if request.route != "dense":
             return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
         if self._embedded[0] != generation:
-            found = connection.execute("SELECT chunk, kind FROM views WHERE kind IN (?, ?)", EMBEDDED_VIEWS)
-            self._embedded = (generation, dict(found.fetchall()))
+            found = connection.execute("SELECT chunk, kind FROM views WHERE kind IN (?, ?, ?)", EMBEDDED_VIEWS)
+            ordered = sorted(found.fetchall(), key=lambda row: EMBEDDED_VIEWS.index(row[1]))
+            self._embedded = (generation, dict(ordered))
         kinds = self._embedded[1]
         return [kinds.get(key, DEFAULT_VIEW) for key in keys]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
 from catena.model import Document, Section
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.cascade import is_contents
+from catena.structure.chunking import by_section
 from catena.structure.sentences import sentence_ends
 
 _ITEM = re.compile(r"\s*(?:[-+*•]|\d{1,9}[.)])\s+")
@@ -30,17 +30,22 @@ def prose(
     Returns:
         One tuple per section, in order.
     """
-    starts = [section.start for section in sections]
-    found: list[list[str]] = [[] for _ in sections]
-    for block in blocks_of(document) if blocks is None else blocks:
-        if block.kind in {"paragraph", "item"} and starts:
-            at = max(0, bisect_right(starts, block.start) - 1)
-            found[at] += _sentences(document.text, max(block.start, sections[at].body_start), block.end)
-    return tuple(map(tuple, found))
+    divided = by_section(sections, blocks_of(document) if blocks is None else blocks)
+    return tuple(
+        tuple(
+            sentence
+            for block in inside
+            if block.kind in {"paragraph", "item"}
+            for sentence in _sentences(
+                document.text, max(block.start, section.body_start), min(block.end, section.end)
+            )
+        )
+        for section, inside in divided
+    )
 
 
 def _sentences(text: str, start: int, end: int) -> list[str]:
-    if is_contents(text[start:end]):
+    if start >= end or is_contents(text[start:end]):
         return []
     marker = _ITEM.match(text, start, end)
     start = marker.end() if marker else start
