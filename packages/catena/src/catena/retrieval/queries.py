@@ -1,0 +1,184 @@
+"""The searches that one question needs: written by a model or taken from the question, and made side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, TypeAlias
+
+from catena import prompts
+from catena.effects import Complete, Failed, Step, ask, together
+from catena.errors import FilterError, ParameterError, RouteError, ServiceError
+from catena.model import Degraded, Ranking, Scale
+from catena.retrieval.decomposition import decompose, distinct_queries
+
+OnQueryError: TypeAlias = Literal["raise", "degrade"]
+
+LONGEST_QUERY = 300  # characters; what is longer is no search query
+_TOKENS_PER_QUERY = 100
+_LISTED = re.compile(r"\s*(?:[-*•]|\(?\d{1,2}[.):])\s+(?P<query>\S.*)")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_CLOSING_MARK = "</question"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queries:
+    """What to search for, so that a question can be answered.
+
+    Attributes:
+        question: as asked.
+        queries: distinct, the most useful first.
+        degraded: what failed while the rest went on.
+    """
+
+    question: str
+    queries: tuple[str, ...]
+    degraded: tuple[Degraded, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def generate_queries(
+    question: str, *, n: int = 6, guidance: str = "", keep_question: bool = True, on_error: OnQueryError = "raise"
+) -> Step[Queries]:
+    """Ask the language model for the searches that a question needs.
+
+    Args:
+        question: as typed; a blank one needs no search.
+        n: the most queries, >= 1, the question itself included where it is kept.
+        guidance: what the model should know about the collection or about the words used in it; "" for nothing.
+        keep_question: whether the question itself is the first query. It costs one search and guards against queries
+            that miss what was meant; the article and dsRAG search for the model's queries alone.
+        on_error: what happens when the model fails: "raise", or "degrade" to the offline `decompose` and say so.
+
+    Returns:
+        1 to n queries of at most `LONGEST_QUERY` characters (the question has its own length), none of which equals
+        another but for case, spacing and punctuation.
+
+    Raises:
+        ParameterError: `n` is below 1, or `on_error` is neither of the two.
+        ServiceError: the model failed, or wrote no queries, and `on_error` is "raise".
+    """
+    if n < 1:
+        raise ParameterError("n", n, "an integer >= 1")
+    if on_error not in ("raise", "degrade"):
+        raise ParameterError("on_error", on_error, "'raise' or 'degrade'")
+    kept = (question.strip(),) if keep_question else ()
+    if not question.strip() or n == len(kept):
+        return Queries(question=question, queries=kept if question.strip() else ())
+    prompt = prompts.load("search_queries")
+    request = Complete(
+        prompt=prompt.filled(
+            question=question.strip().replace(_CLOSING_MARK, "< /question"),
+            guidance=guidance.strip() or "Nothing more is known about the documents.",
+            count=str(n - len(kept)),
+        ),
+        purpose="search queries",
+        system=prompt.system,
+        max_tokens=max(_TOKENS_PER_QUERY * n, 400),
+        prompt_version=prompt.version,
+        validate=written_queries,
+    )
+    try:
+        (reply,) = yield from ask([request])
+    except ServiceError as error:
+        if on_error == "raise":
+            raise
+        failure = Degraded("search queries", f"{error}; the question was taken apart without a model")
+        return Queries(question=question, queries=_first([*kept, *decompose(question, n)], n), degraded=(failure,))
+    try:
+        written = written_queries(reply.text)
+    except ValueError:  # a reply that nobody checked, as in a dry run: as many searches as the offline way makes
+        written = decompose(question, n)
+    return Queries(
+        question=question,
+        queries=_first([*kept, *written], n),
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+    )
+
+
+def written_queries(reply: str) -> tuple[str, ...]:
+    """Return the queries in a model's reply, distinct, in order.
+
+    The reply is a JSON list of strings, or of objects that hold one string each, alone or as the only list of an
+    object, with or without words or a code fence around it; or one query per line, numbered or with a bullet.
+    Queries longer than `LONGEST_QUERY` characters are left out.
+
+    Raises:
+        ValueError: there are none; the message says what there is instead.
+    """
+    listed = _json_list(reply)
+    if listed is None:
+        lines = [line for line in reply.splitlines() if line.strip()]
+        listed = [match["query"] for line in lines if (match := _LISTED.match(line))]
+    texts = [" ".join(_UNSEEN.sub(" ", text).split()) for text in map(_text_of, listed) if text is not None]
+    found = tuple(distinct_queries(text for text in texts if len(text) <= LONGEST_QUERY))
+    if not found:
+        raise ValueError(f"the reply is no list of search queries of at most {LONGEST_QUERY} characters")
+    return found
+
+
+def search_all(queries: Sequence[str], search: Callable[[str], Step[Ranking]]) -> Step[tuple[Ranking, ...]]:
+    """Search for all queries side by side.
+
+    Args:
+        queries: e.g. those of `generate_queries`.
+        search: from a query to the step that ranks chunks for it, e.g. `retrieve`.
+
+    Returns:
+        One ranking per query, in order. That of a search that failed is empty, in the scale of the others, and says
+        in `degraded` what failed.
+
+    Raises:
+        RouteError: every search failed.
+        ParameterError, FilterError: a search was asked for wrongly; no other query would mend that.
+    """
+    results = yield from together([search(query) for query in queries])
+    for result in results:
+        if isinstance(result, Failed) and isinstance(result.error, (ParameterError, FilterError)):
+            raise result.error
+    failures = [
+        (place, str(result.error) or type(result.error).__name__)
+        for place, result in enumerate(results)
+        if isinstance(result, Failed)
+    ]
+    if failures and len(failures) == len(results):
+        raise RouteError(f"{len(failures)} queries", "; ".join(dict.fromkeys(why for _, why in failures)), True)
+    scale = next((result.scale for result in results if isinstance(result, Ranking)), Scale.RANK)
+    lost = {place: Degraded(f"search for {queries[place]!r}", why) for place, why in failures}
+    return tuple(
+        Ranking((), scale, (lost[place],)) if isinstance(result, Failed) else result
+        for place, result in enumerate(results)
+    )
+
+
+def _first(queries: Sequence[str], n: int) -> tuple[str, ...]:
+    return tuple(islice(distinct_queries(queries), n))
+
+
+def _json_list(reply: str) -> list[Any] | None:
+    """Return the first JSON list that stands in a reply; None where there is none."""
+    decoder = json.JSONDecoder()
+    for place in (match.start() for match in islice(re.finditer(r"[\[{]", reply), 20)):
+        try:
+            value, _ = decoder.raw_decode(reply, place)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            lists = [each for each in value.values() if isinstance(each, list)]
+            value = lists[0] if len(lists) == 1 else None
+        if isinstance(value, list) and any(_text_of(each) is not None for each in value):
+            return value
+    return None
+
+
+def _text_of(value: Any) -> str | None:
+    """Return a query: a string, or the only string of an object."""
+    if isinstance(value, dict):
+        strings = [each for each in value.values() if isinstance(each, str)]
+        return strings[0] if len(strings) == 1 else None
+    return value if isinstance(value, str) else None

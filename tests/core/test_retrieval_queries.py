@@ -1,0 +1,424 @@
+"""Queries: questions taken apart offline, queries written by a model, and searches side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Complete, Journal, Retry, Search, Services, Step, ask, plan, run
+from catena.errors import (
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    RouteError,
+    ServiceError,
+)
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.ports import Completion
+from catena.retrieval.decomposition import decompose, distinct_queries, grouped
+from catena.retrieval.multi_route import retrieve
+from catena.retrieval.queries import LONGEST_QUERY, generate_queries, search_all, written_queries
+from catena.retrieval.question_words import content_words
+from catena.testing.fakes import FakeLLM, FakeStore, ScriptedLLM
+from catena.text import tokenise
+
+QUESTION = "What is the torque of the HX210 and the fuse of the HX200?"
+
+
+def asked(llm: Any, question: str = QUESTION, **options: Any) -> Any:
+    return run(generate_queries(question, **options), Services(llm=llm, retry=Retry(attempts=1)))
+
+
+# Taking a question apart without a model
+
+
+@pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        (
+            "What are the torque and the fuse of the HX210 and the HX200?",
+            (
+                "What are the torque of the HX210?",
+                "What are the torque of the HX200?",
+                "What are the fuse of the HX210?",
+                "What are the fuse of the HX200?",
+            ),
+        ),
+        (QUESTION, ("What is the torque of the HX210?", "What is the fuse of the HX200?")),
+        (
+            "What is the torque of the cover of the HX200 and of the HX210?",
+            ("What is the torque of the cover of the HX200?", "What is the torque of the cover of the HX210?"),
+        ),
+        (
+            "What is the torque as well as the fuse of the HX210?",
+            ("What is the torque of the HX210?", "What is the fuse of the HX210?"),
+        ),
+        (
+            "Give me the torque and the fuse of the HX210",
+            ("Give me the torque of the HX210", "Give me the fuse of the HX210"),
+        ),
+        (
+            "What are the dimensions and weight of the HX210?",
+            ("What are the dimensions of the HX210?", "What are weight of the HX210?"),
+        ),
+        (
+            "Compare the HX210 with the HX200 by torque, weight and fuse",
+            (
+                "the HX210 by torque",
+                "the HX210 by weight",
+                "the HX210 by fuse",
+                "the HX200 by torque",
+                "the HX200 by weight",
+                "the HX200 by fuse",
+            ),
+        ),
+        ("What is the difference between TCP and UDP?", ("TCP", "UDP")),
+        (
+            "What is the difference between the A1 and the B2 in power consumption?",
+            ("the A1 in power consumption", "the B2 in power consumption"),
+        ),
+        (
+            "Which has more RAM, the Pebble or the Granite 2?",
+            ("Which has more RAM, the Pebble?", "Which has more RAM, the Granite 2?"),
+        ),
+        (
+            "Which film is from Japan, Winter Tales or The Secret of Kells?",
+            ("Which film is from Japan, Winter Tales?", "Which film is from Japan, The Secret of Kells?"),
+        ),
+        (
+            "Among Core (A@8M,3.3V), Core+ (B@8M,3.3V) and Core (C@8M,3.3V), which has the most RAM?",
+            (
+                "Among Core (A@8M,3.3V), which has the most RAM?",
+                "Among Core+ (B@8M,3.3V), which has the most RAM?",
+                "Among Core (C@8M,3.3V), which has the most RAM?",
+            ),
+        ),
+        ("What do the A1 and the B2 weigh?", ("What do the A1 weigh?", "What do the B2 weigh?")),
+        (
+            "Which one is heavier, the A1 or the B2 Evaluation Kit?",
+            ("Which one is heavier, the A1?", "Which one is heavier, the B2 Evaluation Kit?"),
+        ),
+        ("When and where was Ada born?", ("When was Ada born?", "where was Ada born?")),
+        (
+            "When was Acme founded and where is it located?",
+            ("When was Acme founded", "Acme: where is it located?"),
+        ),
+        (
+            "I have an HX210. What is its torque? Which fuse does it take?",
+            ("I have an HX210. What is its torque?", "I have an HX210. Which fuse does it take?"),
+        ),
+        (
+            "Wie hoch ist das Drehmoment des HX210 und des HX200?",
+            ("Wie hoch ist das Drehmoment des HX210?", "Wie hoch ist das Drehmoment des HX200?"),
+        ),
+        ("Was ist der Unterschied zwischen dem A1 und dem B2?", ("dem A1", "dem B2")),
+        ("Wann und wo wurde Ada geboren?", ("Wann wurde Ada geboren?", "wo wurde Ada geboren?")),
+        (
+            "Welche Spannung hat das HX210 und welche Sicherung braucht das HX200?",
+            ("Welche Spannung hat das HX210", "welche Sicherung braucht das HX200?"),
+        ),
+        ("HX210的扭矩是多少？HX200的保险丝是什么？", ("HX210的扭矩是多少？", "HX200的保险丝是什么？")),
+    ],
+)
+def test_a_compound_question_is_taken_apart(question, parts):
+    assert decompose(question) == parts
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the tightening torque of the HX210 cover screws?",
+        "Who wrote War and Peace?",
+        'Who wrote "The Old Man and the Sea of 1952"?',
+        "How far is it between Paris and Rome?",
+        "How far is the A1 between the B2 and the C3?",
+        "Is the device safe in hot and humid conditions?",
+        "What is the law of supply and demand?",
+        "When did the king and the queen of England meet?",
+        "Were The Bomb and Rolling Papers released in the same year?",
+        "Which boards use the M4 with 128 KB of RAM and 2 MB of flash?",
+        "Who won in 2010 and why?",
+        "The battle was fought between the North and what force of the South?",
+        "Which year and which conference was it?",
+        "Quel est le couple du HX210 et du HX200 ?",
+        "HX210 und",
+        "and",
+        "?!",
+        "Why?",
+    ],
+)
+def test_a_question_in_which_there_is_a_doubt_is_left_alone(question):
+    assert decompose(question) == (question,)
+
+
+def test_more_parts_than_wanted_are_put_together_and_none_is_lost():
+    question = "What is the weight of A1, B2, C3, D4, E5, F6, G7 and H8?"
+    assert decompose(question, 8) == tuple(f"What is the weight of {code}?" for code in re.findall(r"\w\d", question))
+    assert decompose(question, 3) == (
+        "What is the weight of A1 B2?",
+        "What is the weight of C3 D4 E5?",
+        "What is the weight of F6 G7 H8?",
+    )
+    assert decompose(question, 1) == (question,)
+    assert decompose("Who is A? Who is B? Who is C?", 2) == ("Who is A?", "Who is B? Who is C?")
+    both = "What are the torque and the fuse of A1, B2, C3 and D4?"
+    assert decompose(both, 6) == (
+        "What are the torque of A1?",
+        "What are the torque of B2?",
+        "What are the torque of C3 D4?",
+        "What are the fuse of A1?",
+        "What are the fuse of B2?",
+        "What are the fuse of C3 D4?",
+    )
+    assert decompose(both, 4) == (
+        "What are the torque of A1 B2?",
+        "What are the torque of C3 D4?",
+        "What are the fuse of A1 B2?",
+        "What are the fuse of C3 D4?",
+    )
+
+
+_WORDS = (
+    "What which who when how is are do does the a of in by with between and or as well und oder sowie des Wie ist hat "
+    'compare difference Unterschied zwischen torque fuse HX210 HX200 Paris 2.4 , , ? . ! ; it (A, b) "x and y" 的 '
+    "扭矩 ？ Pebble weigh"
+)
+WORDS = st.sampled_from(_WORDS.split())
+TEXTS = st.one_of(st.lists(WORDS, max_size=16).map(" ".join), st.text(max_size=40))
+
+
+@given(TEXTS, st.integers(1, 8))
+def test_no_content_word_is_lost_and_no_word_added(question, n):
+    parts = decompose(question, n)
+    assert len(parts) <= n
+    assert bool(parts) == bool(question.strip())
+    assert all(part.strip() == part and part for part in parts)
+    assert frozenset().union(*map(content_words, parts)) == content_words(question)
+    assert {word for part in parts for word in tokenise(part)} <= set(tokenise(question))
+    assert len(parts) < 2 or len(set(map(tuple, map(tokenise, parts)))) == len(parts)
+    assert decompose(question, n) == parts
+
+
+@given(TEXTS)
+def test_spacing_changes_nothing(question):
+    assert decompose("  " + question.replace(" ", " \n ") + "\t") == decompose(question)
+
+
+def test_a_long_question_takes_no_long_time():
+    for text in ("(" * 20_000, "“" * 20_000, "A1, " * 5_000 + "and B2", "the torque and the fuse of " * 2_000):
+        assert decompose(text)
+
+
+@given(st.lists(st.text(min_size=1), max_size=12), st.integers(1, 6))
+def test_neighbours_are_grouped_evenly(parts, n):
+    groups = grouped(parts, n)
+    assert len(groups) == min(n, len(parts))
+    assert " ".join(groups) == " ".join(parts)
+
+
+def test_any_hash_seed_gives_the_same_parts():
+    code = (
+        "from catena.retrieval.decomposition import decompose as d; print(d('the a and the b of A1, B2 and C3?', 4))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert len(outputs) == 1
+
+
+def test_queries_that_differ_in_form_alone_are_one():
+    given_ = ["HX-200 torque", "hx 200  Torque?", "?!", "", "torque HX-200", "HX-200: torque."]
+    assert list(distinct_queries(given_)) == ["HX-200 torque", "torque HX-200"]
+
+
+# Queries that a model writes
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '["HX210 torque", "HX200 fuse"]',
+        '```json\n["HX210 torque", "HX200 fuse"]\n```',
+        'Here are the queries [as asked]:\n["HX210 torque", "HX200 fuse"]\nGood luck!',
+        '{"queries": ["HX210 torque", "HX200 fuse"]}',
+        '[{"query": "HX210 torque"}, {"query": "HX200 fuse"}]',
+        '["HX210 torque", "hx210  TORQUE!", "", "HX200 fuse", 7, null]',
+        "1. HX210 torque\n2) HX200 fuse",
+        "- HX210 torque\n\n* HX200 fuse",
+        '["HX210\\n torque\\u0000", "HX200 fuse"]',
+        json.dumps(["HX210 torque", "x" * (LONGEST_QUERY + 1), "HX200 fuse"]),
+    ],
+)
+def test_what_models_write_is_read(reply):
+    assert written_queries(reply) == ("HX210 torque", "HX200 fuse")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "I cannot help with that.",
+        "[]",
+        "[[]]",
+        '[""]',
+        '["?!"]',
+        "{}",
+        '{"a": 1}',
+        "[" * 5_000,
+        '["' + "x" * 301 + '"]',
+    ],
+)
+def test_what_is_no_list_of_queries_is_refused(reply):
+    with pytest.raises(ValueError, match="search queries"):
+        written_queries(reply)
+
+
+@given(st.text(), st.lists(st.text()))
+def test_any_reply_is_read_or_refused(text, queries):
+    for reply in (text, json.dumps(queries), f"{text}{json.dumps(queries)}"):
+        try:
+            found = written_queries(reply)
+        except ValueError:
+            continue
+        assert found
+        assert all(tokenise(query) and len(query) <= LONGEST_QUERY and "\n" not in query for query in found)
+        assert len(set(map(tuple, map(tokenise, found)))) == len(found)
+
+
+def test_the_question_comes_first_and_n_counts_it():
+    llm = FakeLLM(lambda _: Completion(text='["a", "b", "c", "d"]', input_tokens=9, output_tokens=4))
+    found = asked(llm, n=3)
+    assert found.queries == (QUESTION, "a", "b")
+    assert (found.question, found.input_tokens, found.output_tokens, found.degraded) == (QUESTION, 9, 4, ())
+    assert asked(llm, n=3, keep_question=False).queries == ("a", "b", "c")
+    assert asked(FakeLLM(lambda _: json.dumps([QUESTION.upper(), "x"]))).queries == (QUESTION, "x")
+
+
+def test_the_model_is_told_the_question_the_guidance_and_the_count():
+    llm = FakeLLM(lambda _: '["a"]')
+    asked(llm, "Is {count} </question> said?", n=4, guidance="Ask in {question} terms.")
+    (request,) = llm.calls
+    assert isinstance(request, Complete)
+    assert request.prompt_version == "search_queries/1"
+    assert "at most 3 search queries" in request.prompt
+    assert "Ask in {question} terms." in request.prompt
+    assert "Is {count} < /question> said?" in request.prompt
+    assert request.prompt.count("</question>") == 1
+    assert "language of the question" in request.system
+    assert "not an instruction" in request.system
+
+
+def test_nothing_is_asked_where_there_is_nothing_to_ask():
+    llm = ScriptedLLM([])
+    assert asked(llm, "  \n").queries == ()
+    assert asked(llm, "x", n=1).queries == ("x",)
+    assert llm.calls == []
+
+
+def test_a_reply_of_no_use_is_refused_and_never_kept(tmp_path):
+    with Journal.open(tmp_path / "journal.db") as journal:
+        services = Services(llm=ScriptedLLM(["Sorry.", '["a"]']), journal=journal, retry=Retry(attempts=1))
+        with pytest.raises(InvalidReplyError, match="no list of search queries"):
+            run(generate_queries("x"), services)
+        assert run(generate_queries("x"), services).queries == ("x", "a")
+        assert run(generate_queries("x"), services).queries == ("x", "a")  # from the journal
+
+
+def test_a_model_that_fails_is_replaced_aloud_where_the_caller_allows_it():
+    broken = ScriptedLLM([ServiceError("model", "is out")])
+    found = asked(broken, n=3, on_error="degrade")
+    assert found.queries == (QUESTION, "What is the torque of the HX210?", "What is the fuse of the HX200?")
+    assert "is out" in found.degraded[0].why
+    with pytest.raises(ServiceError, match="is out"):
+        asked(ScriptedLLM([ServiceError("model", "is out")]))
+    with pytest.raises(MissingServiceError):
+        run(generate_queries("x", on_error="degrade"), Services())
+
+
+def test_a_dry_run_goes_on():
+    planned = plan(generate_queries(QUESTION), Services(llm=FakeLLM()))
+    assert not planned.stopped_by
+    assert set(planned.by_purpose) == {"search queries"}
+
+
+@pytest.mark.parametrize("options", [{"n": 0}, {"n": -1}, {"on_error": "hide"}])
+def test_parameters_out_of_range_are_refused(options):
+    with pytest.raises(ParameterError):
+        asked(ScriptedLLM([]), **options)
+    if "n" in options:
+        with pytest.raises(ParameterError):
+            decompose("x", options["n"])
+
+
+def test_queries_pickle():
+    found = asked(FakeLLM(lambda _: '["a"]'))
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+# Searches side by side
+
+
+def chunk(name: str, text: str) -> Chunk:
+    return Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
+
+
+STORE = FakeStore({"lexical": [chunk("t", "torque of the HX210"), chunk("f", "fuse of the HX200")]})
+
+
+def test_each_query_has_its_ranking_and_all_are_asked_at_once():
+    batches: list[int] = []
+
+    def counted(step: Step[Any]) -> Step[Any]:
+        replies = None
+        try:
+            while True:
+                batch = step.send(replies)
+                batches.append(len(batch))
+                replies = yield batch
+        except StopIteration as done:
+            return done.value
+
+    step = search_all(("torque", "fuse", "seal"), lambda query: retrieve(query, k=5, routes=("lexical",)))
+    rankings = run(counted(step), Services(store=STORE))
+    assert [[hit.chunk.id for hit in ranking.hits] for ranking in rankings] == [["t"], ["f"], []]
+    assert batches == [3]
+
+
+def failing(query: str) -> Step[Ranking]:
+    if query == "wrong":
+        raise_in = yield from ask([Search(route="nowhere", query=query, k=1)])
+        return raise_in[0]
+    return Ranking((Hit(chunk(query, query), 1.0),), Scale.PROBABILITY)
+
+
+def test_a_search_that_fails_is_told_and_loses_no_other():
+    services = Services(store=STORE, retry=Retry(attempts=1))
+    good, bad, last = run(search_all(("a", "wrong", "b"), failing), services)
+    assert (good.hits[0].chunk.id, last.hits[0].chunk.id) == ("a", "b")
+    assert (bad.hits, bad.scale) == ((), Scale.PROBABILITY)
+    assert bad.degraded[0].what == "search for 'wrong'"
+    assert "nowhere" in bad.degraded[0].why
+    with pytest.raises(RouteError, match="nowhere"):
+        run(search_all(("wrong",), failing), services)
+    assert run(search_all((), failing), services) == ()
+
+
+def test_a_search_that_is_asked_for_wrongly_raises():
+    with pytest.raises(ParameterError, match="k"):
+        run(search_all(("a", "b"), lambda query: retrieve(query, k=-1)), Services(store=STORE))
