@@ -1,0 +1,146 @@
+"""Quotes checked against the passages they are said to stand in: found with page and lines, or flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from catena.answering.locating import Difference, Place, nearest, place_of
+from catena.answering.sources import Passage, Source, sources, whole
+from catena.answering.wording import Wording
+from catena.model import Document
+
+__all__ = ["Difference", "Quote", "QuoteState", "VerifiedQuote", "verify_quotes"]
+
+QuoteState: TypeAlias = Literal["exact", "normalised", "near", "altered", "elsewhere", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words that are said to stand in passage `number`."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedQuote:
+    """A quote and where it really stands.
+
+    Attributes:
+        number: of the passage that was cited.
+        text: as quoted.
+        state: how it stands there:
+            `exact`: character for character.
+            `normalised`: the same words in order; white space, hyphens, typographic signs, Markdown or capitals
+                of plain words differ, or an ellipsis leaves out part of the passage.
+            `near`: a word in six at most differs, see `differences`; no number, code, unit, sign or negation does.
+            `altered`: one of these does, or the quote cuts one in two.
+            `elsewhere`: exact or normalised, in another passage.
+            `missing`: in none.
+        passage: number of the passage in which it was found; None where it was not.
+        document_id: of that passage.
+        start, end: of what is printed there, offsets in the document, half-open.
+        printed: the source's own words, `document.text[start:end]`; "" where nothing was found.
+        pages: first and last page of the quote, from 1; those of its passage where that spans several and its
+            document was not given.
+        lines: first and last line of the quote in its document, from 1.
+        differences: what was changed, in order.
+    """
+
+    number: int
+    text: str
+    state: QuoteState
+    passage: int | None = None
+    document_id: str | None = None
+    start: int | None = None
+    end: int | None = None
+    printed: str = ""
+    pages: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether the cited passage says this, word for word."""
+        return self.state in ("exact", "normalised")
+
+
+def verify_quotes(
+    quotes: Sequence[Quote], passages: Sequence[Passage], *, documents: Iterable[Document] = ()
+) -> tuple[VerifiedQuote, ...]:
+    """Look for each quote in the passage it cites, and where it is not there, in the others.
+
+    What is compared are words: what carries a value (numbers, codes, units, signs, negations) must agree to the
+    letter. An exact slice that cuts a value is `altered`, one that cuts a plain word is exact. That a quote is true
+    to its passage does not make it an argument for the statement it is given for.
+
+    Args:
+        quotes: of any length and number; quotation marks around the text are no part of it.
+        passages: numbered from 1, or with numbers of their own.
+        documents: where given, pages are those of the quote itself; else they are as exact as the passage's.
+
+    Returns:
+        One per quote, in order. A passage that does not exist is no error: the quote is `elsewhere` or `missing`.
+
+    Raises:
+        ParameterError: two passages have one number, or a document is of another version than a passage.
+    """
+    cited = sources(passages)
+    by_id = whole(documents, cited)
+    words: dict[int, Wording] = {}
+
+    def words_of(source: Source) -> Wording:
+        if source.number not in words:
+            words[source.number] = Wording(source.found.text)
+        return words[source.number]
+
+    by_number = {source.number: source for source in cited}
+
+    def verified(quote: Quote) -> VerifiedQuote:
+        said = Wording(quote.text.strip())
+        own = by_number.get(quote.number)
+        here = place_of(said, words_of(own)) if own else None
+        if own and here and here.state != "altered":
+            return _found(quote, here.state, own, here, by_id)
+        for other in cited:
+            there = place_of(said, words_of(other)) if other is not own else None
+            if there and there.state != "altered":
+                return _found(quote, "elsewhere", other, there, by_id)
+        changed = here or (nearest(said, words_of(own)) if own else None)
+        if own and changed:
+            return _found(quote, changed.state, own, changed, by_id)
+        return VerifiedQuote(number=quote.number, text=quote.text, state="missing")
+
+    return tuple(map(verified, quotes))
+
+
+def _found(
+    quote: Quote, state: QuoteState, source: Source, place: Place, documents: Mapping[str, Document]
+) -> VerifiedQuote:
+    found = source.found
+    start, end = found.start + place.start, found.start + place.end
+    document = documents.get(found.document_id)
+    pages = document.pages_of(start, end) if document else found.pages
+    lines = document.lines_of(start, end) if document else _lines(found.text, found.lines, place)
+    return VerifiedQuote(
+        number=quote.number,
+        text=quote.text,
+        state=state,
+        passage=source.number,
+        document_id=found.document_id,
+        start=start,
+        end=end,
+        printed=found.text[place.start : place.end],
+        pages=pages,
+        lines=lines,
+        differences=place.differences,
+    )
+
+
+def _lines(text: str, lines: tuple[int, int] | None, place: Place) -> tuple[int, int] | None:
+    if lines is None:
+        return None
+    first = lines[0] + text.count("\n", 0, place.start)
+    return first, first + text.count("\n", place.start, max(place.start, place.end - 1))
