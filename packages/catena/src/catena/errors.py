@@ -31,7 +31,10 @@ class ScaleError(CatenaError, TypeError):
         self.stage, self.needed, self.got = stage, needed, got
 
     def __str__(self) -> str:
-        return f"{self.stage} needs scores in the scale {self.needed!r}, got {self.got!r}"
+        hint = (
+            ". Try: rerank, calibrated or by_rank of catena.rerank.reranking" if self.needed == "probability" else ""
+        )
+        return f"{self.stage} needs scores in the scale {self.needed!r}, got {self.got!r}{hint}"
 
 
 class MissingExtraError(CatenaError, ImportError):
@@ -181,3 +184,15 @@ class CancelledError(CatenaError):
 
 class EvaluationError(CatenaError, ValueError):
     """A metric was asked for on judgements or rankings it is not defined on."""
+
+
+class CalibrationError(CatenaError, ValueError):
+    """A fitted calibration cannot be read, kept or used; the rankings it was meant for are unchanged."""
+
+    def __init__(self, where: str, what: str, do_next: str = "") -> None:
+        super().__init__(where, what, do_next)
+        self.where, self.what, self.do_next = where, what, do_next
+
+    def __str__(self) -> str:
+        hint = f". Try: {self.do_next}" if self.do_next else ""
+        return f"calibration {self.where}: {self.what}{hint}"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TINY = 1e-300  # stands for a zero denominator in the continued fraction
-_SETTLED = 4e-16  # relative change of the fraction at which it has converged, in double precision
+_SETTLED = 2e-15  # relative change of the fraction at which it has converged: below it, rounding may keep it busy
 _MOST_TERMS = 10_000  # sqrt(max(a, b)) terms are needed; at the largest a and b allowed, 1e6, fewer than 5,000
 _ASYMPTOTIC = 10.0  # from here on the asymptotic series of digamma and trigamma are exact to 1e-14
 
