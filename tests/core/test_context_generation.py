@@ -111,7 +111,27 @@ def test_every_part_is_optional(options, expected):
 
 def test_a_printed_title_is_replaced_only_where_asked_for():
     assert made(TITLED, options=ContextOptions(replace_title=True)).title.startswith("A title")
-    assert printed_title(Document(id="a", text="", title="a")) == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "title"),
+    [
+        ({"title": "files/hx-210.pdf"}, ""),
+        ({"title": "hx-210"}, ""),
+        ({"title": "HX 210", "source": "HX_210.pdf"}, ""),
+        ({"title": "Pump"}, "Pump"),
+        ({"title": " HX210 Pump ", "source": "x.pdf"}, "HX210 Pump"),
+        ({}, ""),
+    ],
+)
+def test_the_name_of_a_file_is_no_printed_title(told, title):
+    document = Document(id="files/hx-210.pdf", text="Words.", **told)
+    assert printed_title(document) == title
+
+
+def test_the_name_of_a_file_that_is_also_a_heading_is_a_printed_title():
+    entry = prepare(Document(id="pump.md", text="Words.\n\n# Pump\n\nMore.\n", title="Pump"))
+    assert printed_title(entry.document, entry.sections) == "Pump"
 
 
 def test_a_blank_document_asks_nothing():
@@ -133,7 +153,7 @@ def test_the_number_of_calls_is_known_before(lines):
     run(context_by_llm(entry.document, entry.sections, count=count_tokens), Services(llm=llm))
     filled = [s for s in entry.sections if text[s.body_start : s.end].strip()]
     untitled = [s for s in filled if not s.title]
-    assert len(llm.calls) == (not printed_title(entry.document)) + 1 + len(untitled) + len(filled)
+    assert len(llm.calls) == (not printed_title(entry.document, entry.sections)) + 1 + len(untitled) + len(filled)
 
 
 # what a model is told
@@ -503,6 +523,24 @@ def test_offline_makes_nothing_of_what_is_switched_off():
     whole = offline(BARE, section_titles=False, document_title=False, section_summaries=False)
     assert (whole.title, whole.section_titles, whole.section_summaries) == ("", ("",), ("",))
     assert whole.summary == "The HX210 moves water."
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# The pump\n\nWords.\n\n## One\n\nMore.\n", "The pump"),
+        ("# One\n\nWords.\n\n# Two\n\nMore.\n", ""),
+        ("Rev. 3\n\nWords.\n", ""),
+    ],
+)
+def test_offline_a_files_name_gives_way_to_the_one_first_heading_alone(text, title):
+    entry = prepare(Document(id="files/hx.pdf", text=text, title="hx"))
+    step = context_offline(entry.document, entry.sections, prose(entry.document, entry.sections))
+    assert run(step, Services(embedder=FakeEmbedder(8))).title == title
+
+
+def test_offline_a_document_without_any_name_is_called_by_its_first_line():
+    assert offline("The HX210\n\nIt moves water.\n").title == "The HX210"
 
 
 @pytest.mark.parametrize(

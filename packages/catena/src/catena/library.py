@@ -231,7 +231,9 @@ class Library:
             LibraryBusyError: another process is writing.
         """
         entries = self._entries(sources, password)
-        changed = [e for e in entries if e.fingerprint != self._store.fingerprint(e.document.id)]
+        # one without a fingerprint lacks what a model failed at: it is never as the store has it
+        held = self._store.fingerprint
+        changed = [e for e in entries if not e.fingerprint or e.fingerprint != held(e.document.id)]
         return self._store.replace([(entry, self._vectors(entry)) for entry in changed])
 
     def delete(self, document_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Literal
 
 from catena.citation import TITLE
@@ -11,6 +12,7 @@ from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_v
 from catena.errors import ParameterError
 from catena.ids import digest
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
+from catena.text import same_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +30,9 @@ class ContextOptions:
     """Which titles and summaries are made, and by whom.
 
     Attributes:
-        by: "llm" asks a language model; "offline" takes titles from the first lines and, as a summary, the most
-            central sentence of the text, which asks the embedder alone.
-        document_title: for a document that prints none.
+        by: "llm" asks a language model; "offline" takes titles from headings and first lines and, as a summary, the
+            most central sentence of the text, which asks the embedder alone.
+        document_title: for a document that prints none, so that its file's name would be its title.
         replace_title: also for one that does.
         document_summary, section_summaries: one sentence each.
         section_titles: for sections without a heading.
@@ -97,9 +99,15 @@ class DocumentContext:
     degraded: tuple[Degraded, ...] = ()
 
 
-def printed_title(document: Document) -> str:
-    """Return the document's title; "" where only its id stands in for one."""
-    return "" if document.title == document.id else document.title.strip()
+def printed_title(document: Document, sections: Sequence[Section] = ()) -> str:
+    """Return the document's title; "" where its id or the name of its file only stands in for one.
+
+    A title that is the file's name and also a heading is printed.
+    """
+    title = document.title.strip()
+    names = (document.id, PurePath(document.source).stem, PurePath(document.id).stem)
+    stands_in = title == document.id or any(same_words(title, name) for name in names if name)
+    return title if not stands_in or any(same_words(title, section.title) for section in sections) else ""
 
 
 def sections_with_text(document: Document, sections: Sequence[Section]) -> tuple[Section, ...]:

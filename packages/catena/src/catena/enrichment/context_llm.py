@@ -69,7 +69,7 @@ def context_by_llm(
     """
     how = options or ContextOptions()
     filled = sections_with_text(document, sections)
-    title = printed_title(document)
+    title = printed_title(document, sections)
     titles = [section.title for section in sections]
 
     asked: list[_Question] = []

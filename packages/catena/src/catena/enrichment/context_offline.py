@@ -1,4 +1,4 @@
-"""Titles and summaries with no key: first lines, and the sentence that is most like all the others."""
+"""Titles and summaries with no key: headings, first lines, and the sentence that is most like all the others."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def context_offline(
     sentences: Sequence[Sequence[str]],
     options: ContextOptions | None = None,
 ) -> Step[DocumentContext]:
-    """Take titles from first lines, and for a summary the sentence nearest to the mean of all sentences' vectors.
+    """Take titles from headings and first lines, and for a summary the sentence nearest to the mean of all.
 
-    The summary of the document is one of its first 20 sentences. Nothing is written: a summary is a sentence of the
+    That is the one whose vector has the greatest dot product with the mean of the vectors of all. The summary of the document is one of its first 20 sentences. Nothing is written: a summary is a sentence of the
     text, so it does not begin with "This document is about:". A section without a sentence of 20 to 300 characters, a
     table say, has no summary. Of equally central sentences the first is taken. Only the embedder is asked, once for
     each distinct sentence.
@@ -49,21 +49,30 @@ def context_offline(
     how = options or ContextOptions(by="offline")
     if len(sentences) != len(sections):
         raise ParameterError("sentences", f"{len(sentences)} lists", f"one for each of {len(sections)} sections")
-    title = first_line(document.text) if how.document_title and not printed_title(document) else ""
+    wanted = how.document_title and not printed_title(document, sections)
+    title = _title(document, sections) if wanted else ""
     titles = [""] * len(sections)
     for section in sections_with_text(document, sections) if how.section_titles else ():
         if not section.title:
             titles[section.position] = first_line(document.text[section.body_start : section.end])
 
     fit = [_fit(each) for each in sentences]
-    wanted = how.document_summary or how.section_summaries
-    summary, summaries = (yield from _central(fit)) if wanted and any(fit) else ("", [""] * len(sections))
+    summarised = how.document_summary or how.section_summaries
+    summary, summaries = (yield from _central(fit)) if summarised and any(fit) else ("", [""] * len(sections))
     return DocumentContext(
         title=title,
         summary=summary if how.document_summary else "",
         section_titles=tuple(titles),
         section_summaries=tuple(summaries if how.section_summaries else [""] * len(sections)),
     )
+
+
+def _title(document: Document, sections: Sequence[Section]) -> str:
+    """Return a first heading that has no second beside it; else the first line, if the file has not even a name."""
+    levels = [section.level for section in sections]
+    if levels and levels[0] and levels.count(levels[0]) == 1:
+        return sections[0].title
+    return first_line(document.text) if document.title in ("", document.id) else ""
 
 
 def first_line(text: str) -> str:

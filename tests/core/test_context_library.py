@@ -1,0 +1,242 @@
+"""A library with titles and summaries: found, kept, planned, asked for again where they failed, and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena import Library
+from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
+from catena.effects import Complete, Price, Services, Tariff, run
+from catena.enrichment.context import ContextOptions
+from catena.enrichment.detectors import LLMDetector
+from catena.errors import ParameterError, ServiceError
+from catena.formatting.llm_markdown import FormatOptions
+from catena.ids import digest
+from catena.journal import Journal
+from catena.library import UNCHANGED
+from catena.model import Document, View
+from catena.pipeline import Preparation, contextualise, prepare
+from catena.structure.context_views import passage_views
+from catena.testing.fakes import FakeEmbedder, FakeLLM
+
+PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"
+NOTES = "It rained on Monday and on Tuesday. Nothing else is to be told.\n\nOn Friday the sun came out.\n"
+BY_MODEL = Preparation(context=ContextOptions())
+OFFLINE = Preparation(context=ContextOptions(by="offline"))
+ANSWERS = {
+    "document title": "Weather diary",
+    "section title": "A week of rain",
+    "document summary": "This document is about: rain and machines.",
+    "section summary": "This section is about: one part of it.",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "notes.txt").write_text(NOTES)
+    (folder / "pump.md").write_text(PUMP)
+    return folder
+
+
+@pytest.fixture
+def opened(tmp_path: Path):
+    held = []
+
+    def make(preparation: Preparation, *, journal: bool = True, **services) -> Library:
+        if journal:
+            held.append(services.setdefault("journal", Journal.open(tmp_path / "journal.db")))
+        held.append(Library.open(tmp_path / "lib", embedder=FakeEmbedder(16), preparation=preparation, **services))
+        return held[-1]
+
+    yield make
+    for each in reversed(held):
+        each.close()
+
+
+def model(answers=ANSWERS) -> FakeLLM:
+    return FakeLLM(lambda request: answers[request.purpose])
+
+
+def by_source(library: Library) -> dict[str, str]:
+    return {outcome.source.rpartition("/")[2]: outcome.reason for outcome in library.ledger()}
+
+
+def test_what_a_model_made_comes_with_every_hit_and_nothing_is_asked_twice(opened, files):
+    llm = model()
+    library = opened(BY_MODEL, llm=llm)
+    assert [(o.state, o.reason) for o in library.index(files)] == [("indexed", "")] * 2
+    assert len(llm.calls) == (1 + 1 + 1 + 1) + (1 + 2)
+    hits = library.search("When are the seals changed?").hits
+    assert {hit.chunk.document_id for hit in hits} == {"files/notes.txt", "files/pump.md"}
+    for hit in hits:
+        assert hit.chunk.metadata[DOCUMENT_SUMMARY] == ANSWERS["document summary"]
+        assert hit.chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
+    assert library.verify() == ()
+    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+    library.delete("files/pump.md")
+    library.index(files)
+    assert len(llm.calls) == 7  # the journal had it
+
+
+def test_a_title_that_was_made_is_a_title_everywhere(opened, files):
+    library = opened(BY_MODEL, llm=model())
+    library.index(files)
+    entry = library.get("files/notes.txt")
+    assert entry.document.title == "Weather diary"
+    assert {chunk.path for chunk in entry.chunks} == {("A week of rain",)}
+    assert {chunk.metadata["title"] for chunk in entry.chunks} == {"Weather diary"}
+    views = {view.kind: view.text for view in entry.views}
+    assert views["headed"].startswith("Weather diary › A week of rain\n")
+    assert views[CONTEXT] == f"{chunk_header(entry.chunks[0])}\n\n{entry.chunks[0].text}"
+    assert library.search("weather diary", routes=["keyword"]).hits
+    assert library.search("rain", routes=["lexical"]).hits[0].chunk.document_id == "files/notes.txt"
+
+
+def test_the_dense_route_compares_the_view_in_context_or_else_the_headed_one(opened, files, tmp_path):
+    opened(OFFLINE).index(files)
+    (hit, *_) = opened(OFFLINE).search("seals", routes=["dense"]).hits
+    assert hit.provenance[0].view == CONTEXT
+    headed = Preparation(context=ContextOptions(by="offline", embed=False))
+    with Library.open(tmp_path / "other", embedder=FakeEmbedder(16), preparation=headed) as library:
+        library.index(files)
+        (hit, *_) = library.search("seals", routes=["dense"]).hits
+        assert hit.provenance[0].view == "headed"
+        assert {view.kind for view in library.get("files/pump.md").views} == {"headed"}
+        assert SECTION_SUMMARY in hit.chunk.metadata
+
+
+def test_offline_needs_no_model_and_says_what_the_text_says(opened, files):
+    library = opened(OFFLINE, journal=False)
+    assert {o.state for o in library.index(files)} == {"indexed"}
+    for hit in library.search("What is told of seals and rain?").hits:
+        text = library.get(hit.chunk.document_id).document.text
+        assert hit.chunk.metadata[DOCUMENT_SUMMARY] in text
+        assert hit.chunk.metadata[SECTION_SUMMARY] in text
+    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+    assert library.verify() == ()
+
+
+def test_documents_that_are_parsed_already_get_context_too(opened):
+    llm = model()
+    library = opened(BY_MODEL, llm=llm)
+    library.add(Document(id="a", text=PUMP))
+    assert library.search("seals").hits[0].chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
+    assert library.replace(Document(id="a", text=PUMP)) == ()
+    assert len(llm.calls) == 3
+
+
+def test_fingerprints_of_older_libraries_stay_and_other_options_index_anew(opened, files):
+    how = Preparation()
+    before = (how.chunks, how.terms, how.layout, how.engine, how.ruled_tables, how.embed_tables)  # there was context
+    assert how.fingerprint(b"x") == digest(b"x", repr(before))
+    library = opened(Preparation())
+    library.index(files)
+    assert {o.reason for o in opened(Preparation(), llm=model()).index(files)} == {UNCHANGED}
+    assert {o.state for o in opened(OFFLINE).index(files)} == {"indexed"}
+    other = Preparation(context=ContextOptions(by="offline", section_summaries=False))
+    assert {o.state for o in opened(other).index(files)} == {"indexed"}
+    assert {o.state for o in opened(BY_MODEL, llm=model()).index(files)} == {"indexed"}
+    known = model()
+    known.identity = "another"
+    assert {o.state for o in opened(BY_MODEL, llm=known).index(files)} == {"indexed"}
+
+
+def test_what_is_asked_is_known_before(opened, files):
+    assert BY_MODEL.asks == {Complete}
+    assert OFFLINE.asks == frozenset()
+    none = ContextOptions(document_title=False, document_summary=False, section_titles=False, section_summaries=False)
+    assert Preparation(context=none).asks == frozenset()
+    with pytest.raises(ParameterError, match="llm must be given"):
+        opened(BY_MODEL).index(files)
+
+
+def test_a_plan_counts_the_calls_that_are_made(opened, files):
+    llm = model()
+    library = opened(BY_MODEL, llm=llm)
+    tariff = Tariff(prices={Complete: Price(call=1.0)})
+    found, outcomes = library.plan(files, tariff=tariff)
+    assert not llm.calls
+    assert [o.reason for o in outcomes] == ["", ""]
+    assert {purpose: usage.calls for purpose, usage in found.by_purpose.items()} == {
+        "document title": 1,
+        "section title": 1,
+        "document summary": 2,
+        "section summary": 3,
+    }
+    library.index(files)
+    assert len(llm.calls) == found.total.calls == found.total.cost
+    assert library.plan(files)[0].total.calls == 0
+    assert opened(OFFLINE).plan(files)[0].total.calls == 0
+
+
+def test_a_summary_that_fails_costs_itself_is_told_and_asked_for_again(opened, files):
+    broken = [True]
+
+    def reply(request: Complete) -> str:
+        if broken[0] and "Heading of the section: Pump › Seals\n" in request.prompt:
+            raise ServiceError("llm", "the line is dead")
+        return ANSWERS[request.purpose]
+
+    llm = FakeLLM(reply)
+    library = opened(BY_MODEL, llm=llm)
+    library.index(files)
+    expected = (
+        "missing of titles and summaries: 1 (first: summary of section 1 of files/pump.md: llm: the line is dead)"
+    )
+    assert by_source(library) == {"notes.txt": "", "pump.md": expected}
+    told = {chunk.section: chunk.metadata.get(SECTION_SUMMARY) for chunk in library.get("files/pump.md").chunks}
+    assert told == {0: ANSWERS["section summary"], 1: None}
+    asked = len(llm.calls)
+    broken[0] = False
+    assert [(o.state, o.reason) for o in library.index(files)] == [("skipped", UNCHANGED), ("indexed", "")]
+    assert len(llm.calls) == asked + 1
+    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+
+
+def test_a_document_that_is_parsed_already_is_asked_about_again_too(opened):
+    library = opened(BY_MODEL, llm=model({**ANSWERS, "section summary": "Sure! Here you are."}))
+    library.add(Document(id="a", text=PUMP))
+    assert library.replace(Document(id="a", text=PUMP)) == ("a",)
+
+
+def test_sections_that_were_cut_are_told(opened, files):
+    library = opened(Preparation(context=ContextOptions(section_tokens=3)), llm=model())
+    library.index(files)
+    assert by_source(library) == {
+        "notes.txt": "sections summarised from their beginning alone: 0",
+        "pump.md": "sections summarised from their beginning alone: 0, 1",
+    }
+    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+
+
+def test_context_and_entities_are_made_side_by_side(opened, files):
+    def reply(request: Complete) -> str:
+        passages = request.prompt.count("<passage ")
+        return ANSWERS[request.purpose] if request.purpose in ANSWERS else str([["rpm"]] * passages).replace("'", '"')
+
+    library = opened(Preparation(context=ContextOptions(), detectors=(LLMDetector(),)), llm=FakeLLM(reply))
+    assert {o.state for o in library.index(files)} == {"indexed"}
+    (hit,) = library.search("the rpm", routes=["keyword"]).hits
+    assert hit.chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
+    assert library.verify() == ()
+
+
+def test_contextualise_without_options_gives_the_entry_as_it_is():
+    entry = prepare(Document(id="a", text=PUMP))
+    assert run(contextualise(entry, Preparation(format_with_llm=FormatOptions())), Services())[0] is entry
+
+
+def test_a_table_of_contents_is_compared_by_its_header_and_a_torn_table_has_its_columns():
+    contents = "# Book\n\n## Contents\n\nOne ...... 1\nTwo ...... 2\nThree ...... 3\n"
+    rows = "".join(f"| part {number} | {number} mm of steel and of brass |\n" for number in range(200))
+    entry = prepare(Document(id="b", text=f"{contents}\n## Sizes\n\n| part | size |\n|---|---|\n{rows}"))
+    views: list[View] = list(passage_views(entry.chunks))
+    first, *_, last = views
+    assert first.text == chunk_header(entry.chunks[0])
+    assert "| part | size |" in last.text
+    assert "| part | size |" not in entry.chunks[-1].text
+    assert last.text.startswith(chunk_header(entry.chunks[-1]) + "\n\n| part")
