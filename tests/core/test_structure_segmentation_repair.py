@@ -1,0 +1,421 @@
+"""Answers with line numbers: read from whatever surrounds them, re-based, put right, and every repair told."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catena.errors import ParameterError
+from catena.structure.line_numbers import read_number
+from catena.structure.segment_answers import RawSection, read_sections
+from catena.structure.segment_repair import LineSection, Repaired, repair
+from catena.structure.segment_titles import clean_title
+
+
+def raw(*sections: tuple[Any, ...]) -> list[RawSection]:
+    return [RawSection(*section) for section in sections]
+
+
+def lines(repaired: Repaired) -> list[tuple[int, int]]:
+    return [(section.first, section.last) for section in repaired.sections]
+
+
+def kinds(repaired: Repaired) -> list[str]:
+    return [each.kind for each in repaired.repairs]
+
+
+THIRDS = [(100, 129), (130, 159), (160, 199)]
+
+
+# Golden: the cases of the notes and of the article, and one per kind of repair, by hand.
+
+
+@pytest.mark.parametrize(
+    ("answer", "window", "expected", "told"),
+    [
+        pytest.param(raw(("a", 100, 129), ("b", 130, 159), ("c", 160, 199)), (100, 199), THIRDS, [], id="right"),
+        pytest.param(raw(("a", 100), ("b", 130), ("c", 160)), (100, 199), THIRDS, [], id="right-starts-only"),
+        pytest.param(raw(("a", 0, 2)), (0, 2), [(0, 2)], [], id="the-article"),
+        pytest.param(raw(("a", 1, 3)), (0, 2), [(0, 2)], ["one_based"], id="the-article-as-printed-from-1"),
+        pytest.param(raw(("a", 0), ("b", 30), ("c", 60)), (100, 199), THIRDS, ["window_relative"], id="relative"),
+        pytest.param(raw(("a", 1), ("b", 31), ("c", 61)), (100, 199), THIRDS, ["window_relative"], id="relative-1"),
+        pytest.param(
+            raw(("a", 0, 29), ("b", 30, 59), ("c", 60, 99)), (100, 199), THIRDS, ["window_relative"], id="relative-ends"
+        ),
+        pytest.param(
+            raw(("a", 1, 30), ("b", 31, 60), ("c", 61, 100)),
+            (100, 199),
+            THIRDS,
+            ["window_relative"],
+            id="relative-1-ends",
+        ),
+        pytest.param(
+            raw(("a", 100), ("b", 30), ("c", 60)), (100, 199), THIRDS, ["window_relative"] * 2, id="relative-mixed"
+        ),
+        pytest.param(
+            raw(("a", 0, 29), ("b", 130, 159), ("c", 160, 199)), (100, 199), THIRDS, ["window_relative"], id="relative-first"
+        ),
+        pytest.param(raw(("a", 98), ("b", 130), ("c", 160)), (100, 199), THIRDS, ["out_of_range"], id="began-before"),
+        pytest.param(
+            raw(("a", 0), ("b", 80), ("c", 110)), (50, 199), [(50, 129), (130, 159), (160, 199)], ["window_relative"],
+            id="relative-though-most-numbers-are-lines-of-the-window",
+        ),
+        pytest.param(
+            raw(("a", 48), ("b", 90), ("c", 140)), (50, 199), [(50, 89), (90, 139), (140, 199)], ["out_of_range"],
+            id="absolute-though-it-would-fit-as-relative",
+        ),
+        pytest.param(
+            raw(("a", 1, 30), ("b", 31, 100)), (0, 99), [(0, 29), (30, 99)], ["one_based"], id="counted-from-1"
+        ),
+        pytest.param(
+            raw(("a", 0, 30), ("b", 30, 60), ("c", 60, 100)),
+            (0, 99),
+            [(0, 29), (30, 59), (60, 99)],
+            ["out_of_range", "overlap", "overlap"],
+            id="exclusive-ends",
+        ),
+        pytest.param(
+            raw(("a", 0, 30), ("b", 30, 60), ("c", 60, 100)),
+            (100, 199),
+            THIRDS,
+            ["window_relative", "out_of_range", "overlap", "overlap"],
+            id="relative-exclusive-ends",
+        ),
+        pytest.param(raw(("a", 0, 3), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["gap"], id="gap"),
+        pytest.param(raw(("a", 0, 7), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["overlap"], id="overlap"),
+        pytest.param(raw(("a", 2, 5), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["omission_start"], id="start"),
+        pytest.param(raw(("a", 0, 5), ("b", 6, 7)), (0, 9), [(0, 5), (6, 9)], ["omission_end"], id="end"),
+        pytest.param(raw(("a", 5, 0), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["reversed"], id="reversed"),
+        pytest.param(raw(("b", 6, 9), ("a", 0, 5)), (0, 9), [(0, 5), (6, 9)], ["unsorted"], id="unsorted"),
+        pytest.param(
+            raw(("a", 0, 5), ("b", 6, 9), ("c", 50, 60)), (0, 9), [(0, 5), (6, 9)], ["out_of_range"], id="beyond"
+        ),
+        pytest.param(
+            raw(("all", 0, 9), ("a", 0, 5), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["duplicate"], id="parent"
+        ),
+        pytest.param(raw(("a", "0", "line 5"), ("b", 6, 9)), (0, 9), [(0, 5), (6, 9)], ["not_integer"] * 2, id="text"),
+        pytest.param(raw(("a", 0, 5.0), ("b", 6.4, 9)), (0, 9), [(0, 5), (6, 9)], ["not_integer"] * 2, id="floats"),
+        pytest.param(raw(("a", None, 5), ("b", None, 9)), (0, 9), [(0, 5), (6, 9)], ["no_start"] * 2, id="ends-only"),
+        pytest.param(raw(("a", "?"), ("b", 0, 9)), (0, 9), [(0, 9)], ["not_integer"], id="no-number"),
+        pytest.param([], (0, 9), [(0, 9)], ["empty"], id="empty"),
+        pytest.param(raw((" ", 0, 9)), (0, 9), [(0, 9)], ["title"], id="blank-title"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_answer_is_put_right_as_stated(
+    answer: list[RawSection], window: tuple[int, int], expected: list[tuple[int, int]], told: list[str]
+) -> None:
+    repaired = repair(answer, *window)
+    assert lines(repaired) == expected
+    assert kinds(repaired) == told
+
+
+def test_a_repair_says_what_was_and_what_became():
+    repaired = repair(raw(("a", 0), ("b", 30), ("c", 60)), 100, 199)
+    (told,) = repaired.repairs
+    assert (told.lines, told.section, told.was, told.became) == (
+        (100, 199), None, "lines 0, 30, 60", "lines 100, 130, 160",
+    )  # fmt: skip
+    assert pickle.loads(pickle.dumps(repaired)) == repaired
+    (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
+    assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
+
+
+def test_too_many_sections_are_joined_by_bands_of_equal_height():
+    """10 lines in 2 bands: middles 0.5, 1.5, 5 (the border's own, so below) and 8.5; the longest lends its title."""
+    repaired = repair(raw(("a", 0), ("b", 1), ("c", 2), ("d", 7)), 0, 9, most_sections=2)
+    assert repaired.sections == (LineSection("c", 0, 6, 2), LineSection("d", 7, 9, 3))
+    assert kinds(repaired) == ["too_many"]
+    one_per_line = raw(*((f"line {n}", n, n) for n in range(100)))
+    joined = repair(one_per_line, 0, 99, most_sections=4)
+    assert lines(joined) == [(0, 24), (25, 49), (50, 74), (75, 99)]
+    assert kinds(joined) == ["too_many"]
+    assert len(repair(one_per_line, 0, 99).sections) == 100
+
+
+def test_titles_are_made_plain_and_bounded():
+    repaired = repair(
+        raw(("## **Two\n words** ", 0), (None, 2), (7, 4), ("x" * 300, 6), ("word " * 100, 8)),
+        0,
+        9,
+        longest_title=20,
+        untitled=lambda first, last: f"from {first} to {last}",
+    )
+    titles = [section.title for section in repaired.sections]
+    assert titles == ["Two words", "from 2 to 3", "7", "x" * 19 + "…", "word word word…"]
+    assert kinds(repaired) == ["title"] * 5
+    assert clean_title("من\u200cخانه", 50) == "من\u200cخانه"  # joiners belong to words
+
+
+# Law: whatever the answer, the sections tile the lines, and nothing differs from it untold.
+
+
+def check(answer: list[RawSection], first: int, last: int, repaired: Repaired) -> None:
+    sections, repairs = repaired.sections, repaired.repairs
+    assert sections[0].first == first
+    assert sections[-1].last == last
+    assert all(one.last + 1 == other.first for one, other in itertools.pairwise(sections))
+    assert all(section.first <= section.last and section.title.strip() for section in sections)
+    assert all(each.was != each.became and each.lines == (first, last) for each in repairs)
+    about = {each.section for each in repairs}
+    whole = {each.kind for each in repairs if each.section is None}
+    for section in sections:
+        if section.place is None:
+            assert "empty" in whole
+            continue
+        given = answer[section.place]
+        same_title = type(given.title) is str and given.title == section.title
+        same_lines = type(given.start) is int and given.start == section.first
+        same_lines &= given.end is None or (type(given.end) is int and given.end == section.last)
+        assert same_title or section.place in about
+        assert same_lines or section.place in about or whole & {"window_relative", "one_based", "too_many"}
+    lost = set(range(len(answer))) - {section.place for section in sections}
+    assert lost <= about or "too_many" in whole
+    places = [section.place for section in sections if section.place is not None]
+    assert places == sorted(places) or "unsorted" in whole
+    if not repairs:
+        assert [(each.title, each.start) for each in answer] == [(each.title, each.first) for each in sections]
+
+
+def halves(first: int, last: int) -> list[tuple[int, int]]:
+    middle = (first + last) // 2
+    return [(first, middle), (middle + 1, last)] if middle < last else [(first, last)]
+
+
+def right(first: int, last: int) -> list[dict[str, Any]]:
+    return [{"title": f"part {n}", "start": a, "end": b} for n, (a, b) in enumerate(halves(first, last))]
+
+
+def shifted(by: Callable[[int, int], int]) -> Callable[[int, int], list[dict[str, Any]]]:
+    def answer(first: int, last: int) -> list[dict[str, Any]]:
+        add = by(first, last)
+        return [{**each, "start": each["start"] + add, "end": each["end"] + add} for each in right(first, last)]
+
+    return answer
+
+
+def changed(index: int, **values: Any) -> Callable[[int, int], list[dict[str, Any]]]:
+    def answer(first: int, last: int) -> list[dict[str, Any]]:
+        sections = right(first, last)
+        made = {key: value(first, last) if callable(value) else value for key, value in values.items()}
+        sections[index] = {**sections[index], **made}
+        return sections
+
+    return answer
+
+
+def without(key: str) -> Callable[[int, int], list[dict[str, Any]]]:
+    return lambda a, b: [{k: v for k, v in each.items() if k != key} for each in right(a, b)]
+
+
+def renamed(**names: str) -> Callable[[int, int], list[dict[str, Any]]]:
+    return lambda a, b: [{names.get(k, k): v for k, v in each.items()} for each in right(a, b)]
+
+
+KINDS: dict[str, Callable[[int, int], Any]] = {
+    "right": right,
+    "starts only": without("end"),
+    "ends only": without("start"),
+    "no titles": without("title"),
+    "start_index": renamed(start="start_index", end="end_index"),
+    "start_line": renamed(start="start_line", end="end_line"),
+    "Capitals": renamed(title="Title", start="Start Line", end="End-Line"),
+    "relative": shifted(lambda a, b: -a),
+    "relative from 1": shifted(lambda a, b: 1 - a),
+    "from 1": shifted(lambda a, b: 1),
+    "one too low": shifted(lambda a, b: -1),
+    "far too high": shifted(lambda a, b: 10**6),
+    "far too low": shifted(lambda a, b: -(10**6)),
+    "by half": shifted(lambda a, b: (b - a) // 2),
+    "huge": shifted(lambda a, b: 10**30),
+    "mixed": changed(0, start=lambda a, b: 0),
+    "mixed end": changed(-1, end=lambda a, b: b - a),
+    "late": changed(0, start=lambda a, b: a + 1),
+    "early end": changed(-1, end=lambda a, b: b - 1),
+    "gap": changed(0, end=lambda a, b: a),
+    "overlap": changed(0, end=lambda a, b: b),
+    "reversed": lambda a, b: [{**each, "start": each["end"], "end": each["start"]} for each in right(a, b)],
+    "unsorted": lambda a, b: right(a, b)[::-1],
+    "twice": lambda a, b: right(a, b) * 2,
+    "thrice": lambda a, b: [each for each in right(a, b) for _ in range(3)],
+    "parent first": lambda a, b: [{"title": "all", "start": a, "end": b}, *right(a, b)],
+    "parent last": lambda a, b: [*right(a, b), {"title": "all", "start": a, "end": b}],
+    "contained": lambda a, b: [{"title": "all", "start": a, "end": b}, {"title": "in", "start": b - 1, "end": b - 1}],
+    "all on one line": lambda a, b: [{"title": f"t{n}", "start": a, "end": b} for n in range(5)],
+    "one per line": lambda a, b: [{"title": f"t{n}", "start": n, "end": n} for n in range(a, b + 1)],
+    "several per line": lambda a, b: [
+        {"title": f"t{n}", "start": n // 3, "end": n // 3} for n in range(3 * a, 3 * b)
+    ],
+    "single line": lambda a, b: [{"title": "t", "start": b, "end": b}],
+    "exclusive ends": lambda a, b: [{**each, "end": each["end"] + 1} for each in right(a, b)],
+    "strings": lambda a, b: [
+        {**each, "start": f"[{each['start']}]", "end": str(each["end"])} for each in right(a, b)
+    ],
+    "ranges in a string": lambda a, b: [{"title": "t", "start": f"{a}-{b}"}],
+    "floats": lambda a, b: [
+        {**each, "start": float(each["start"]), "end": each["end"] + 0.5} for each in right(a, b)
+    ],
+    "words": changed(0, start="the beginning", end="later"),
+    "null": changed(0, start=None, end=None),
+    "booleans": changed(0, start=True, end=False),
+    "lists": lambda a, b: [{**each, "start": [each["start"]], "end": {"line": each["end"]}} for each in right(a, b)],
+    "not a number": changed(0, start=math.nan, end=math.inf),
+    "entries that are none": lambda a, b: ["intro", *right(a, b), 3, None, []],
+    "title no string": changed(0, title=["x"]),
+    "title number": changed(0, title=3.5),
+    "title blank": changed(0, title="  "),
+    "title of marks": changed(0, title="## **"),
+    "title of lines": changed(0, title="a\nb\u0000\ud800"),
+    "title too long": changed(0, title="long " * 1000),
+    "empty": lambda a, b: [],
+    "negative": changed(0, start=-1, end=-5),
+}
+WINDOWS = [(0, 99), (100, 199), (50, 199), (0, 0), (7, 7), (1, 20), (1000, 1004), (3, 4)]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_named_kinds_of_bad_answers_give_sections_that_tile(kind: str, window: tuple[int, int]) -> None:
+    entries = KINDS[kind](*window)
+    try:
+        answer = list(read_sections(f"Here you are:\n```json\n{json.dumps(entries)}\n```"))
+    except ValueError:
+        answer = [RawSection(*(entry.get(k) for k in ("title", "start", "end"))) for entry in entries]
+    for most in (None, 1, 3):
+        check(answer, *window, repair(answer, *window, most_sections=most))
+    if kind == "right":
+        assert repair(answer, *window).repairs == ()
+    if kind in {"relative", "from 1", "relative from 1"}:
+        assert lines(repair(answer, *window)) == halves(*window)
+
+
+def test_there_are_300_named_cases():
+    assert len(KINDS) * len(WINDOWS) >= 300
+
+
+numbers = st.one_of(
+    st.integers(-5, 260),
+    st.integers(),
+    st.floats(),
+    st.none(),
+    st.booleans(),
+    st.text(max_size=6),
+    st.integers(0, 200).map(lambda n: f"line {n}"),
+    st.lists(st.integers(), max_size=2),
+)
+answers = st.lists(st.builds(RawSection, st.one_of(st.text(max_size=8), st.none(), st.integers()), numbers, numbers), max_size=8)  # fmt: skip
+
+
+@given(answers, st.integers(0, 120), st.integers(0, 120), st.none() | st.integers(1, 4))
+@example([RawSection("a", 0, 30), RawSection("b", 30, 60), RawSection("c", 60, 100)], 100, 99, None)
+def test_any_answer_gives_sections_that_tile(
+    answer: list[RawSection], first: int, more: int, most: int | None
+) -> None:
+    repaired = repair(answer, first, first + more, most_sections=most)
+    check(answer, first, first + more, repaired)
+    assert most is None or len(repaired.sections) <= most
+
+
+@given(st.sets(st.integers(1, 60), max_size=6), st.integers(0, 500), st.integers(0, 30), st.booleans())
+def test_a_right_answer_is_taken_as_it_is(inner: set[int], first: int, more: int, ends: bool) -> None:
+    last = first + 60 + more
+    starts = [first, *sorted(first + start for start in inner)]
+    spans = list(zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True))
+    answer = [RawSection(f"t{a}", a, b if ends else None) for a, b in spans]
+    repaired = repair(answer, first, last)
+    assert lines(repaired) == spans
+    assert repaired.repairs == ()
+
+
+@given(st.sets(st.integers(1, 99), max_size=6), st.integers(101, 5000), st.integers(0, 1), st.booleans())
+def test_a_right_answer_relative_to_its_window_is_moved_whole(
+    inner: set[int], first: int, base: int, ends: bool
+) -> None:
+    starts = [0, *sorted(inner)]
+    spans = list(zip(starts, [*(start - 1 for start in starts[1:]), 99], strict=True))
+    answer = [RawSection(f"t{a}", a + base, b + base if ends else None) for a, b in spans]
+    repaired = repair(answer, first, first + 99)
+    assert lines(repaired) == [(first + a, first + b) for a, b in spans]
+    assert kinds(repaired) == ["window_relative"]
+
+
+# The reader.
+
+LIST = '[{"title": "a", "start": 0, "end": 4}, {"title": "b, ]", "start": 5, "end": 9}]'
+READ = (RawSection("a", 0, 4), RawSection("b, ]", 5, 9))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(LIST, id="bare"),
+        pytest.param(f"\n```json\n{LIST}\n```\n", id="fence"),
+        pytest.param(f"Sections of lines [0] to [9]:\n{LIST}\nDone [really].", id="prose"),
+        pytest.param(f'{{"sections": {LIST}}}', id="object"),
+        pytest.param(f'{{"document": {{"title": "T", "sections": {LIST}}}}}', id="objects"),
+        pytest.param(LIST.replace("}]", "},]").replace("4}", "4,}"), id="commas"),
+        pytest.param("Here: " + LIST.replace("}]", "} , ]"), id="commas-in-prose"),
+        pytest.param(LIST.replace("start", "start_index").replace("end", "end_index"), id="index"),
+        pytest.param(f"Thinking {{about}} it.\n```\n{LIST}\n``` and more", id="braces"),
+        pytest.param('{"sections": ' + LIST, id="outer-object-cut"),
+    ],
+)
+def test_a_list_is_found_in_what_surrounds_it(reply: str) -> None:
+    assert read_sections(reply) == READ
+
+
+def test_a_single_section_needs_no_list():
+    assert read_sections('{"title": "a", "start": 3}') == (RawSection("a", 3),)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "no",
+        "[]",
+        "{}",
+        "[1, 2]",
+        '["a"]',
+        '[{"title": "a"}]',
+        LIST[:-10],
+        "[" * 10_000,
+        '{"a": ' * 5_000,
+        "1e999",
+    ],
+)
+def test_what_is_no_list_of_sections_is_refused(reply: str) -> None:
+    with pytest.raises(ValueError, match="no JSON list of sections"):
+        read_sections(reply)
+
+
+@given(st.text())
+def test_any_reply_is_read_or_refused_with_a_value_error(reply: str) -> None:
+    try:
+        assert all(isinstance(section, RawSection) for section in read_sections(reply + LIST))
+        read_sections(reply)
+    except ValueError as error:
+        assert "no JSON list" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(12, 12), (12.0, 12), (12.7, 12), ("12", 12), ("line 12", 12), ("[12]", 12), ("12-20", 12), ("-3", -3)]
+    + [(value, None) for value in (None, True, "", "twelve", [12], {}, math.nan, math.inf, "9" * 5000)],
+)
+def test_numbers_are_read_from_what_means_one(value: Any, number: int | None) -> None:
+    assert read_number(value) == number
+
+
+def test_limits_that_make_no_sense_are_refused():
+    with pytest.raises(ParameterError, match=r"last_line must be at least first_line \(5\), got 4"):
+        repair([], 5, 4)
+    with pytest.raises(ParameterError, match="longest_title and most_sections must be at least 1"):
+        repair([], 0, 4, most_sections=0)
