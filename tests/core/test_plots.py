@@ -20,12 +20,14 @@ from catena.evaluation.curves import index_over_gamma, recall_curve
 from catena.evaluation.question_bank import BankQuestion, Gold
 from catena.evaluation.report import Judgement, retrieval_report
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
+from catena.rerank.reliability import reliability
 from catena.testing.fakes import AngleEmbedder, FakeEmbedder
 
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
 RUN = {"q1": ["a"], "q2": [*"bcdefghij", "a"]}
 CURVE = recall_curve({"q1": [1], "q2": [10]}, n=100, rounds=50)
 SCORES = {"full": mean_score([1.0, 0.5, 1.0]), "no cascade": mean_score([0.5, 0.5, 0.0])}
+BINNED = reliability([0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1])
 WORDS = ["red fuse", "red lamp", "blue fuse", "blue lamp", "green"]
 
 
@@ -86,6 +88,10 @@ PICTURES = {
         "cascade 0.250, body 1.000",
     ),
     "fidelity_strip": (lambda path=None: plots.fidelity_strip(fidelity(state="layout"), path), "page 2 (0.500)"),
+    "reliability_diagram": (
+        lambda path=None: plots.reliability_diagram({"before": BINNED, "after": BINNED}, path),
+        "after: expected calibration error 0.2000 over 2 bins of about equal counts (2, 2), 2 relevant of 4.",
+    ),
 }
 
 
@@ -235,6 +241,18 @@ def test_a_strip_has_a_cell_per_page_and_marks_what_was_not_taken_at_once():
     assert len(plots.fidelity_strip(fidelity(pages=1)).panels[0].x.ticks) == 1
 
 
+def test_a_reliability_diagram_has_the_diagonal_the_bins_and_their_counts():
+    made = plots.reliability_diagram({"raw": BINNED})
+    diagonal, curve = marks(made, Line)
+    (counts,) = marks(made, Line, panel=1)
+    assert list(diagonal.x) == list(diagonal.y)
+    assert (list(curve.x), list(curve.y)) == (pytest.approx([0.2, 0.8]), [0.0, 1.0])
+    assert curve.label == "raw (ECE 0.200)"
+    assert list(counts.y) == [2.0, 2.0]
+    never = reliability([0.0, 0.0], [0, 0])
+    assert plots.reliability_diagram({"never": never}).panels[0].x.limits == (0.0, 1.0)
+
+
 def test_a_report_of_the_formatter_can_be_drawn():
     from catena.formatting.fidelity_report import FidelityReport, PageFidelity
 
@@ -264,6 +282,7 @@ def test_colours_are_okabe_and_itos():
         lambda: plots.index_over_gamma({"A": index_over_gamma({}, {}, n=5, gammas=[1.0])}),
         lambda: plots.question_distances({"a": [0.1], "b": []}),
         lambda: plots.fidelity_strip(SimpleNamespace(pages=[])),
+        lambda: plots.reliability_diagram({}),
         lambda: plots.fidelity_strip(SimpleNamespace(pages=[SimpleNamespace(page=1, recall=2.0)])),
     ],
 )

@@ -13,6 +13,7 @@ from catena.plots.ranking import (
     recall_by_kind,
     recall_curve,
 )
+from catena.plots.reliability import reliability_diagram
 from catena.plots.space import cohesion, embedding_shift, question_distances
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "embedding_shift",
     "question_distances",
     "fidelity_strip",
+    "reliability_diagram",
     "FidelityPage",
     "FidelityReportLike",
 ]
