@@ -219,7 +219,6 @@ class VoyageEmbedder(_Voyage):
         self.dim: int = known
         self._chosen = None if dim == default else dim
         self._truncate = truncate
-        self._max_texts = MAX_ITEMS if model.startswith(_THOUSAND) else MAX_ITEMS_OLD
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit rows, shape (len(texts), dim), in order.
@@ -267,7 +266,8 @@ class VoyageEmbedder(_Voyage):
 
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
         sizes = [size_in_bytes(text) for text in texts]
-        return [texts[run] for run in portions(sizes, max_count=self._max_texts, max_size=self._max_tokens)]
+        most = MAX_ITEMS if self.model.startswith(_THOUSAND) else MAX_ITEMS_OLD
+        return [texts[run] for run in portions(sizes, max_count=most, max_size=self._max_tokens)]
 
     def _body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         return {
