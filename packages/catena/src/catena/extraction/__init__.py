@@ -1,5 +1,6 @@
 """From calibrated rankings to segments: runs of adjacent chunks that answer, within a budget."""
 
+from catena.extraction.extracting import extract
 from catena.extraction.params import (
     BALANCED,
     FIND_ALL,
@@ -20,6 +21,7 @@ __all__ = [
     "ExtractionParams",
     "SegmentHit",
     "dsrag_compatible",
+    "extract",
     "length_for_penalty",
     "penalty_for_length",
     "preset",

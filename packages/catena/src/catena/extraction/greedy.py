@@ -120,9 +120,7 @@ class _Query:
     def forget(self, pick: Pick, budget: _Budget) -> None:
         """Take note that a pick was made: nothing may overlap it."""
         kept = self.kept
-        if kept is not None and (
-            kept.start < pick.end and kept.end > pick.start or budget.reach[kept.start] < kept.end
-        ):
+        if kept is not None and (budget.reach[kept.start] < kept.end or pick.start <= kept.start < pick.end):
             self.kept = None
         if self.sums is not None and self.shrunk == budget.shrunk:
             low = max(0, pick.start - budget.limits.max_chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, isfinite, log
 from typing import Literal, TypeAlias, get_args
 
@@ -82,7 +83,7 @@ class ExtractionParams:
             _check(name, value, "None or an integer >= 1", value is None or _is_whole(value, 1))
         _check("minimum_value", self.minimum_value, "a finite number", _is_number(self.minimum_value))
         penalty, rate = self.irrelevance_penalty, self.decay_rate
-        _check("irrelevance_penalty", penalty, "a number in [0, 1]", _is_number(penalty) and 0 <= penalty <= 1)
+        _check("irrelevance_penalty", penalty, "a number in (0, 1]", _is_number(penalty) and 0 < penalty <= 1)
         _check("decay_rate", rate, "a finite number > 0, in ranks", _is_number(rate) and rate > 0)
         for name, words in _WORDS.items():
             value = getattr(self, name)
@@ -118,7 +119,7 @@ PENALTY_LENGTHS: tuple[tuple[float, int, int], ...] = (
     (0.3, 2, 6),
     (0.4, 1, 3),
 )
-"""The article's table: an irrelevance penalty, and the fewest and the most chunks that its segments typically have."""
+"""The article's table: an irrelevance penalty, and the fewest and the most chunks that its segments usually have."""
 
 
 def preset(name: str) -> ExtractionParams:
@@ -163,7 +164,7 @@ def penalty_for_length(chunks: float) -> float:
     _check("chunks", chunks, "a finite number > 0", _is_number(chunks) and chunks > 0)
     rows = [(log(fewest * most) / 2, penalty) for penalty, fewest, most in PENALTY_LENGTHS]
     wanted = min(max(log(chunks), rows[-1][0]), rows[0][0])
-    for (longer, below), (shorter, above) in zip(rows, rows[1:], strict=False):
+    for (longer, below), (shorter, above) in pairwise(rows):
         if wanted >= shorter:
             return below + (above - below) * (longer - wanted) / (longer - shorter)
     return rows[-1][1]
@@ -178,7 +179,7 @@ def length_for_penalty(penalty: float) -> float:
     _check("penalty", penalty, "a number in [0, 1]", _is_number(penalty) and 0 <= penalty <= 1)
     rows = [(of, log(fewest * most) / 2) for of, fewest, most in PENALTY_LENGTHS]
     wanted = min(max(penalty, rows[0][0]), rows[-1][0])
-    for (below, longer), (above, shorter) in zip(rows, rows[1:], strict=False):
+    for (below, longer), (above, shorter) in pairwise(rows):
         if wanted <= above:
             return exp(longer + (shorter - longer) * (wanted - below) / (above - below))
     return exp(rows[-1][1])

@@ -19,25 +19,37 @@ class SegmentHit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LaidOut:
+    """Chunks laid end to end, document by document, with what makes their values.
+
+    Attributes:
+        chunks: one per place; those that no query found are the gaps that a segment could cross.
+        track: values of shape (queries, n), and the runs without holes.
+        ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
+        probabilities, decays, factors: shape (queries, n); value = (probability * decay - penalty) * factor.
+    """
+
+    chunks: tuple[Chunk, ...]
+    track: Track
+    ranks: Ints
+    probabilities: Floats
+    decays: Floats
+    factors: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Considered:
-    """All chunks that extraction weighed, in the order of the track, and what selection made of them.
+    """All that extraction weighed, and what selection made of it.
 
     Attributes:
         documents: ids, in the order of the track.
-        chunks: one per place; those that no query found are the gaps that a segment could bridge.
-        ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
-        probabilities, factors: shape (queries, n); factors are those of length.
         picks: in the order they were made, not merged.
         left_out: hits of documents that were not considered, as (query, rank from 0, hit).
     """
 
     documents: tuple[str, ...]
-    chunks: tuple[Chunk, ...]
-    track: Track
+    laid: LaidOut
     limits: Limits
-    ranks: Ints
-    probabilities: Floats
-    factors: Floats
     picks: tuple[Pick, ...]
     left_out: tuple[tuple[int, int, Hit], ...]
 

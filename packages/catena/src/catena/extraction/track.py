@@ -102,6 +102,8 @@ def reaches(track: Track, limits: Limits, left: int | None = None) -> Ints:
     """Return for each start the last end that run, limits and budget allow; the start itself where none is.
 
     Args:
+        track: the chunks.
+        limits: of one segment and of all.
         left: what is left of the budget; None: all of it.
     """
     left = limits.budget if left is None else left

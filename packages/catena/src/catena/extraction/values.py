@@ -1,4 +1,4 @@
-"""What each chunk is worth to a query: P(relevant), decayed by rank, less a penalty, weighed by the chunk's length."""
+"""What a chunk is worth to a query: P(relevant), decayed by rank, less a penalty, weighed by the chunk's length."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ def length_factors(lengths: ArrayLike, adjustment: LengthAdjustment, *, referenc
     return np.ones_like(given) if floor is None else np.maximum(given, floor) / reference
 
 
-def query_values(
-    places: Ints, ranks: Ints, probabilities: Floats, lengths: Ints, *, params: ExtractionParams
-) -> tuple[Floats, Floats]:
-    """Return the values of all chunks of a track for one query, and their length factors.
+def weighted_values(
+    ranks: Ints, probabilities: Floats, lengths: Ints, *, params: ExtractionParams
+) -> tuple[Floats, Floats, Floats]:
+    """Return the values of all chunks of a track, and what made them: their decays and their length factors.
+
+    `value = (probability * decay - penalty) * factor`
 
     Args:
-        places: where the chunks that the query found stand in the track.
-        ranks: their ranks, from 0.
-        probabilities: theirs.
-        lengths: shape (n,), of all chunks of the track, in characters.
+        ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
+        probabilities: shape (queries, n); 0 where the query did not find the chunk.
+        lengths: shape (n,), in characters, of found and other chunks.
         params: penalty, decay and length adjustment.
 
     Returns:
-        Values and factors, each of shape (n,).
+        Values, decays and factors, each of shape (queries, n); the decay of a chunk not found is 0.
     """
-    reach = np.zeros(len(lengths))
-    reach[places] = np.exp(-ranks / params.decay_rate) * probabilities
-    seen = lengths
-    if params.length_adjustment != "scale":
-        seen = np.zeros_like(lengths)
-        seen[places] = lengths[places]
+    found = ranks >= 0
+    decays = np.zeros(ranks.shape)
+    decays[found] = np.exp(-ranks[found] / params.decay_rate)  # few of many: no exponential of the rest
+    seen = lengths if params.length_adjustment == "scale" else np.where(found, lengths, 0)
     factors = length_factors(seen, params.length_adjustment, reference=params.reference_length)
-    return (reach - params.irrelevance_penalty) * factors, factors
+    values = (decays * probabilities - params.irrelevance_penalty) * factors
+    return values, decays, np.broadcast_to(factors, ranks.shape)
 
 
 def documents_considered(rankings: Sequence[Ranking], top_k: int) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""Chunks of several documents laid end to end, with their values to each query and what they cost in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from catena.extraction.joining import BLANK_LINE, joint
+from catena.extraction.neighbours import Found, Place
+from catena.extraction.params import ExtractionParams
+from catena.extraction.results import LaidOut
+from catena.extraction.track import Track
+from catena.extraction.values import weighted_values
+from catena.model import Chunk, Segment
+
+
+def lay_out(chunks: Sequence[Chunk], found: Sequence[Mapping[Place, Found]], params: ExtractionParams) -> LaidOut:
+    """Return the chunks as a track: a run ends where the next chunk is not its document's next.
+
+    Args:
+        chunks: document by document, each in reading order.
+        found: for each query, its hits by place.
+        params: how chunks are valued.
+    """
+    index = {(chunk.document_id, chunk.position): number for number, chunk in enumerate(chunks)}
+    ranks = np.full((len(found), len(chunks)), -1, np.int64)
+    probabilities = np.zeros(ranks.shape)
+    for query, mine in enumerate(found):
+        where = [index[place] for place in mine]
+        ranks[query, where] = [hit.rank for hit in mine.values()]
+        probabilities[query, where] = [hit.hit.score for hit in mine.values()]
+    lengths = np.array([len(chunk.text) for chunk in chunks], np.int64)
+    values, decays, factors = weighted_values(ranks, probabilities, lengths, params=params)
+    ends = [number for number, pair in enumerate(pairwise(chunks), start=1) if not _adjacent(*pair)]
+    track = Track(values=values, ends=np.array([*ends, len(chunks)], np.int64))
+    return LaidOut(
+        chunks=tuple(chunks), track=track, ranks=ranks, probabilities=probabilities, decays=decays, factors=factors
+    )
+
+
+def with_tokens(laid: LaidOut, count: Callable[[str], int], header: Callable[[Chunk | Segment], str] | None) -> Track:
+    """Return the track with the tokens of each chunk, of what joins it to the one before, and of its header.
+
+    A segment begins without a joint, so that of its first chunk is taken off there. Where the chunks of a run
+    have no offsets to join by, a blank line is counted for each joint.
+    """
+    joints = np.zeros(len(laid.chunks), np.int64)
+    blank = count(BLANK_LINE)
+    first = 0
+    for end in laid.track.ends.tolist():
+        between = [joint(*pair) for pair in pairwise(laid.chunks[first:end])]
+        least = blank if None in between else 0
+        joints[first + 1 : end] = [max(least, count(white or "")) for white in between]
+        first = end
+    headers = [header(chunk) if header else "" for chunk in laid.chunks]
+    counted = {text: count(text + BLANK_LINE) if text else 0 for text in set(headers)}
+    tokens = np.array([count(chunk.text) for chunk in laid.chunks], np.int64) + joints
+    return replace(laid.track, tokens=tokens, heads=np.array([counted[text] for text in headers], np.int64) - joints)
+
+
+def _adjacent(before: Chunk, after: Chunk) -> bool:
+    return before.document_id == after.document_id and before.position + 1 == after.position
