@@ -188,9 +188,9 @@ def test_more_parts_than_wanted_are_put_together_and_none_is_lost():
 
 
 _WORDS = (
-    "What which who when how is are do does the a of in by with between and or as well und oder sowie des Wie ist hat "
-    'compare difference Unterschied zwischen torque fuse HX210 HX200 Paris 2.4 , , ? . ! ; it (A, b) "x and y" 的 '
-    "扭矩 ？ Pebble weigh"
+    "What which who when how is are do does the a of in by with between and or as well und oder sowie des Wie ist "
+    'hat compare difference Unterschied torque fuse HX210 HX200 Paris 2.4 , , ? . ! ; it (A, b) "x and y" 的 '
+    "zwischen 扭矩 ？ Pebble weigh"
 )
 WORDS = st.sampled_from(_WORDS.split())
 TEXTS = st.one_of(st.lists(WORDS, max_size=16).map(" ".join), st.text(max_size=40))

@@ -1,0 +1,90 @@
+"""Segments that overlap or say the same: one of them each, with all the places where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from catena.ids import span_id
+from catena.model import Segment, common_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """A segment with its value.
+
+    Attributes:
+        also: other places where the same text stands, in the order of their values.
+        is_cut: whether the end of it is left out.
+    """
+
+    segment: Segment
+    value: float
+    also: tuple[Segment, ...] = ()
+    is_cut: bool = False
+
+    @property
+    def order(self) -> tuple[float, str, int, int, str]:
+        """What to sort by for the best first."""
+        segment = self.segment
+        return -self.value, segment.document_id, segment.start, segment.end, segment.id
+
+
+def merged(segments: Iterable[Valued]) -> list[Valued]:
+    """Return the segments, those that overlap as one, and of those with equal text the best, the best first."""
+    by_text: dict[str, list[Valued]] = {}
+    for valued in sorted(without_overlap(segments), key=lambda valued: valued.order):
+        by_text.setdefault(" ".join(valued.segment.text.split()), []).append(valued)
+    return [replace(first, also=tuple(other.segment for other in others)) for first, *others in by_text.values()]
+
+
+def without_overlap(segments: Iterable[Valued]) -> list[Valued]:
+    """Return the segments by document and place; those of a document that overlap are one, worth the best of them.
+
+    Spans overlap only where their texts agree: else they are of two versions of the document, and both stay.
+    """
+    found: list[Valued] = []
+    for valued in sorted(segments, key=lambda valued: (valued.segment.document_id, *valued.order[2:], -valued.value)):
+        joined = _union(found[-1].segment, valued.segment) if found else None
+        if joined is None:
+            found.append(valued)
+        else:
+            found[-1] = Valued(joined, max(found[-1].value, valued.value))
+    return found
+
+
+def _union(first: Segment, second: Segment) -> Segment | None:
+    """Return both as one slice, `first.start <= second.start`; None where they do not overlap or do not agree."""
+    if first.document_id != second.document_id or second.start >= first.end:
+        return None
+    common = first.text[second.start - first.start :]
+    if not (common.startswith(second.text) or second.text.startswith(common)):
+        return None
+    if second.end <= first.end:
+        return first
+    if first.start == second.start:
+        return second
+    text = first.text + second.text[len(common) :]
+    return Segment(
+        id=span_id(first.document_id, "passage", first.start, second.end),
+        document_id=first.document_id,
+        start=first.start,
+        end=second.end,
+        text=text,
+        path=_common(first.path, second.path),
+        chunk_ids=tuple(dict.fromkeys((*first.chunk_ids, *second.chunk_ids))),
+        pages=_outer(first.pages, second.pages),
+        lines=_outer(first.lines, second.lines),
+        positions=_outer(first.positions, second.positions),
+        metadata=common_metadata((first.as_chunk(), second.as_chunk())),
+    )
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    pairs = zip(first, second, strict=False)
+    return tuple(title for title, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _outer(first: tuple[int, int] | None, second: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))
