@@ -49,7 +49,7 @@ def answer(
         raise ParameterError("passages", (), "at least one hit")
     prompt = prompts.load("answer")
     request = Complete(
-        prompt=prompt.filled(question=question, passages=numbered(passages), nowhere=_listed(nowhere)),
+        prompt=prompt.filled(question=question, passages=numbered(passages), nowhere=listed(nowhere)),
         purpose="answer",
         system=prompt.system,
         max_tokens=max_tokens,
@@ -68,15 +68,18 @@ def answer(
 
 def numbered(passages: Sequence[Hit]) -> str:
     """Return the passages as the model reads them: number, citation, text; no text can end its own passage."""
-    return "\n".join(
-        f'<passage number="{number}" from="{_quoted(citation(hit.chunk))}">\n'
-        f"{readable(hit).replace('</passage', '< /passage')}\n</passage>"
-        for number, hit in enumerate(passages, start=1)
-    )
+    return "\n".join(marked(number, hit) for number, hit in enumerate(passages, start=1))
 
 
-def _listed(nowhere: Sequence[Unknown]) -> str:
-    return "\n".join(f"- {_quoted(str(name))}" for name in nowhere) or "(none)"
+def marked(number: int, passage: Hit) -> str:
+    """Return one passage as the model reads it, under a number."""
+    text = readable(passage).replace("</passage", "< /passage")
+    return f'<passage number="{number}" from="{_quoted(citation(passage.chunk))}">\n{text}\n</passage>'
+
+
+def listed(told: Sequence[object]) -> str:
+    """Return what the model is told beside the passages, a line each; "(none)" where that is nothing."""
+    return "\n".join(f"- {_quoted(str(each))}" for each in told) or "(none)"
 
 
 def readable(hit: Hit) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from catena.errors import ParameterError
@@ -26,26 +27,27 @@ class CheckedText:
     unknown: tuple[int, ...]
 
 
-def check_citations(text: str, passages: int) -> CheckedText:
+def check_citations(text: str, passages: int | Collection[int]) -> CheckedText:
     """Return the text without citations of passages that do not exist.
 
     `[2]`, `[1, 3]`, `[1][3]` and `[1-3]` are read; a bracket with nothing left in it is taken out.
 
     Args:
         text: an answer as the model wrote it.
-        passages: how many passages it was given; they are numbered from 1.
+        passages: how many passages it was given, if they are numbered from 1; else their numbers.
 
     Raises:
         ParameterError: `passages` is negative.
     """
-    if passages < 0:
+    if isinstance(passages, int) and passages < 0:
         raise ParameterError("passages", passages, "an integer >= 0")
+    there = range(1, passages + 1) if isinstance(passages, int) else frozenset(passages)
     cited: dict[int, None] = {}
     unknown: dict[int, None] = {}
 
     def kept(group: re.Match[str]) -> str:
         numbers = dict.fromkeys(_numbers(group["inside"]))
-        known = [number for number in numbers if 1 <= number <= passages]
+        known = [number for number in numbers if number in there]
         cited.update(dict.fromkeys(known))
         unknown.update(dict.fromkeys(number for number in numbers if number not in known))
         return f"{group['space']}[{', '.join(map(str, known))}]" if known else ""

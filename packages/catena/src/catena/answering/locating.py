@@ -50,7 +50,8 @@ def place_of(quote: Wording, source: Wording) -> Place | None:
 
     Returns:
         None where they do not. `altered` is a place at which the words stand, but the quote cuts a number, a unit, a
-        sign or a negation ("4 N·m" of "2.4 N·m", "able" of "unable"), or leaves out a "not" by an ellipsis.
+        sign or a negation ("4 N·m" of "2.4 N·m", "able" of "unable"), begins behind a "not", or leaves one out by an
+        ellipsis.
     """
     if not len(quote):  # only marks
         at = source.text.find(quote.text) if quote.text else -1
@@ -141,7 +142,9 @@ def _cut_before(source: Wording, at: int) -> _Cut | None:
     if before is None:
         return None
     of_number = token.kind == "number" and before.kind == "symbol" and before.spelling in "±≤≥<>≈≠~^-"
-    if of_number or (token.soft and (before.kind == "negation" or before.spelling == "/")):
+    gap = source.text[source.span(before.start, before.end)[1] : source.span(token.start, token.end)[0]]
+    negated = before.kind == "negation" and (token.soft or not gap.strip("*_ \t\r\n"))  # "not | open the cover"
+    if of_number or negated or (token.soft and before.spelling == "/"):
         return _Cut(before.start, token.end, value=True)
     return None
 

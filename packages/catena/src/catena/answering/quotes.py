@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from catena.answering.locating import Difference, Place, nearest, place_of
-from catena.answering.sources import Passage, Source, sources, whole
+from catena.answering.sources import Citable, Source, sources, whole
 from catena.answering.wording import Wording
 from catena.model import Document
 
@@ -36,7 +36,7 @@ class VerifiedQuote:
             `normalised`: the same words in order; white space, hyphens, typographic signs, Markdown or capitals
                 of plain words differ, or an ellipsis leaves out part of the passage.
             `near`: a word in six at most differs, see `differences`; no number, code, unit, sign or negation does.
-            `altered`: one of these does, or the quote cuts one in two.
+            `altered`: one of these does, or the quote cuts one in two or begins right behind a negation.
             `elsewhere`: exact or normalised, in another passage.
             `missing`: in none.
         passage: number of the passage in which it was found; None where it was not.
@@ -68,7 +68,7 @@ class VerifiedQuote:
 
 
 def verify_quotes(
-    quotes: Sequence[Quote], passages: Sequence[Passage], *, documents: Iterable[Document] = ()
+    quotes: Sequence[Quote], passages: Sequence[Citable], *, documents: Iterable[Document] = ()
 ) -> tuple[VerifiedQuote, ...]:
     """Look for each quote in the passage it cites, and where it is not there, in the others.
 

@@ -11,17 +11,22 @@ from catena.errors import ParameterError
 from catena.model import Chunk, Document, Hit, Segment
 
 
-@runtime_checkable
-class NumberedSegment(Protocol):
-    """A segment with the number under which a reader of the context sees it."""
+class SegmentHolder(Protocol):
+    """What holds a segment, as extraction and integration return them."""
 
-    @property
-    def number(self) -> int: ...
     @property
     def segment(self) -> Segment: ...
 
 
-Passage: TypeAlias = Chunk | Segment | Hit | NumberedSegment
+@runtime_checkable
+class NumberedSegment(SegmentHolder, Protocol):
+    """A segment with the number under which a reader of the context sees it."""
+
+    @property
+    def number(self) -> int: ...
+
+
+Citable: TypeAlias = Chunk | Segment | Hit | SegmentHolder
 """What an answer can be written from. Passages without a number of their own are counted from 1, in order."""
 
 
@@ -37,7 +42,7 @@ class Source:
         return citation(replace(self.found, pages=pages, lines=lines))
 
 
-def sources(passages: Sequence[Passage]) -> tuple[Source, ...]:
+def sources(passages: Sequence[Citable]) -> tuple[Source, ...]:
     """Return the passages with their numbers.
 
     Raises:
@@ -53,7 +58,7 @@ def sources(passages: Sequence[Passage]) -> tuple[Source, ...]:
     return numbered
 
 
-def chunk_of(passage: Passage) -> Chunk:
+def chunk_of(passage: Citable) -> Chunk:
     """Return the slice that a passage is."""
     if isinstance(passage, Chunk):
         return passage

@@ -1,0 +1,251 @@
+"""A written answer whose statements are proved by quotes, each compared with the text it is said to stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from catena import prompts
+from catena.answering.answer import listed, marked
+from catena.answering.citations import check_citations
+from catena.answering.quotes import Quote, VerifiedQuote, verify_quotes
+from catena.answering.sources import Citable, sources
+from catena.answering.support import split_values, words_about
+from catena.answering.wording import Wording
+from catena.answering.written import read_reply, statements_in
+from catena.effects import Complete, Step, ask
+from catena.errors import ParameterError
+from catena.model import Document, Hit, Unknown
+
+__all__ = ["Citation", "CitedAnswer", "ReadableContext", "Statement", "answer_cited", "check_answer", "render"]
+
+
+@runtime_checkable
+class ReadableContext(Protocol):
+    """Passages that are already one text for a model, as `integrate` makes it."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def passages(self) -> Sequence[Citable]: ...
+
+
+Context: TypeAlias = ReadableContext | Sequence[Citable]
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A quote of an answer, what became of it, and where it stands in words; "" where it stands nowhere."""
+
+    quote: VerifiedQuote
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A sentence, an item or a row of an answer.
+
+    Attributes:
+        cited: numbers of the passages it cites.
+        citations: indexes of the quotes that were given for it, from 0, in `CitedAnswer.citations`.
+        supported: whether one of them is verified.
+        unfounded: its values and names that stand in none of the passages it cites; see `verify_answer` for what this
+            check can and cannot see.
+    """
+
+    text: str
+    cited: tuple[int, ...] = ()
+    citations: tuple[int, ...] = ()
+    supported: bool = False
+    unfounded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CitedAnswer:
+    """An answer with what holds of it and what does not.
+
+    Attributes:
+        text: without the quotes, and without numbers of passages that do not exist.
+        citations: the quotes, in the order in which they were given.
+        statements: of the text, in order.
+        cited: numbers of the passages it cites, in the order of their first mention.
+        unknown: numbers that were cited in the text though there is no such passage.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+    statements: tuple[Statement, ...]
+    cited: tuple[int, ...]
+    unknown: tuple[int, ...]
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def unsupported(self) -> tuple[Statement, ...]:
+        """The statements without a verified quote; one that says that nothing is known is among them."""
+        return tuple(statement for statement in self.statements if not statement.supported)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the statements that have a verified quote, from 0 to 1; 0 where nothing is stated."""
+        return sum(statement.supported for statement in self.statements) / max(1, len(self.statements))
+
+
+def answer_cited(
+    question: str,
+    context: Context,
+    *,
+    nowhere: Sequence[Unknown] = (),
+    conflicts: Sequence[object] = (),
+    documents: Iterable[Document] = (),
+    max_tokens: int = 2048,
+) -> Step[CitedAnswer]:
+    """Write an answer with a quote for each statement, and look each quote up in the passage it cites.
+
+    Args:
+        question: what the user asks, as typed.
+        context: an integrated context, or passages, best first; at least one passage.
+        nowhere: names in the question that stand nowhere, as `Ranking.unknown` has them: the model says so of them.
+        conflicts: values of one thing in which documents differ, each shown as `str` says it.
+        documents: where given, the pages of a quote are its own, not those of its passage.
+        max_tokens: of answer and quotes.
+
+    Returns:
+        The answer with its flags, however untidy the reply is.
+
+    Raises:
+        ParameterError: there are no passages, two have one number, or a document is of another version.
+        ServiceError: the model failed, or its reply was truncated, refused or empty.
+    """
+    passages = context.passages if isinstance(context, ReadableContext) else context
+    if not passages:
+        raise ParameterError("passages", (), "at least one")
+    kept = tuple(documents)
+    verify_quotes((), passages, documents=kept)  # what is wrong with them shows before anything is paid for
+    prompt = prompts.load("cited_answer")
+    request = Complete(
+        prompt=prompt.filled(
+            question=question, passages=_shown(context), nowhere=listed(nowhere), conflicts=listed(conflicts)
+        ),
+        purpose="cited answer",
+        system=prompt.system,
+        max_tokens=max_tokens,
+        prompt_version=prompt.version,
+    )
+    (reply,) = yield from ask([request])
+    checked = check_answer(reply.text, passages, documents=kept)
+    return replace(checked, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
+
+
+def _shown(context: Context) -> str:
+    if isinstance(context, ReadableContext):
+        return context.text
+    return "\n".join(marked(source.number, Hit(source.found, 0.0)) for source in sources(context))
+
+
+def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable[Document] = ()) -> CitedAnswer:
+    """Check an answer with quotes that any model wrote, in the form that `answer_cited` asks for or near it.
+
+    A quote belongs to the statements that cite its passage; of several quotes of one passage, to the statement with
+    which it shares most words. A quote without a number belongs to the passage in which it stands.
+
+    Args:
+        reply: an answer with markers [n], and below it quotes `[n] "..."`.
+        passages: numbered from 1, or with numbers of their own.
+        documents: where given, the pages of a quote are its own, not those of its passage.
+
+    Raises:
+        ParameterError: two passages have one number, or a document is of another version than a passage.
+    """
+    given = {source.number: source for source in sources(passages)}
+    written = read_reply(reply)
+    quotes = _verified(written.quotes, passages, tuple(documents))
+    citations = tuple(
+        Citation(quote, given[quote.passage].cited(quote.pages, quote.lines) if quote.passage in given else "")
+        for quote in quotes
+    )
+    checked = check_citations(written.text, given.keys())
+    quoted = [Wording(quote.text) for quote in quotes]
+    about: dict[int, Wording] = {}
+
+    def statement(text: str) -> Statement:
+        cited = check_citations(text, given.keys()).cited
+        for number in cited:
+            about.setdefault(number, words_about(given[number]))
+        own = tuple(index for number in cited for index in _given_for(text, number, quotes, quoted))
+        supported = any(quotes[index].verified for index in own)
+        unfounded = split_values(text, [about[number] for number in cited])[1] if cited else ()
+        return Statement(text=text, cited=cited, citations=own, supported=supported, unfounded=unfounded)
+
+    return CitedAnswer(
+        text=checked.text,
+        citations=citations,
+        statements=tuple(map(statement, statements_in(checked.text))),
+        cited=checked.cited,
+        unknown=checked.unknown,
+    )
+
+
+def _verified(
+    quotes: Sequence[Quote], passages: Sequence[Citable], documents: Sequence[Document]
+) -> tuple[VerifiedQuote, ...]:
+    first = verify_quotes(quotes, passages, documents=documents)
+    placed = [
+        Quote(found.passage, quote.text) if quote.number == 0 and found.passage is not None else quote
+        for quote, found in zip(quotes, first, strict=True)
+    ]
+    return verify_quotes(placed, passages, documents=documents) if placed != list(quotes) else first
+
+
+def _given_for(text: str, number: int, quotes: Sequence[VerifiedQuote], words: Sequence[Wording]) -> list[int]:
+    """Return the indexes of the quotes of a passage that go with a statement: those nearest to it in words."""
+    of_passage = [index for index, quote in enumerate(quotes) if quote.number == number]
+    mine = Wording(text).indexes.keys()
+    shared = {
+        index: sum(len(word) for word in words[index].indexes.keys() & mine) for index in of_passage
+    }  # long words count more: they are the rare ones
+    most = max(shared.values(), default=0)
+    return [index for index in of_passage if shared[index] == most]
+
+
+_MARKS = {"exact": "✓ exact", "normalised": "✓ in other spelling"}
+
+
+def render(cited: CitedAnswer) -> str:
+    """Return an answer as Markdown, its quotes below it as notes, each with its place and whether it holds."""
+    notes = [_note(citation) for citation in cited.citations]
+    flags = [f"✗ no verified quote: {statement.text}" for statement in cited.unsupported]
+    flags += [
+        f"✗ not in what is cited: {', '.join(statement.unfounded)} ({statement.text})"
+        for statement in cited.statements
+        if statement.unfounded
+    ]
+    unknown = [f"✗ cited, but no passage: {', '.join(map(str, cited.unknown))}"] if cited.unknown else []
+    blocks = [
+        cited.text,
+        *("\n".join(f"- {line}" for line in lines) for lines in (notes, [*flags, *unknown]) if lines),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _note(citation: Citation) -> str:
+    quote = citation.quote
+    said = f"“{' '.join(quote.text.split())}”"
+    marker = f"[{quote.number}]" if quote.number else "(no number)"
+    if quote.state == "missing":
+        return f"{marker} {said} ✗ not found in the source"
+    if quote.state == "elsewhere":
+        return f"{marker} {said} ✗ not there, but in [{quote.passage}] {citation.source}"
+    verdict = _MARKS.get(quote.state) or f"{'≈' if quote.state == 'near' else '✗'} {quote.state}: {_changes(quote)}"
+    return f"{marker} {citation.source}: {said} {verdict}"
+
+
+def _changes(quote: VerifiedQuote) -> str:
+    return "; ".join(
+        f"“{_one_line(each.quoted)}” where the source has “{_one_line(each.printed)}”" for each in quote.differences
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
