@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import functools
 import pickle
 import sys
 from types import ModuleType
@@ -69,6 +70,12 @@ def recording(name: str) -> Any:
     return decorate
 
 
+@functools.cache
+def shared(kind: type, **options: int) -> Any:
+    """Return the one instance for all tests: to load certificates takes longer than a test."""
+    return kind(api_key=KEY, **options)
+
+
 def invalid(caught: pytest.ExceptionInfo[ServiceError]) -> None:
     assert not caught.value.retry
     assert KEY not in str(caught.value)
@@ -88,13 +95,13 @@ class HostedCases:
     rerank_limit: ClassVar[str]  # the constant of the backend that limits the texts of a request
     embed_limit: ClassVar[str]
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def reranker(self) -> Any:
-        return self.reranker_type(api_key=KEY)
+        return shared(self.reranker_type)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self) -> Any:
-        return self.embedder_type(api_key=KEY, dim=4)
+        return shared(self.embedder_type, dim=4)
 
     @pytest.fixture(params=["sync", "async"])
     def score(self, request: pytest.FixtureRequest, reranker: Any) -> Any:
