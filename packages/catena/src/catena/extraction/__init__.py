@@ -1,5 +1,6 @@
 """From calibrated rankings to segments: runs of adjacent chunks that answer, within a budget."""
 
+from catena.extraction.explaining import Explanation, explain
 from catena.extraction.extracting import extract
 from catena.extraction.params import (
     BALANCED,
@@ -17,10 +18,12 @@ __all__ = [
     "BALANCED",
     "FIND_ALL",
     "PRECISION",
+    "Explanation",
     "Extraction",
     "ExtractionParams",
     "SegmentHit",
     "dsrag_compatible",
+    "explain",
     "extract",
     "length_for_penalty",
     "penalty_for_length",
