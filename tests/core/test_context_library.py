@@ -100,6 +100,10 @@ def test_the_dense_route_compares_the_view_in_context_or_else_the_headed_one(ope
     opened(OFFLINE).index(files)
     (hit, *_) = opened(OFFLINE).search("seals", routes=["dense"]).hits
     assert hit.provenance[0].view == CONTEXT
+    entry = opened(OFFLINE).get(hit.chunk.document_id)
+    in_context = {view.chunk_id: view.text for view in entry.views if view.kind == CONTEXT}
+    exact = opened(OFFLINE).search(in_context[hit.chunk.id], routes=["dense"]).hits[0]
+    assert (exact.chunk.id, round(exact.provenance[0].score, 3)) == (hit.chunk.id, 1.0)
     headed = Preparation(context=ContextOptions(by="offline", embed=False))
     with Library.open(tmp_path / "other", embedder=FakeEmbedder(16), preparation=headed) as library:
         library.index(files)

@@ -31,10 +31,11 @@ def context_offline(
 ) -> Step[DocumentContext]:
     """Take titles from headings and first lines, and for a summary the sentence nearest to the mean of all.
 
-    That is the one whose vector has the greatest dot product with the mean of the vectors of all. The summary of the document is one of its first 20 sentences. Nothing is written: a summary is a sentence of the
-    text, so it does not begin with "This document is about:". A section without a sentence of 20 to 300 characters, a
-    table say, has no summary. Of equally central sentences the first is taken. Only the embedder is asked, once for
-    each distinct sentence.
+    That is the one whose vector has the greatest dot product with the mean of the vectors of all. The summary of the
+    document is one of its first 20 sentences. Nothing is written: a summary is a sentence of the text, so it does not
+    begin with "This document is about:". A section without a sentence of 20 to 300 characters, a table say, has no
+    summary. Of equally central sentences the first is taken. Only the embedder is asked, once for each distinct
+    sentence.
 
     Args:
         document: whose text it is.
