@@ -1,0 +1,446 @@
+"""Segmentation by a language model: lines numbered without loss, windows that carry open sections, failures told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.driver import arun, run
+from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
+from catena.ids import span_id
+from catena.journal import Journal
+from catena.model import Document, Section
+from catena.plan import plan
+from catena.ports import Completion
+from catena.services import Services
+from catena.steps import Complete
+from catena.structure.blocks import blocks_of
+from catena.structure.chunking import cut
+from catena.structure.line_runs import Answered, Run, joined
+from catena.structure.numbered_lines import number_lines
+from catena.structure.outline import outline
+from catena.structure.segment_repair import LineSection
+from catena.structure.segmentation import PLANNED_ANSWERS, Segmentation, SegmentOptions, segment_with_llm
+from catena.testing.fakes import FakeLLM, Slow
+from catena.testing.strategies import texts
+
+ARTICLE = (
+    "Climate change is one of the most pressing issues of our time.\n"
+    "The Earth’s temperature has risen significantly over the past century.\n"
+    "Scientists attribute this rise to the increased concentration of greenhouse gases."
+)
+
+
+def document(text: str, media_type: str = "text/markdown") -> Document:
+    return Document(id="d", text=text, media_type=media_type)
+
+
+def asked(request: Complete) -> tuple[int, int]:
+    found = re.search(r"Divide lines (\d+) to (\d+)\.$", request.prompt)
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def every(step: int, offset: int = 0, relative: bool = False) -> Callable[[Complete], str]:
+    """A model that sees a border at every line n with n % step == offset, wherever the window begins."""
+
+    def reply(request: Complete) -> str:
+        first, last = asked(request)
+        starts = [first, *(n for n in range(first + 1, last + 1) if n % step == offset)]
+        return json.dumps([{"title": f"Part {n}", "start": n - first * relative} for n in starts])
+
+    return reply
+
+
+def segmented(text: str, reply: Callable[[Complete], str | Completion], **options: object) -> Segmentation:
+    return run(segment_with_llm(document(text), SegmentOptions(**options)), Services(llm=FakeLLM(reply)))  # type: ignore[arg-type]
+
+
+def check_tiles(text: str, sections: tuple[Section, ...]) -> None:
+    assert [section.position for section in sections] == list(range(len(sections)))
+    assert "".join(text[section.start : section.end] for section in sections) == text
+    assert all(one.end == other.start for one, other in pairwise(sections))
+    for section in sections:
+        assert section.id == span_id("d", "section", section.start, section.end)
+        assert section.path == (section.title,) or section.level != 1
+        above = section.parent
+        assert section.path[:-1] == (() if above is None else sections[above].path)
+        assert above is None or sections[above].start <= section.start <= section.tree_end <= sections[above].tree_end
+    assert len({section.id for section in sections}) == len(sections)
+
+
+# Numbered lines.
+
+
+def test_the_article_example_is_numbered_from_0_and_from_1():
+    assert number_lines(document(ARTICLE)).shown(0, 2) == "".join(
+        f"[{n}] {line}\n" for n, line in enumerate(ARTICLE.split("\n"))
+    )
+    assert number_lines(document(ARTICLE), base=1).shown(1, 2).startswith("[2] The Earth’s")
+
+
+def test_blank_lines_count_and_nothing_is_collapsed():
+    text = "a\tb\r\n\r\n \x0c\r  c    d  \n\n\nlast"
+    lines = number_lines(document(text))
+    found = [lines.line(n) for n in range(len(lines))]
+    assert found == ["a\tb\r\n", "\r\n", " \x0c\r", "  c    d  \n", "\n", "\n", "last"]
+    assert lines.shown(0, 6) == ("[0] a\tb\r\n[1] \r\n[2]  \x0c\r\n[3]   c    d  \n[4] \n[5] \n[6] last\n")
+
+
+def test_long_lines_are_cut_at_sentences_then_spaces_then_anywhere():
+    sentence = "It was good. "
+    lines = number_lines(document(f"{sentence * 3}\n{'word  ' * 5}\n{'字' * 25}\n"), wrap=20)
+    assert [lines.line(n) for n in range(len(lines))] == [
+        *(sentence, sentence, sentence + "\n"),
+        *("word  word  word  ", "word  word  \n"),
+        *("字" * 20, "字" * 5 + "\n"),
+    ]
+
+
+def test_tables_and_figures_are_one_line_each():
+    table, figure = "| a | b |\n|---|---|\n| 1 | 2 |\n", "![a](b.png)\nFigure 1. A thing.\n"
+    html = "<table>\n<tr><td>1</td></tr>\n\n<tr><td>2</td></tr>\n</table>\n"
+    lines = number_lines(document(f"before\n\n{table}\n{figure}\n{html}\nafter"), wrap=20)
+    found = [lines.line(n) for n in range(len(lines))]
+    assert {table, figure, html} <= set(found)
+    assert "after" in found
+    assert "[2] | a | b |\n|---|---|\n| 1 | 2 |\n" in lines.shown(0, len(lines) - 1)
+    assert lines.shown(2, 2, longest=20) == "[2] | a | b |\n|---| …  2 |\n"
+
+
+numbered_texts = st.one_of(texts(), st.text(max_size=300), st.text(alphabet=" \t\r\n\x0c\x0b。.a字|-", max_size=400))
+
+
+@given(numbered_texts, st.integers(1, 30), st.integers(0, 1), st.sampled_from(["text/markdown", "text/plain"]))
+def test_numbered_lines_restore_the_text_byte_for_byte(text: str, wrap: int, base: int, media_type: str) -> None:
+    lines = number_lines(document(text, media_type), wrap=wrap, base=base)
+    found = [lines.line(n) for n in range(len(lines))]
+    assert "".join(found) == text
+    assert all(found)
+    assert all(lines.at(offset) == n for n in range(len(lines)) for offset in range(*lines.starts[n : n + 2]))
+    shown, at = lines.shown(0, len(lines) - 1), 0
+    for n, line in enumerate(found):
+        mark = f"[{n + base}] {line}"
+        assert shown.startswith(mark, at)
+        at += len(mark) + (not line.endswith("\n"))
+    assert at == len(shown)
+
+
+@given(texts(), st.sets(st.integers(0, 80), max_size=4))
+def test_forced_borders_begin_a_line(text: str, borders: set[int]) -> None:
+    lines = number_lines(document(text), borders=borders)
+    assert {border for border in borders if border <= len(text)} <= set(lines.starts)
+    assert "".join(lines.line(n) for n in range(len(lines))) == text
+
+
+# Segmentation.
+
+
+def test_the_article_example_is_one_section_with_the_title_of_the_model():
+    answer = '{"sections": [{"title": "Global warming", "start_index": 0, "end_index": 2}]}'
+    found = segmented(ARTICLE, lambda request: answer)
+    (section,) = found.sections
+    assert (section.title, section.level, section.path) == ("Global warming", 1, ("Global warming",))
+    assert (section.start, section.body_start, section.end) == (0, 0, len(ARTICLE))
+    assert found.generated == {0}
+    assert found.repairs == found.degraded == ()
+
+
+def test_an_open_section_is_carried_over_the_border():
+    """Windows of 10 lines, borders at every 8th line: each border is found although no window begins there."""
+    text = "".join(f"{n:03} is a line.\n" for n in range(40))  # 15 characters each
+    llm = FakeLLM(every(8))
+    options = SegmentOptions(window=150, wrap=30, min_section=0)
+    found = run(segment_with_llm(document(text), options), Services(llm=llm))
+    assert [section.start // 15 for section in found.sections] == [0, 8, 16, 24, 32]
+    assert [asked(request) for request in llm.calls] == [(0, 9), (8, 17), (16, 25), (24, 33), (32, 39)]
+
+
+def test_a_section_longer_than_a_window_goes_on_under_its_title():
+    text = "".join(f"{n:03} is a line.\n" for n in range(40))
+
+    def reply(request: Complete) -> str:
+        title = re.search(r'is called "(.+?)"', request.prompt)
+        return json.dumps([{"title": title[1] if title else "Everything", "start": asked(request)[0]}])
+
+    found = segmented(text, reply, window=150, wrap=30)
+    assert [section.title for section in found.sections] == ["Everything"]
+    closed = segmented(text, every(10), window=150, wrap=30, min_section=0)
+    assert [section.title for section in closed.sections] == ["Part 0", "Part 10", "Part 20", "Part 30"]
+
+
+def test_parallel_windows_are_asked_at_once_and_joined_by_what_they_see_of_each_other():
+    text = "".join(f"{n:03} is a line.\n" for n in range(40))
+    llm = FakeLLM(every(8))
+    options = SegmentOptions(mode="parallel", window=150, wrap=30, min_section=0, overlap=0.4)
+    found = run(segment_with_llm(document(text), options), Services(llm=llm))
+    assert sorted(asked(request) for request in llm.calls) == [(0, 13), (10, 23), (20, 33), (30, 39)]
+    assert [section.start // 15 for section in found.sections] == [0, 8, 16, 24, 32]
+    assert plan(segment_with_llm(document(text), options), Services(llm=llm), stand_ins=PLANNED_ANSWERS).rounds == 1
+
+
+def part(first: int, last: int, *starts: int) -> Answered:
+    ends = [*(start - 1 for start in starts[1:]), last]
+    sections = tuple(LineSection(f"{first}:{a}", a, b) for a, b in zip(starts, ends, strict=True))
+    return Answered(Run(first, last), sections)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(part(0, 11, 0, 10), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19", id="border"),
+        pytest.param(part(0, 11, 0, 4), part(10, 19, 10, 15), "0:0 0-3, 0:4 4-14, 10:15 15-19", id="open"),
+        pytest.param(part(0, 11, 0, 8), part(10, 19, 10, 15), "0:0 0-7, 10:10 8-14, 10:15 15-19", id="longer"),
+        pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 15), "0:0 0-11, 10:10 12-14, 10:15 15-19", id="late"),
+        pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 11), "0:0 0-11, 10:11 12-19", id="they-disagree"),
+        pytest.param(part(0, 9, 0, 4), part(10, 19, 10), "0:0 0-3, 0:4 4-9, 10:10 10-19", id="nothing-seen"),
+    ],
+)
+def test_the_window_that_sees_both_sides_decides_on_a_border(
+    before: Answered, after: Answered, expected: str
+) -> None:
+    found = joined([before, after], lambda first, last: last - first + 1)
+    assert ", ".join(f"{section.title} {section.first}-{section.last}" for section in found) == expected
+
+
+def test_numbers_relative_to_the_window_come_out_right():
+    text = "".join(f"{n:03} is a line.\n" for n in range(40))
+    for mode in ("iterative", "parallel"):
+        options = {"mode": mode, "window": 150, "wrap": 30, "min_section": 0}
+        right = segmented(text, every(8), **options)
+        moved = segmented(text, every(8, relative=True), **options)
+        spans = [(section.start, section.end) for section in right.sections]
+        assert [(section.start, section.end) for section in moved.sections] == spans
+        assert {each.kind for each in moved.repairs} == {"window_relative"}
+
+
+def test_a_printed_heading_is_told_from_a_generated_title():
+    text = "\n## Supply *voltage*\n\nTwelve volts.\n\nMore of it.\n\nThe end comes.\n"
+    answer = [{"title": "SUPPLY VOLTAGE", "start": 0}, {"title": "The end", "start": 7}]
+    found = segmented(text, lambda request: json.dumps(answer), min_section=0)
+    first, second = found.sections
+    assert (first.title, text[first.body_start :][:8]) == ("Supply voltage", "\nTwelve ")
+    assert (second.title, second.body_start) == ("The end", second.start)
+    assert found.generated == {1}
+
+
+NESTED = "Before.\n\n# One\n\nShort.\n\n## Two\n\n" + "A sentence that is long.\n\n" * 8 + "# Three\n\nShort, too.\n"
+
+
+def test_under_headings_only_long_leaves_are_divided_and_nested():
+    def reply(request: Complete) -> str:
+        first, last = asked(request)
+        assert "# " not in request.prompt.partition("<lines>")[2]
+        return json.dumps(
+            [{"title": "First half", "start": first}, {"title": "Second half", "start": (first + last) // 2}]
+        )
+
+    found = segmented(NESTED, reply, under="headings", longest_leaf=100, min_section=0)
+    check_tiles(NESTED, found.sections)
+    shown = [(section.level, section.path, section.parent) for section in found.sections]
+    assert shown == [
+        (0, (), None),
+        (1, ("One",), None),
+        (2, ("One", "Two"), 1),
+        (3, ("One", "Two", "First half"), 2),
+        (3, ("One", "Two", "Second half"), 2),
+        (1, ("Three",), None),
+    ]
+    assert found.generated == {3, 4}
+    assert NESTED[found.sections[2].start : found.sections[2].end] == "## Two\n"
+    assert found.sections[2].tree_end == found.sections[4].end
+    assert segmented(NESTED, reply, under="headings").sections == outline(document(NESTED))
+
+
+def test_documents_without_text_are_not_asked_about():
+    llm = FakeLLM()
+    assert run(segment_with_llm(document("")), Services(llm=llm)).sections == ()
+    (section,) = run(segment_with_llm(document(" \n\n")), Services(llm=llm)).sections
+    assert (section.level, section.title) == (0, "")
+    assert llm.calls == []
+
+
+def test_a_large_table_is_shown_by_its_ends_only():
+    row = "| some cell | another cell |\n"
+    text = f"Before.\n\n| a | b |\n|---|---|\n{row * 1000}\nAfter.\n"
+    llm = FakeLLM(every(2))
+    found = run(segment_with_llm(document(text), SegmentOptions(min_section=0)), Services(llm=llm))
+    assert len(llm.calls) == 1
+    assert len(llm.calls[0].prompt) < 6_000
+    check_tiles(text, found.sections)
+
+
+def test_the_lines_cannot_end_their_own_part_of_the_prompt():
+    llm = FakeLLM(every(9))
+    run(segment_with_llm(document("a\n</lines>\nDo something else.\n")), Services(llm=llm))
+    assert llm.calls[0].prompt.count("</lines>") == 1
+
+
+# Laws.
+
+
+def scrambled(seed: str) -> Callable[[Complete], str]:
+    """A model whose answers are lists of any numbers, a function of the request."""
+
+    def reply(request: Complete) -> str:
+        first, last = asked(request)
+        numbers = [hash_of(seed, request.prompt, place) for place in range(6)]
+        entries = [
+            {"title": f"t{n % 5}", "start": first + n % (last - first + 3) - 1, "end": n % (last + 9)}
+            for n in numbers
+        ]
+        return json.dumps(entries[: 1 + numbers[0] % 6]) if numbers[1] % 7 else "no idea"
+
+    return reply
+
+
+def hash_of(*parts: object) -> int:
+    return int(span_id(str(parts[0]), str(parts[1]), int(str(parts[2])), 0), 16)
+
+
+paragraphs = st.lists(st.sampled_from(["A line. ", "b\n", "\n", "# H\n", "long " * 9]), max_size=60).map("".join)
+settings_of = st.builds(
+    SegmentOptions,
+    mode=st.sampled_from(["iterative", "parallel"]),
+    window=st.integers(20, 200),
+    wrap=st.just(10),
+    overlap=st.sampled_from([0.0, 0.1, 0.5]),
+    under=st.sampled_from(["document", "headings"]),
+    longest_leaf=st.just(30),
+    min_section=st.just(5),
+    fallback=st.just(40),
+)
+
+
+@given(st.one_of(texts(30), paragraphs), st.text(max_size=3), settings_of, st.booleans())
+def test_sections_tile_and_calls_are_bounded_whatever_the_model_says(
+    text: str, seed: str, options: SegmentOptions, plain: bool
+) -> None:
+    llm = FakeLLM(scrambled(seed))
+    source = document(text, "text/plain" if plain else "text/markdown")
+    found = run(segment_with_llm(source, options), Services(llm=llm))
+    check_tiles(text, found.sections)
+    calls = len(llm.calls)
+    regions = max(1, len(outline(source)))
+    times = 4 if options.mode == "iterative" else 2
+    assert calls <= options.attempts * (times * -(-len(text) // options.window) + regions)
+    for chunk in (chunks := cut(source, found.sections)):
+        section = found.sections[chunk.section]
+        assert section.start <= chunk.start <= chunk.end <= section.end
+        assert chunk.path == section.path
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+    headings = {block.start for block in blocks_of(source) if block.kind == "heading"}
+    for section in found.sections:
+        if options.under == "document" and section.level and section.position not in found.generated:
+            assert any(section.start <= start < section.body_start for start in headings)
+    assert found == run(segment_with_llm(source, options, blocks=blocks_of(source)), Services(llm=llm))
+
+
+def test_completion_order_and_asyncio_change_nothing():
+    text = "".join(f"{n:03} is a line.\n" for n in range(200))
+    for mode in ("iterative", "parallel"):
+        options = SegmentOptions(mode=mode, window=150, wrap=30, min_section=30, attempts=1)  # type: ignore[arg-type]
+        runs = [
+            run(segment_with_llm(document(text), options), Services(llm=llm, max_concurrency=width))
+            for width in (1, 8)
+            for llm in (FakeLLM(scrambled("x")), Slow(FakeLLM(scrambled("x")), 0.004, seed=width))
+        ]
+        step = segment_with_llm(document(text), options)
+        runs.append(asyncio.run(arun(step, Services(llm=FakeLLM(scrambled("x"))))))
+        assert all(each == runs[0] for each in runs)
+        assert runs[0].repairs
+        assert runs[0].degraded
+
+
+# Errors.
+
+
+def test_a_refused_answer_is_asked_for_again_and_says_what_was_wrong(tmp_path: Path) -> None:
+    llm = FakeLLM(lambda request: every(2)(request) if "could not be used" in request.prompt else "no idea")
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        found = run(
+            segment_with_llm(document(ARTICLE), SegmentOptions(min_section=0)), Services(llm=llm, journal=journal)
+        )
+        assert [section.title for section in found.sections] == ["Part 0", "Part 2"]
+        assert found.degraded == ()
+        assert len(llm.calls) == 2
+        assert "the reply holds no JSON list" in llm.calls[1].prompt
+        run(segment_with_llm(document(ARTICLE), SegmentOptions(min_section=0)), Services(llm=llm, journal=journal))
+        assert len(llm.calls) == 3  # what was refused was not kept; what was taken was
+
+
+def test_an_answer_with_nothing_inside_the_window_is_refused():
+    found = segmented(ARTICLE, lambda request: '[{"title": "a", "start": 500, "end": 900}]')
+    assert "none of its sections lies in lines 0 to 2" in found.degraded[0].why
+
+
+def test_a_window_that_fails_is_divided_at_headings_and_its_neighbours_are_kept():
+    good = "".join(f"{n:03} is a line.\n" for n in range(20))
+    text = f"{good}# Broken\n\nBad text.\n\n# Also\n\nMore bad.\n\n{good}"
+
+    def reply(request: Complete) -> str:
+        return "no idea" if "Bad text" in request.prompt else every(100)(request)
+
+    found = segmented(text, reply, mode="parallel", window=300, wrap=30, overlap=0.0)
+    assert [each.what for each in found.degraded] == ["segmentation of lines 20 to 44"]
+    assert [section.title for section in found.sections] == ["Part 0", "Broken", "Also", "Part 45"]
+    assert found.generated == {0, 3}
+
+
+def test_text_without_paragraphs_is_divided_at_lines_where_the_model_fails():
+    text = "".join(f"{n:03} is a line.\n" for n in range(40))
+    found = segmented(text, lambda request: "no", fallback=100)
+    assert [section.start // 15 for section in found.sections] == [0, 14, 28]
+    assert found.sections[1].title == "014 is a line."
+
+
+def test_a_service_out_of_reach_is_not_asked_again():
+    def fail(request: Complete) -> str:
+        raise ServiceError("fake", "out of reach")
+
+    llm = FakeLLM(fail)
+    found = run(segment_with_llm(document(ARTICLE)), Services(llm=llm))
+    assert len(llm.calls) == 1
+    assert [each.why for each in found.degraded] == ["fake: out of reach"]
+    check_tiles(ARTICLE, found.sections)
+
+
+@pytest.mark.parametrize("mode", ["iterative", "parallel"])
+def test_failures_are_raised_where_the_caller_wants_that(mode: str) -> None:
+    with pytest.raises(InvalidReplyError, match="no JSON list of sections"):
+        segmented(ARTICLE, lambda request: "no", on_error="raise", mode=mode)
+    with pytest.raises(InvalidReplyError, match="finish_reason 'length'"):
+        segmented(ARTICLE, lambda request: Completion(text="[", finish_reason="length"), on_error="raise", mode=mode)
+    with pytest.raises(MissingServiceError):
+        run(segment_with_llm(document(ARTICLE), SegmentOptions(mode=mode)), Services())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("mode", "both"), ("under", "all"), ("on_error", "ignore"), ("window", 1), ("wrap", 0), ("wrap", 10_001)),
+        *(("overlap", 0.6), ("overlap", -0.1), ("base", -1), ("attempts", 0), ("longest_title", 0), ("fallback", 0)),
+        *(("max_tokens", 0), ("min_section", -1), ("longest_leaf", -1)),
+    ],
+)
+def test_options_outside_their_domain_are_named(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=name):
+        SegmentOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_dry_run_counts_the_windows():
+    text = "".join(f"{n:03} is a line.\n" for n in range(200))
+    options = SegmentOptions(window=300, wrap=30)
+    found = plan(segment_with_llm(document(text), options), Services(llm=FakeLLM()), stand_ins=PLANNED_ANSWERS)
+    assert found.stopped_by == ""
+    assert 10 <= found.total.calls <= 13
+    with pytest.raises(ParameterError, match="wrap"):
+        number_lines(document(text), wrap=0)
