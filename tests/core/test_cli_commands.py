@@ -373,7 +373,7 @@ def test_version_and_help():
     assert call("--version").stdout == f"catena {catena.__version__}\n"
     shown = call("--help").stdout
     commands = ["demo", "parse", "index", "search", "figures", "ask", "evaluate"]
-    commands += ["tune", "status", "delete", "verify", "doctor"]
+    commands += ["tune", "calibrate", "status", "delete", "verify", "doctor"]
     assert [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()] == commands
     for command in commands:
         assert "--json" in call(command, "--help").stdout

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.errors import CalibrationError, ParameterError
-from catena.rerank.artefact import Artefact, load
+from catena.rerank.artefact import Artefact, fused_scores_of, load
 from catena.rerank.calibration import (
     COHERE,
     BetaCalibration,
@@ -26,7 +26,7 @@ from catena.rerank.calibration import (
     Linear,
     Logistic,
 )
-from catena.rerank.fitted import LabelledFit, fit_beta, fit_labelled
+from catena.rerank.fitted import LabelledFit, fit_beta, fit_labelled, held_out, standardizing
 from catena.rerank.reliability import Quality, quality, reliability
 
 TRUE = BetaCalibration(1.5, 0.4, -1.0)
@@ -145,6 +145,27 @@ def test_scores_of_one_group_are_judged_by_a_fit_without_them() -> None:
     assert fit_labelled(scores, relevant, groups=["one question"] * 400).folds == 0
 
 
+def test_what_the_fit_is_judged_by_can_be_had() -> None:
+    scores, relevant = labelled(400)
+    probabilities, folds = held_out(scores, relevant)
+    fit = fit_labelled(scores, relevant)
+    assert (quality(probabilities, relevant), folds) == (fit.after, 5)
+    probabilities, folds = held_out(scores, relevant, groups=[1] * 400)
+    assert (probabilities.tolist(), folds) == (fit.calibration(scores).tolist(), 0)
+
+
+def test_scores_without_ends_are_standardised() -> None:
+    rule = standardizing([1.0, 3.0])
+    assert (rule.slope, rule.shift) == (1.0, -2.0)
+    scores, relevant = labelled(2_000)
+    far = fit_labelled(7.0 * scores - 3.0, relevant, first=standardizing(7.0 * scores - 3.0))
+    assert far.after.log_loss == pytest.approx(fit_labelled(scores, relevant).after.log_loss, abs=0.01)
+
+
+def test_fused_scores_are_named_by_embedder_and_weights() -> None:
+    assert fused_scores_of("static-1") == "static-1, fused with alpha 0.65 and beta 0.3"
+
+
 def test_few_data_are_fitted_and_said_to_be_judged_on_themselves() -> None:
     scores = np.linspace(0.01, 0.99, 24)
     assert fit_labelled(scores, [False] * 18 + [True] * 6).folds == 0
@@ -160,6 +181,9 @@ def test_few_data_are_fitted_and_said_to_be_judged_on_themselves() -> None:
         (lambda: fit_beta([0.1, float("nan")] * 30), r"in \[0, 1\]"),
         (lambda: fit_beta([[0.1, 0.2]] * 30), "flat sequence"),
         (lambda: fit_beta(["a"] * 30), "numbers"),
+        (lambda: standardizing(["a"]), "numbers"),
+        (lambda: standardizing([0.5]), "two different"),
+        (lambda: standardizing([0.5, float("inf")]), "two different"),
         (lambda: fit_labelled([0.1, 0.9] * 9, [0, 1] * 9), "at least 20"),
         (lambda: fit_labelled([0.1, 0.9] * 15, [1] * 30), "30 relevant of 30"),
         (lambda: fit_labelled([0.1, 0.9] * 15, [1] * 4 + [0] * 26), "at least 5 relevant and 5 others"),

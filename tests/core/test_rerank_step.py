@@ -186,11 +186,11 @@ def test_a_rankings_own_scores_are_calibrated_in_place() -> None:
     found = calibrated(cosines, Linear(-1.0, 1.0))
     assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
     assert found.scale is Scale.PROBABILITY
-    assert calibrated(Ranking((), Scale.RANK), COHERE) == Ranking((), Scale.PROBABILITY)
+    assert calibrated(Ranking((), Scale.NORMALIZED), COHERE) == Ranking((), Scale.PROBABILITY)
 
 
-@pytest.mark.parametrize("scale", [Scale.PROBABILITY, Scale.VALUE])
-def test_what_is_a_probability_already_is_not_calibrated_again(scale: Scale) -> None:
+@pytest.mark.parametrize("scale", [Scale.PROBABILITY, Scale.VALUE, Scale.RANK])
+def test_what_is_a_probability_already_or_only_an_order_is_not_calibrated(scale: Scale) -> None:
     with pytest.raises(ScaleError, match=scale.value):
         calibrated(ranking_of("a", scale=scale), COHERE)
 

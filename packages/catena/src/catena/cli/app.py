@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, demo, doctor, evaluate, figures, library, parse, search, tune
+from catena.cli import ask, calibrate, demo, doctor, evaluate, figures, library, parse, search, tune
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ app.command()(figures.figures)
 app.command()(ask.ask)
 app.command()(evaluate.evaluate)
 app.command()(tune.tune)
+app.command()(calibrate.calibrate)
 app.command()(library.status)
 app.command()(library.delete)
 app.command()(library.verify)

@@ -162,6 +162,17 @@ def load(path: str | os.PathLike[str], *, model: str) -> Artefact:
     return artefact
 
 
+def fused_scores_of(embedder: str, *, alpha: float = 0.65, beta: float = 0.3) -> str:
+    """Name the fused scores of a library, as a model whose scores can be calibrated.
+
+    Args:
+        embedder: identity of the library's embedding model, `Library.stats().embedder`.
+        alpha: of `ScoreFusion`.
+        beta: of `ScoreFusion`.
+    """
+    return f"{embedder}, fused with alpha {alpha:g} and beta {beta:g}"
+
+
 def _written(rule: Calibration) -> dict[str, Any]:
     name = _NAMES.get(type(rule))
     if name is None:

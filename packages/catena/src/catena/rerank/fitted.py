@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catena.errors import ParameterError
-from catena.rerank.calibration import EDGE, LARGEST, BetaCalibration, BetaCDF, Calibration, Composed, Identity
+from catena.rerank.calibration import (
+    EDGE,
+    LARGEST,
+    BetaCalibration,
+    BetaCDF,
+    Calibration,
+    Composed,
+    Identity,
+    Logistic,
+    Probabilities,
+)
 from catena.rerank.reliability import Quality, checked, quality
 from catena.rerank.special import digamma, trigamma
 
@@ -113,23 +123,67 @@ def fit_labelled(
 
     Source: Kull, Silva Filho and Flach, AISTATS 2017.
     """
+    judged, folds = held_out(scores, labels, first=first, groups=groups)
     x, relevant = checked(_in_unit_interval(scores, first), labels)
-    _enough(len(x), int(relevant.sum()))
-    fold = _folds(relevant, groups)
-    rule = _beta_calibration(x, relevant)
-    judged = rule(x)
-    if fold is not None:
-        for number in range(FOLDS):
-            held = fold == number
-            judged[held] = _beta_calibration(x[~held], relevant[~held])(x[held])
     return LabelledFit(
-        calibration=_after(first, rule),
+        calibration=_after(first, _beta_calibration(x, relevant)),
         n=len(x),
         positives=int(relevant.sum()),
         before=quality(x, relevant),
         after=quality(judged, relevant),
-        folds=0 if fold is None else FOLDS,
+        folds=folds,
     )
+
+
+def held_out(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    first: Calibration | None = None,
+    groups: Sequence[Hashable] | None = None,
+) -> tuple[Probabilities, int]:
+    """Return the probabilities by which `fit_labelled` judges its fit, for pictures and tests, and the folds.
+
+    Args:
+        scores: as there.
+        labels: as there.
+        first: as there.
+        groups: as there.
+
+    Returns:
+        One probability per score, by a fit without its fold; with 0 folds, where data are too few, by one fit to all.
+
+    Raises:
+        ParameterError: as there.
+    """
+    x, relevant = checked(_in_unit_interval(scores, first), labels)
+    _enough(len(x), int(relevant.sum()))
+    fold = _folds(relevant, groups)
+    if fold is None:
+        return _beta_calibration(x, relevant)(x), 0
+    judged = np.empty_like(x)
+    for number in range(FOLDS):
+        held = fold == number
+        judged[held] = _beta_calibration(x[~held], relevant[~held])(x[held])
+    return judged, FOLDS
+
+
+def standardizing(scores: ArrayLike) -> Logistic:
+    """Return the sigmoid of the standardised score, for `first`: for scores without fixed ends, as fused ones.
+
+    `1 / (1 + e^-((x - mean) / deviation))`; what comes later may lie outside the range of these scores.
+
+    Raises:
+        ParameterError: they are not at least two different finite numbers.
+    """
+    try:
+        x = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError("scores", str(error), "numbers") from None
+    deviation = float(x.std()) if x.size and np.isfinite(x).all() else 0.0
+    if not deviation > 0.0:
+        raise ParameterError("scores", f"{x.size} of them", "at least two different finite numbers")
+    return Logistic(slope=1.0 / deviation, shift=-float(x.mean()) / deviation)
 
 
 def _in_unit_interval(scores: ArrayLike, first: Calibration | None) -> Floats:

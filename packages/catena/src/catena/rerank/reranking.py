@@ -97,11 +97,12 @@ def calibrated(ranking: Ranking, calibration: Calibration) -> Ranking:
     For cosines of a vector store, or fused scores: with a calibration that was fitted to such scores.
 
     Raises:
-        ScaleError: the scores are probabilities already, or values of segments.
+        ScaleError: the scores are probabilities already, values of segments, or say no more than the order, for which
+            there is `by_rank`.
         ParameterError: the calibration does not keep the order, or the hits are not best first.
     """
-    if ranking.scale in (Scale.PROBABILITY, Scale.VALUE):
-        raise ScaleError("calibration", "similarity', 'normalized' or 'rank", ranking.scale.value)
+    if ranking.scale not in (Scale.SIMILARITY, Scale.NORMALIZED):
+        raise ScaleError("calibration", "similarity or normalized", ranking.scale.value)
     probabilities = _probabilities([hit.score for hit in ranking.hits], calibration)
     hits = tuple(
         Hit(hit.chunk, probability, hit.provenance)
