@@ -22,6 +22,7 @@ from catena_bench import (
     fidelity,
     fusion_speed,
     headings,
+    segments_oracle,
     similar_docs,
     table_views,
 )
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
     "fidelity": fidelity.run,
+    "segments-oracle": segments_oracle.run,
 }
 WITHOUT_DATA = frozenset(
     {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity"}

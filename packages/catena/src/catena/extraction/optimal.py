@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import TypeAlias
 
 import numpy as np
@@ -68,7 +69,7 @@ def _same(value: float) -> float:
 
 
 def _worth(picks: Iterable[Pick]) -> float:
-    return sum(pick.value for pick in picks)
+    return fsum(pick.value for pick in picks)
 
 
 def _as_picks(track: Track, spans: Sequence[tuple[int, int]]) -> tuple[Pick, ...]:

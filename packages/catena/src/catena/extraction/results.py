@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import fsum
 
 from catena.extraction.params import ExtractionParams
 from catena.extraction.track import Floats, Ints, Limits, Pick, Track
@@ -73,7 +74,7 @@ class Extraction:
     @property
     def value(self) -> float:
         """Return what all segments are worth together."""
-        return sum(hit.value for hit in self.segments)
+        return fsum(hit.value for hit in self.segments)
 
     def ranking(self) -> Ranking:
         """Return the segments as hits in `Scale.VALUE`, best first, so that what reads rankings reads them."""
