@@ -1,22 +1,23 @@
-"""Any sentence-transformers model as an embedder, with long texts embedded whole."""
+"""Any sentence-transformers model as an embedder, any cross-encoder as a reranker: no text is cut off."""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from catena.errors import MissingExtraError, ServiceError
+from catena.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
 _SERVICE: Final = "sentence-transformers"
 
@@ -40,7 +41,7 @@ class SentenceTransformerEmbedder:
 
     def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
         name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
-        self._model = _load(model) if isinstance(model, str) else model
+        self._model: Any = _load(model, "SentenceTransformer") if isinstance(model, str) else model
         self._batch_size = batch_size
         self.identity = f"{_SERVICE}/{_public_name(name)}@{_fingerprint(self._model)}"
         self.dim = len(self.embed_query("dimension"))
@@ -80,22 +81,87 @@ class SentenceTransformerEmbedder:
         taken = tokenizer.num_special_tokens_to_add() + (
             len(_tokens(tokenizer, prompt)["input_ids"]) if prompt else 0
         )
-        size = limit = max(1, self._model.max_seq_length - taken)
-        windows = _tiles(tokenizer, text, size)
-        # Cut inside a word longer than a window, its rest may make more tokens than before: then cut finer.
-        while size > 1 and any(len(_tokens(tokenizer, window)["input_ids"]) > limit for window in windows):
-            size //= 2
-            windows = _tiles(tokenizer, text, size)
-        return windows
+        return _windows(tokenizer, text, max(1, self._model.max_seq_length - taken))
 
 
-def _load(name: str) -> SentenceTransformer:
+class CrossEncoderReranker:
+    """Scores with a sentence-transformers cross-encoder, long texts by their best window.
+
+    A score is `sigmoid(t) = 1 / (1 + e^-t)` of the model's logit t, in (0, 1), or t itself. A text that does not
+    fit beside the question is not truncated: it is cut between words into windows that tile it, and scores as the
+    best of them. The tokens of a pair and of a default prompt are counted, those of a chat template are not.
+
+    Args:
+        model: a loaded model, or the name or path of one; with one label.
+        batch_size: pairs per forward pass.
+        logits: return t, of any size and sign, as `catena.rerank`'s `Logistic` wants it.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ServiceError: the model cannot be loaded.
+        ParameterError: the model has several labels, which make no ranking.
+    """
+
+    def __init__(self, model: str | CrossEncoder, *, batch_size: int = 32, logits: bool = False) -> None:
+        self._model: Any = _load(model, "CrossEncoder") if isinstance(model, str) else model
+        name = model if isinstance(model, str) else str(self._model.model_card_data.base_model or "model")
+        if (labels := int(self._model.config.num_labels)) != 1:
+            raise ParameterError("labels of the model", labels, "1: its score is what texts are ranked by")
+        self._batch_size, self._logits = batch_size, logits
+        self._lock = threading.Lock()  # tokenizers cannot be shared, and version 5 keeps the activation it is given
+        unit = ";logits" if logits else ""
+        self.identity = f"{_SERVICE}/{_public_name(name)}@{_fingerprint(self._model)}{unit}"
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Return one score per text, in order: a probability, or a logit if the reranker was made so.
+
+        Raises:
+            ParameterError: the question leaves less than a quarter of the model's window to a text.
+            ServiceError: the model failed.
+        """
+        if not texts:
+            return ()
+        with self._lock:
+            windows = [_windows(self._model.tokenizer, text, self._room(query)) for text in texts]
+            values = self._values([(query, window) for group in windows for window in group])
+        borders = np.cumsum([0, *map(len, windows)])
+        return tuple(float(values[start:end].max()) for start, end in pairwise(borders))
+
+    def _room(self, query: str) -> int:
+        """Return how many tokens of a text fit beside the question."""
+        model, tokenizer = self._model, self._model.tokenizer
+        limit = getattr(model, "max_seq_length", None) or tokenizer.model_max_length  # version 6, version 5
+        prompt = (getattr(model, "prompts", None) or {}).get(getattr(model, "default_prompt_name", None), "")
+        taken = tokenizer.num_special_tokens_to_add(pair=True)
+        taken += sum(len(_tokens(tokenizer, part)["input_ids"]) for part in (query, prompt) if part)
+        if limit - taken < limit // 4:
+            most = limit - limit // 4
+            raise ParameterError("tokens of question, prompt and marks", taken, f"at most {most} of {limit}")
+        return int(limit - taken)
+
+    def _values(self, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
+        from torch.nn import Identity
+
+        own = self._model.activation_fn
+        try:
+            raw = self._model.predict(
+                pairs, batch_size=self._batch_size, show_progress_bar=False, activation_fn=Identity()
+            )
+            values: NDArray[np.float64] = np.asarray(raw, dtype=np.float64).reshape(len(pairs))
+        except Exception as error:  # whatever torch or a model's own code raises
+            raise ServiceError(_SERVICE, f"scoring {len(pairs)} texts failed: {type(error).__name__}") from error
+        finally:
+            self._model.activation_fn = own
+        return values if self._logits else np.exp(-np.logaddexp(0.0, -values))
+
+
+def _load(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> Any:
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError("sentence-transformers", "sentence-transformers")
-    from sentence_transformers import SentenceTransformer
+    import sentence_transformers
 
     try:
-        return SentenceTransformer(name)
+        return getattr(sentence_transformers, kind)(name)
     except Exception as error:  # network, files, versions: one message for all
         what = f"the model {_public_name(name)!r} cannot be loaded ({type(error).__name__})"
         raise ServiceError(_SERVICE, what) from error
@@ -117,6 +183,17 @@ def _fingerprint(model: SentenceTransformer) -> str:
 
 def _tokens(tokenizer: Any, text: str) -> Any:
     return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+
+
+def _windows(tokenizer: Any, text: str, limit: int) -> list[str]:
+    """Cut a text between words into pieces that tile it, of at most `limit` tokens each."""
+    size = limit
+    windows = _tiles(tokenizer, text, size)
+    # Cut inside a word longer than a window, its rest may make more tokens than before: then cut finer.
+    while size > 1 and any(len(_tokens(tokenizer, window)["input_ids"]) > limit for window in windows):
+        size //= 2
+        windows = _tiles(tokenizer, text, size)
+    return windows
 
 
 def _tiles(tokenizer: Any, text: str, size: int) -> list[str]:
