@@ -15,6 +15,8 @@ FORBIDDEN = (
     "typer",
     "rich",
     "openai",
+    "cohere",
+    "voyageai",
     "langchain_core",
     "llama_index",
     "sentence_transformers",
