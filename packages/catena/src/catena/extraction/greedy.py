@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from catena.extraction.track import Floats, Ints, Limits, Pick, Track, prefix_sums, reaches, rounding
 
+_FEW = 8  # one start in so many places, or fewer: their sums are added one by one
+
 
 def greedy(track: Track, limits: Limits, *, joint: bool = False) -> tuple[Pick, ...]:
     """Pick disjoint segments one by one, each the best that is left, until budget or queries are used up.
@@ -60,7 +62,7 @@ class _Budget:
     left: int
     reach: Ints
     shrunk: int = 0  # how often the whole reach was cut because little is left
-    widest: int = field(init=False)  # what the dearest segment within reach costs
+    widest: int = field(init=False)  # no segment within reach costs more
 
     def __post_init__(self) -> None:
         self.widest = self._widest()
@@ -77,6 +79,8 @@ class _Budget:
             self.widest = self._widest()
 
     def _widest(self) -> int:
+        if not self.limits.in_tokens:
+            return min(self.limits.max_chunks, self.left)
         starts = np.arange(len(self.reach))
         return int(self._costs(starts, self.reach).max(initial=0))
 
@@ -86,35 +90,37 @@ class _Budget:
 
 @dataclass(slots=True)
 class _Query:
-    """One query's values, and for each start the best sum of a segment from there, up to rounding."""
+    """One query's values, the starts that may still be picked, and the best sum from each, up to rounding."""
 
     number: int
     values: Floats
-    prefix: Floats
     minimum: float
-    rounding: float
-    sums: Floats | None = None
-    shrunk: int = -1  # the state of the budget for which `sums` were made
+    starts: Ints  # ascending
+    sums: Floats | None = None  # one per start; they only ever become smaller
+    shrunk: int = 0  # the state of the budget for which `sums` were made
+    rounding: float = 0.0
     kept: Pick | None = None  # the best one, as long as nothing has come in its way
 
     @classmethod
     def of(cls, number: int, values: Floats, limits: Limits) -> _Query:
-        prefix = prefix_sums(values)
-        return cls(number, values, prefix, limits.minimum_value, rounding(prefix, limits.max_chunks))
+        return cls(number, values, limits.minimum_value, np.flatnonzero(values >= 0))
 
     def best(self, budget: _Budget) -> Pick | None:
         """Return the best candidate left, or None if it is worth less than the minimum."""
         if self.kept is not None:
             return self.kept
-        if self.sums is None or self.shrunk != budget.shrunk:
-            self.sums = self._best_sums(budget.reach, 0, len(budget.reach))
-            self.shrunk = budget.shrunk
-        top = float(self.sums.max(initial=-np.inf))
-        if top == -np.inf or top < self.minimum - self.rounding:
+        sums = self.sums
+        if sums is None or self.shrunk != budget.shrunk:
+            sums = self._best_sums(budget)
+        top = float(sums.max(initial=-np.inf))
+        if top == -np.inf:
             return None
-        near = np.flatnonzero(self.sums >= top - 2 * self.rounding)
-        start, end, value = exact_best(self.values, near, budget.reach)
-        self.kept = Pick(start, end, value, self.number) if value >= self.minimum else None
+        near = self.starts[sums >= top - 2 * self.rounding]
+        exact, ends = best_sums(self.values, near, budget.reach)
+        first = int(exact.argmax())
+        value = float(exact[first])
+        if value >= self.minimum:
+            self.kept = Pick(int(near[first]), int(ends[first]), value, self.number)
         return self.kept
 
     def forget(self, pick: Pick, budget: _Budget) -> None:
@@ -123,27 +129,34 @@ class _Query:
         if kept is not None and (budget.reach[kept.start] < kept.end or pick.start <= kept.start < pick.end):
             self.kept = None
         if self.sums is not None and self.shrunk == budget.shrunk:
-            low = max(0, pick.start - budget.limits.max_chunks)
-            self.sums[low : pick.end] = self._best_sums(budget.reach, low, pick.end)
+            low, high = np.searchsorted(self.starts, (pick.start - budget.limits.max_chunks, pick.end)).tolist()
+            self.sums[low:high] = best_sums(self.values, self.starts[low:high], budget.reach)[0]
 
-    def _best_sums(self, reach: Ints, low: int, high: int) -> Floats:
-        """Return for starts [low, high) the best sum within reach, up to rounding; -inf where none may begin."""
-        sums = window_maxima(self.prefix, reach[low:high], low) - self.prefix[low:high]
-        sums[(self.values[low:high] < 0) | (reach[low:high] <= np.arange(low, high))] = -np.inf
-        return sums
+    def _best_sums(self, budget: _Budget) -> Floats:
+        """Make the sums anew, and drop the starts from which no candidate is worth the minimum any more."""
+        n = len(self.values)
+        if len(self.starts) * _FEW < n:
+            sums, _ = best_sums(self.values, self.starts, budget.reach)
+        else:
+            prefix = prefix_sums(self.values)
+            self.rounding = rounding(prefix, budget.limits.max_chunks)
+            sums = (window_maxima(prefix, budget.reach) - prefix[:-1])[self.starts]
+        alive = (sums >= self.minimum - self.rounding) & (sums > -np.inf)
+        self.starts, self.sums, self.shrunk = self.starts[alive], sums[alive], budget.shrunk
+        return self.sums
 
 
-def window_maxima(prefix: Floats, reach: Ints, low: int) -> Floats:
-    """Return `max(prefix[i + 1 : reach[i - low] + 1])` for each i from `low` on; -inf where that is empty.
+def window_maxima(prefix: Floats, reach: Ints) -> Floats:
+    """Return `max(prefix[i + 1 : reach[i] + 1])` for each place i; -inf where that is empty.
 
     Maxima over windows of 1, 2, 4, ... places are made one from the other; two of them cover any window.
     """
-    widths = reach - np.arange(low, low + len(reach))
+    widths = reach - np.arange(len(reach))
     best = np.full(len(reach), -np.inf)
     widest = int(widths.max(initial=0))
     if widest <= 0:
         return best
-    table, span = prefix[low + 1 : low + len(reach) + widest], 1  # table[i] = max of `span` places from low + 1 + i
+    table, span = prefix[1:], 1  # table[i]: the maximum of the `span` places after i
     while 2 * span <= widest:
         which = np.flatnonzero((widths >= span) & (widths < 2 * span))
         best[which] = np.maximum(table[which], table[which + widths[which] - span])
@@ -152,30 +165,27 @@ def window_maxima(prefix: Floats, reach: Ints, low: int) -> Floats:
     which = np.flatnonzero((widths >= span) & (widths < widest))
     best[which] = np.maximum(table[which], table[which + widths[which] - span])
     rest = widest - span  # windows of full width, which most are: all at once, as slices
-    count = min(len(reach), len(table) - rest)
-    full = np.maximum(table[:count], table[rest : rest + count])
+    count = len(table) - rest
+    full = np.maximum(table[:count], table[rest:])
     np.copyto(best[:count], full, where=widths[:count] == widest)
     return best
 
 
-def exact_best(values: Floats, starts: Ints, reach: Ints) -> tuple[int, int, float]:
-    """Return the best candidate from these starts as start, end and sum; sums are added left to right.
-
-    Of equal ones the lowest start wins, then the shortest.
+def best_sums(values: Floats, starts: Ints, reach: Ints) -> tuple[Floats, Ints]:
+    """Return the best sum of a candidate from each start, added left to right, and its end: the first of equal ones.
 
     Args:
         values: of one query.
-        starts: ascending, not empty, each with a value >= 0.
-        reach: for every place, the last end allowed, beyond the start for these starts.
+        starts: ascending, each with a value >= 0.
+        reach: for every place, the last end allowed; where that is the start itself, the sum is -inf.
     """
     widths = reach[starts] - starts
     sums = np.zeros(len(starts))
     best, ends = np.full(len(starts), -np.inf), starts.copy()
-    for length in range(1, int(widths.max()) + 1):
+    for length in range(1, int(widths.max(initial=0)) + 1):
         within = widths >= length
         added = values[np.where(within, starts + length - 1, starts)]
         sums += added
         better: NDArray[np.bool_] = within & (added >= 0) & (sums > best)
         best[better], ends[better] = sums[better], starts[better] + length
-    first = int(best.argmax())
-    return int(starts[first]), int(ends[first]), float(best[first])
+    return best, ends

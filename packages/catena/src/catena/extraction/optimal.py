@@ -37,8 +37,8 @@ def optimal(track: Track, limits: Limits) -> tuple[Pick, ...]:
     candidate (of equal ones the lowest), so queries are taken together, and the result is never worth less than
     what `greedy` finds, in turns or joint.
 
-    Ties: greedy's selection is returned (the joint one before that in turns) unless another is worth more by a
-    relative 1e-11; which of several such depends on the values alone, never on an order of hashing.
+    Ties: greedy's joint selection is returned unless another is worth more by a relative 1e-11; which of several
+    such depends on the values alone, never on an order of hashing.
 
     Cost: a vector operation over n for each length and query, twice, then work on the few candidates near the
     best price. Where very many selections are all but equal, the programme holds up to budget + 1 states a place.
@@ -50,8 +50,7 @@ def optimal(track: Track, limits: Limits) -> tuple[Pick, ...]:
     Returns:
         The segments, in order of place.
     """
-    known = max((greedy(track, limits, joint=joint) for joint in (True, False)), key=_worth)
-    known = _as_picks(track, sorted((pick.start, pick.end) for pick in known))
+    known = _as_picks(track, sorted((pick.start, pick.end) for pick in greedy(track, limits, joint=True)))
     scan = Scan(track, limits)
     relaxed = _priced(scan, limits.budget, track)
     floor = max(_worth(known), relaxed.worth)
