@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from catena.answering.locating import Difference, Place, nearest, place_of
+from catena.answering.differing import nearest
+from catena.answering.locating import Difference, Place, place_of
 from catena.answering.sources import Citable, Source, sources, whole
 from catena.answering.wording import Wording
 from catena.model import Document
@@ -35,7 +36,7 @@ class VerifiedQuote:
             `exact`: character for character.
             `normalised`: the same words in order; white space, hyphens, typographic signs, Markdown or capitals
                 of plain words differ, or an ellipsis leaves out part of the passage.
-            `near`: a word in six at most differs, see `differences`; no number, code, unit, sign or negation does.
+            `near`: a word in five at most differs, see `differences`; no number, code, unit, sign or negation does.
             `altered`: one of these does, or the quote cuts one in two or begins right behind a negation.
             `elsewhere`: exact or normalised, in another passage.
             `missing`: in none.

@@ -39,6 +39,8 @@ _UNNUMBERED = re.compile(rf"^{_BULLET}(?P<text>[{_OPEN}].*[{_CLOSE}][.,;]?)\s*$"
 _SEVERAL = re.compile(rf"(?<=\S)[ \t,;]+(?=\[\s*\d+\s*\]\s*[:–-]?\s*[{_OPEN}])")
 _IN_MARKS = re.compile(rf"^[*_]*[{_OPEN}](?P<text>.*)[{_CLOSE}][*_]*(?P<after>[^{_CLOSE}]{{0,80}})$", re.DOTALL)
 
+_NOTHING_MORE = re.compile(r"[\s.,;*_]*(?:\([^()]*\))?[\s.,;*_]*|\s*[,;]?\s*\[.*")  # a page, or the next quote
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -108,7 +110,8 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
 
 def _is_quote(line: str) -> bool:
     found = _QUOTE.match(line)
-    return found is not None and found["marked"] is not None and _IN_MARKS.match(found["text"]) is not None
+    inside = _IN_MARKS.match(found["text"]) if found is not None and found["marked"] else None
+    return inside is not None and _NOTHING_MORE.fullmatch(inside["after"]) is not None
 
 
 def _inline_quotes(text: str) -> tuple[str, list[Quote]]:
@@ -158,7 +161,7 @@ _HEADING = re.compile(r"\A\s*#{1,6}\s[^\n]*")
 _TABLE_RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
 _CITED = r"(?:\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\])"
 _SENTENCE_END = re.compile(
-    rf"(?P<stop>[.!?…]+)[\"”»’')*_]*(?P<cited>{_CITED}*)(?=\s+(?P<next>\S))|[。！？][”」』]*{_CITED}*"
+    rf"(?P<stop>[.!?…]+)[\"”»’')*_]*(?P<cited>{_CITED}*)(?=\s+(?P<next>\S)|\s*\Z)|[。！？][”」』]*{_CITED}*"
 )
 _ABBREVIATED = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|z\.\s?b|d\.\s?h|approx|ca|cf|vs|bzw|ggf|incl|resp|max|min|dr|mr|mrs|prof|st|[a-z])$"
@@ -188,7 +191,7 @@ def _sentences(block: str) -> Iterator[str]:
     for end in _SENTENCE_END.finditer(block):
         if end["stop"] and not end["cited"]:
             before = block[begin : end.start()]
-            following = end["next"]
+            following = end["next"] or ""
             if following.islower() or (end["stop"] == "." and _ABBREVIATED.search(before)):
                 continue
             if following.isdigit() and _BEFORE_NUMBER.search(before):

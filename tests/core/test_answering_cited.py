@@ -1,0 +1,291 @@
+"""Cited answers: what is asked, thirty untidy replies, statements with and without proof, and how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena import prompts
+from catena.answering.cited import answer_cited, check_answer, render
+from catena.answering.quotes import Quote
+from catena.answering.support import values_in, verify_answer
+from catena.answering.written import read_reply, statements_in
+from catena.effects import Services, run
+from catena.errors import InvalidReplyError, ParameterError
+from catena.model import Chunk, Document, Hit, Segment, Unknown
+from catena.ports import Completion
+from catena.testing.fakes import FakeLLM
+
+COVER = """### 4.4 Closing the cover
+
+Tighten the six
+screws to 2.4 N·m. Do not open the cover while it is warm.
+
+| Item | Torque (N·m) |
+|---|---|
+| bolt | 1.8 |
+"""
+OTHER = "The HX220 needs 3.0 N·m."
+
+
+def passage(text: str, name: str, start: int = 0, path: tuple[str, ...] = ()) -> Chunk:
+    return Chunk(
+        id=f"{name}/0", document_id=f"{name}.pdf", position=0, start=start, end=start + len(text), text=text,
+        path=path, pages=(9, 9), lines=(270, 269 + len(text.splitlines())), metadata={"title": f"{name} manual"},
+    )  # fmt: skip
+
+
+PASSAGES = (passage(COVER, "HX210", 100, ("HX210 manual", "4.4 Closing the cover")), passage(OTHER, "HX220"))
+QUOTED = "Tighten the six screws to 2.4 N·m"
+TIDY = f'The screws take 2.4 N·m [1].\n\nQUOTES\n[1] "{QUOTED}"'
+
+UNTIDY = {
+    "as asked": TIDY,
+    "an answer prefix": f"**Answer:** {TIDY}",
+    "bold heading": f'The screws take 2.4 N·m [1].\n\n**Quotes:**\n\n[1] "{QUOTED}"',
+    "Markdown heading": f'The screws take 2.4 N·m [1].\n## Supporting quotes\n[1] "{QUOTED}"',
+    "no heading": f'The screws take 2.4 N·m [1].\n\n[1] "{QUOTED}"',
+    "heading with the quote": f'The screws take 2.4 N·m [1].\nQuotes: [1] "{QUOTED}"',
+    "German heading": f'The screws take 2.4 N·m [1].\nZitate:\n[1] „{QUOTED}“',
+    "bullets": f'The screws take 2.4 N·m [1].\nQUOTES\n- [1] "{QUOTED}"\n',
+    "numbered bullets": f'The screws take 2.4 N·m [1].\nQUOTES\n1. [1] "{QUOTED}"\n',
+    "colon": f'The screws take 2.4 N·m [1].\nQUOTES\n[1]: "{QUOTED}"',
+    "round brackets": f'The screws take 2.4 N·m [1].\nQUOTES\n(1) "{QUOTED}"',
+    "no brackets": f'The screws take 2.4 N·m [1].\nQUOTES\n1: "{QUOTED}"',
+    "passage word": f'The screws take 2.4 N·m [passage 1].\nQUOTES\n[Passage 1] "{QUOTED}"',
+    "footnote marks": f'The screws take 2.4 N·m [^1].\n\n[^1]: "{QUOTED}"',
+    "fullwidth brackets": f'The screws take 2.4 N·m【1】.\nQUOTES\n【1】"{QUOTED}"',
+    "typographic marks": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] “{QUOTED}”",
+    "guillemets": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] « {QUOTED} »",
+    "no marks": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] {QUOTED}",
+    "no closing mark": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}',
+    "bold quote": f'The screws take 2.4 N·m [1].\nQUOTES\n**[1]** **"{QUOTED}"**',
+    "two lines": 'The screws take 2.4 N·m [1].\nQUOTES\n[1] "Tighten the six\nscrews to 2.4 N·m"',
+    "page behind": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}" (page 9)',
+    "chat behind": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}"\n\nI hope this helps!',
+    "several in a line": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}" [2] "{OTHER}"',
+    "inside the marker": f'The screws take 2.4 N·m [1: "{QUOTED}"].',
+    "behind the marker": f'The screws take 2.4 N·m [1] ("{QUOTED}").',
+    "no number": f'The screws take 2.4 N·m [1].\nQUOTES\n"{QUOTED}"',
+    "fenced": f"```text\n{TIDY}\n```",
+    "thinking aloud": f'<think>It says "x" [2].\nQUOTES</think>\n{TIDY}',
+    "tags": f'<answer>The screws take 2.4 N·m [1].</answer>\n<quotes>\n[1] "{QUOTED}"\n</quotes>',
+    "JSON": f'{{"answer": "The screws take 2.4 N·m [1].", "quotes": [{{"number": 1, "quote": "{QUOTED}"}}]}}',
+    "fenced JSON": '```json\n{"text": "The screws take 2.4 N·m [1].", "citations":\n'
+    f' [{{"passage": "[1]", "text": "{QUOTED}"}}]}}\n```',
+    "two numbers and": f'The screws take 2.4 N·m [1 and 9].\nQUOTES\n[1, 9] "{QUOTED}"',
+    "marker behind the stop": f'The screws take 2.4 N·m. [1]\nQUOTES\n[1] "{QUOTED}"',
+    "carriage returns": TIDY.replace("\n", "\r\n"),
+    "no space": f'The screws take 2.4 N·m[1].\nQUOTES\n[1]"{QUOTED}"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNTIDY)
+def test_an_untidy_reply_is_read_as_a_tidy_one(name: str):
+    found = check_answer(UNTIDY[name], PASSAGES)
+    assert "2.4 N·m" in found.text
+    assert "uote" not in found.text
+    assert "Tighten" not in found.text
+    assert found.cited == (1,)
+    first = found.citations[0]
+    assert (first.quote.number, first.quote.passage, first.quote.verified) == (1, 1, True)
+    assert " ".join(first.quote.printed.split()) == QUOTED
+    (statement,) = found.statements
+    assert statement.supported
+    assert found.coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "states"),
+    [
+        ("", "", []),
+        ("The documents do not say.", "The documents do not say.", []),
+        ("QUOTES", "", []),
+        ("QUOTES\n[1]", "", []),
+        ('QUOTES\n[1] ""', "", []),
+        ("{broken", "{broken", []),
+        ('{"answer": 5}', '{"answer": 5}', []),
+        ('{"answer": "A [1].", "quotes": 3}', "A [1].", []),
+        ("[" * 500, "[" * 500, []),
+        ('A [99999999999999999999].\nQUOTES\n[99999999999999999999] "the cover"', "A.", ["elsewhere"]),
+        ('A [1].\nQUOTES\n[1] "No such words in it at all"', "A [1].", ["missing"]),
+        (f'A [2].\nQUOTES\n[2] "{QUOTED}"', "A [2].", ["elsewhere"]),
+        (f'A [1].\nQUOTES\n[1] "{QUOTED.replace("2.4", "2.5")}"', "A [1].", ["altered"]),
+        ('A [1].\nQUOTES\n[1] "Tighten the six nuts to 2.4 N·m"', "A [1].", ["near"]),
+        ("Quotes are given in Table 3 [1].", "Quotes are given in Table 3 [1].", []),
+        ('[1] "Tighten" is what it says [1].', '[1] "Tighten" is what it says [1].', []),
+    ],
+)
+def test_a_bad_reply_is_flagged_and_never_an_error(reply, text, states):
+    found = check_answer(reply, PASSAGES)
+    assert found.text == text
+    assert [citation.quote.state for citation in found.citations] == states
+    assert found.coverage == 0
+    assert found.unsupported == found.statements
+    assert render(found)
+
+
+@given(st.text(alphabet='AQ[]()"“”12 .\n:*-{}<>`…', max_size=80))
+def test_any_reply_can_be_checked(reply):
+    found = check_answer(reply, PASSAGES)
+    assert all(number in (1, 2) for number in found.cited)
+    assert all(0 <= index < len(found.citations) for each in found.statements for index in each.citations)
+    assert 0 <= found.coverage <= 1
+    assert check_answer(reply, PASSAGES) == found
+    render(found)
+
+
+MIXED = """The HX210 has six screws at 2.4 N·m [1]. It stays shut at 60 °C [1][7]. The HX220 takes 3.0 N·m [2]. Fine.
+
+QUOTES
+[1] "Tighten the six screws to 2.4 N·m"
+[1] "Do not open the cover while it is warm"
+[2] "The HX220 needs 3.5 N·m"
+"""
+
+
+def test_statements_are_told_apart_by_their_proof():
+    document = Document(id="HX210.pdf", text="x" * 100 + COVER, page_starts=(0, 100, 130))
+    found = check_answer(MIXED, PASSAGES, documents=[document])
+    assert found.text.startswith("The HX210 has six screws at 2.4 N·m [1]. It stays shut at 60 °C [1]. The")
+    assert (found.cited, found.unknown) == ((1, 2), (7,))
+    assert [citation.quote.state for citation in found.citations] == ["normalised", "exact", "altered"]
+    first = found.citations[0]
+    assert first.source == "HX210 manual › 4.4 Closing the cover, pages 2-3, lines 3-4"
+    assert document.text[first.quote.start : first.quote.end] == "Tighten the six\nscrews to 2.4 N·m"
+    assert [each.supported for each in found.statements] == [True, True, False, False]
+    assert [each.citations for each in found.statements] == [(0,), (1,), (2,), ()]
+    assert [each.unfounded for each in found.statements] == [(), ("60 °C",), (), ()]
+    assert [each.text for each in found.unsupported] == ["The HX220 takes 3.0 N·m [2].", "Fine."]
+    assert found.coverage == 0.5
+
+
+def test_it_is_shown_with_notes_and_flags():
+    assert render(check_answer(MIXED + '[2] "Tighten the six"\n[1] "Foo bar"', PASSAGES)).splitlines()[1:] == [
+        "",
+        "- [1] HX210 manual › 4.4 Closing the cover, page 9, lines 272-273: “Tighten the six screws to 2.4 N·m”"
+        " ✓ in other spelling",
+        "- [1] HX210 manual › 4.4 Closing the cover, page 9, line 273: “Do not open the cover while it is warm”"
+        " ✓ exact",
+        "- [2] HX220 manual, page 9, line 270: “The HX220 needs 3.5 N·m” ✗ altered: “3.5” where the source has “3.0”",
+        "- [2] “Tighten the six” ✗ not there, but in [1] HX210 manual › 4.4 Closing the cover, page 9, line 272",
+        "- [1] “Foo bar” ✗ not found in the source",
+        "",
+        "- ✗ no verified quote: The HX220 takes 3.0 N·m [2].",
+        "- ✗ no verified quote: Fine.",
+        "- ✗ not in what is cited: 60 °C (It stays shut at 60 °C [1].)",
+        "- ✗ cited, but no passage: 7",
+    ]
+    assert render(check_answer(TIDY, PASSAGES)).count("\n") == 3
+
+
+def test_the_model_is_asked_for_quotes_and_told_of_conflicts_and_names():
+    llm = FakeLLM(lambda request: Completion(text=TIDY, input_tokens=9, output_tokens=4))
+    found = run(
+        answer_cited(
+            "Which torque?", [Hit(PASSAGES[0], 1.0), PASSAGES[1]], nowhere=(Unknown("HX230"),),
+            conflicts=("torque: 2.4 or <3.0>",), max_tokens=77,
+        ),
+        Services(llm=llm),
+    )  # fmt: skip
+    assert (found.coverage, found.input_tokens, found.output_tokens) == (1, 9, 4)
+    (request,) = llm.calls
+    assert (request.prompt_version, request.max_tokens) == ("cited_answer/1", 77)
+    assert request.system == prompts.load("cited_answer").system
+    assert "QUOTES" in request.system
+    assert '<passage number="2" from="HX220 manual, page 9, line 270">\nThe HX220 needs 3.0 N·m.\n' in request.prompt
+    assert "none of the documents:\n- 'HX230' stands nowhere in the documents\n" in request.prompt
+    assert "Conflicts between the documents:\n- torque: 2.4 or ‹3.0›\n" in request.prompt
+    assert request.prompt.endswith("Question: Which torque?")
+
+
+def test_a_context_that_is_already_one_text_is_shown_as_it_is_with_its_own_numbers():
+    @dataclass(frozen=True)
+    class Numbered:
+        number: int
+        segment: Segment
+
+    @dataclass(frozen=True)
+    class Context:
+        text: str
+        passages: tuple[Numbered, ...]
+
+    segment = Segment(
+        id="s", document_id="HX210.pdf", start=0, end=len(COVER), text=COVER, path=(), chunk_ids=("c",),
+        metadata={"title": "HX210 manual"},
+    )  # fmt: skip
+    llm = FakeLLM(lambda request: TIDY.replace("[1]", "[5]"))
+    context = Context("The whole context.", (Numbered(5, segment),))
+    found = run(answer_cited("Which?", context), Services(llm=llm))
+    assert "<passages>\nThe whole context.\n</passages>" in llm.calls[0].prompt
+    assert (found.cited, found.coverage, found.citations[0].source) == ((5,), 1, "HX210 manual")
+    wrong = run(answer_cited("Which?", context), Services(llm=FakeLLM(lambda request: TIDY)))
+    assert (wrong.unknown, wrong.citations[0].quote.state) == ((1,), "elsewhere")
+
+
+def test_errors_come_before_anything_is_asked():
+    llm = FakeLLM()
+    with pytest.raises(ParameterError, match="at least one"):
+        run(answer_cited("Which?", ()), Services(llm=llm))
+    stale = Document(id="HX220.pdf", text="another text")
+    with pytest.raises(ParameterError, match="the version that passage 2 was cut from"):
+        run(answer_cited("Which?", PASSAGES, documents=[stale]), Services(llm=llm))
+    assert llm.calls == []
+    cut = FakeLLM(lambda request: Completion(text="half", finish_reason="length"))
+    with pytest.raises(InvalidReplyError, match="length"):
+        run(answer_cited("Which?", PASSAGES), Services(llm=cut))
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("One [1]. Two. [2] Three", ["One [1].", "Two. [2]", "Three"]),
+        ("Take approx. 5 V, see fig. 3, e.g. so [1]. Then.", ["Take approx. 5 V, see fig. 3, e.g. so [1].", "Then."]),
+        ("The steps are:\n1. Open it [1].\n2. Close it.\n", ["1. Open it [1].", "2. Close it."]),
+        ("# Torque\nIt is\n2.4 N·m!\n\n- a [1]\n- b", ["It is 2.4 N·m!", "- a [1]", "- b"]),
+        ("| a | b |\n|---|---|\n| c | 5 [1] |", ["| c | 5 [1] |"]),
+        ("第一句。[1]第二句。", ["第一句。[1]", "第二句。"]),
+        ("…\n\n---\n[1]", []),
+    ],
+)  # fmt: skip
+def test_statements_are_sentences_items_and_rows(text, statements):
+    assert list(statements_in(text)) == statements
+
+
+def test_values_and_names_of_a_statement():
+    said = "1. Use 6 bolts, USB 3.0, ±5 %, −40 °C to 85 °C and 10-20 V/ms by Max Planck Institute on the HX-210 [1]."
+    assert values_in(said) == (
+        "6", "USB 3.0", "±5 %", "−40 °C", "85 °C", "10-20 V/ms", "Max Planck Institute", "HX-210",
+    )  # fmt: skip
+    assert values_in("The cover is warm [1, 2].") == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "state", "missing"),
+    [
+        ("The HX-210 takes 2.4 N·m [1].", "found", ()),
+        ("The HX210 takes 2.4 Nm [1].", "found", ()),
+        ("A bolt takes 1.8 N·m [1].", "found", ()),  # the unit is at the head of the column
+        ("A bolt takes 1.8 V [1].", "not found", ("1.8 V",)),
+        ("It takes 2.5 N·m [1].", "not found", ("2.5 N·m",)),
+        ("It takes 4 N·m [1].", "not found", ("4 N·m",)),
+        ("It takes 2.4 V [1].", "not found", ("2.4 V",)),
+        ("The HX220 takes 2.4 N·m [1].", "not found", ("HX220",)),
+        ("The HX220 takes 3.0 N·m, the other 2.4 N·m [1, 2].", "found", ()),
+        ("It is warm [1].", "nothing to check", ()),
+        ("It takes 2.4 N·m.", "not cited", ()),
+        ("It takes 2.4 N·m [9].", "not cited", ()),
+    ],
+)
+def test_values_without_quotes_are_looked_for_in_what_is_cited(statement, state, missing):
+    (found,) = verify_answer(statement, PASSAGES)
+    assert (found.state, found.missing) == (state, missing)
+
+
+def test_a_reply_is_taken_apart():
+    found = read_reply('A [1].\n\nQUOTES\n[1] "a "b" c"\n[2, 3] d\n  e\n\nbye')
+    assert found.text == "A [1]."
+    assert found.quotes == (Quote(1, 'a "b" c'), Quote(2, "d\n  e"), Quote(3, "d\n  e"))

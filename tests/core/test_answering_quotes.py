@@ -1,0 +1,354 @@
+"""Quotes: each state by hand, the laws of places on any text, and on the documents that ship."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from catena.answering.quotes import Difference, Quote, verify_quotes
+from catena.answering.wording import Wording
+from catena.errors import ParameterError
+from catena.model import Chunk, Document, Hit, Segment
+from catena.pipeline import prepare, read
+
+COVER = """### 4.4 Closing the cover
+
+Do not open the **cover** while the device is warm. Tighten the six
+screws to 2.4 N·m in a cross-
+wise order; the operating temper-
+ature is −40 °C to 85 °C, ±5 %. A reading of 10.5 mW (“typical”) is ﬁne. The unit is unable to start at 10-20 V.
+
+| Torque | HX210 | 2.4 N·m |
+| Area | see [the manual](https://halden.example/hx) | 10² mm² |
+"""
+LEAD = "# HX210\n\nBefore you begin.\n\n"
+DOCUMENT = Document(id="hx210", text=LEAD + COVER + "\nThe end.\n", page_starts=(0, len(LEAD) + 100))
+OTHER = "Tighten the eight screws to 1.8 N·m before you close the housing."
+
+
+def passage(text: str, start: int = 0, document_id: str = "d", **more: object) -> Chunk:
+    fields = {"id": f"{document_id}/{start}", "position": 0, **more}
+    return Chunk(document_id=document_id, start=start, end=start + len(text), text=text, **fields)
+
+
+FIRST = passage(COVER, len(LEAD), "hx210", pages=(1, 2), lines=(5, 14))
+SECOND = passage(OTHER, 0, "hx220", pages=(3, 3), lines=(1, 1))
+
+
+def verified(text: str, number: int = 1):
+    (found,) = verify_quotes([Quote(number, text)], [FIRST, SECOND], documents=[DOCUMENT])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quoted", "state", "printed"),
+    [
+        ("Tighten the six\nscrews to 2.4 N·m", "exact", None),
+        ("Do not open the **cover**", "exact", None),
+        ("HX210 | 2.4 N·m", "exact", None),
+        ("“typical”", "exact", None),
+        ("see [the manual](https://halden.example/hx)", "exact", None),
+        ("ighten the six", "exact", None),  # a plain word may be cut
+        # spelled otherwise
+        ("Tighten the six screws to 2.4 N·m", "normalised", "Tighten the six\nscrews to 2.4 N·m"),
+        ("tighten the six  screws to 2.4 Nm.", "normalised", "Tighten the six\nscrews to 2.4 N·m"),
+        ("Do not open the cover while", "normalised", "Do not open the **cover** while"),
+        ("in a crosswise order", "normalised", "in a cross-\nwise order"),
+        ("operating temperature is -40 °C", "normalised", "operating temper-\nature is −40 °C"),
+        ('10.5 mW ("typical") is fine', "normalised", "10.5 mW (“typical”) is ﬁne"),
+        ("Torque HX210 2.4 N·m", "normalised", "Torque | HX210 | 2.4 N·m"),
+        ("see the manual", "normalised", "see [the manual"),
+        ("10^2 mm²", "normalised", "10² mm²"),
+        ("10–20 V", "normalised", "10-20 V"),
+        ("**Tighten the six screws**", "normalised", "Tighten the six\nscrews"),
+        ("… the six screws to 2.4 N·m …", "normalised", "the six\nscrews to 2.4 N·m"),
+        (
+            "Tighten the six … [...] operating temperature",
+            "normalised",
+            "Tighten the six\nscrews to 2.4 N·m in a cross-\nwise order; the operating temper-\nature",
+        ),
+        # a word or two changed
+        (
+            "Do not open the cover when the device is warm",
+            "near",
+            "Do not open the **cover** while the device is warm",
+        ),
+        ("Tighten six screws to 2.4 N·m in crosswise order", "near", None),
+        # a value changed, or cut
+        ("Tighten the six screws to 2.5 N·m", "altered", "Tighten the six\nscrews to 2.4 N·m"),
+        ("Tighten the six screws to 2.4 N·cm", "altered", "Tighten the six\nscrews to 2.4 N·m"),
+        ("10.5 MW (typical) is fine", "altered", "10.5 mW (“typical”) is ﬁne"),
+        ("operating temperature is 40 °C", "altered", "operating temper-\nature is −40 °C"),
+        ("Torque HX220 2.4 N·m", "altered", "Torque | HX210 | 2.4 N·m"),
+        ("102 mm²", "altered", None),
+        ("the unit is able to start", "altered", "The unit is unable to start"),
+        ("able to start at", "altered", "able to start at"),
+        ("open the cover while", "altered", "open the **cover** while"),
+        ("open the cover when the device is warm", "altered", "not open the **cover** while the device is warm"),
+        ("Do open the cover while the device is warm", "altered", None),
+        ("Do … open the cover while", "altered", None),
+        ("4 N·m", "altered", "4 N·m"),
+        ("0.5 mW", "altered", "0.5 mW"),
+        ("screws to 2.4 N", "altered", "screws to 2.4 N"),
+        ("20 V", "altered", "20 V"),
+        ("start at 10 V", "altered", None),
+        ("5 %", "altered", "5 %"),
+        ("40 °C", "altered", "40 °C"),
+        # elsewhere or nowhere
+        ("Tighten the eight screws to 1.8 N·m", "elsewhere", "Tighten the eight screws to 1.8 N·m"),
+        ("Wipe the cover with a dry cloth", "missing", ""),
+        ("cover the open not do", "missing", ""),
+        ("Tighten … housing", "missing", ""),
+        ("art", "missing", ""),
+        ("", "missing", ""),
+        (" \n", "missing", ""),
+        ("…", "missing", ""),
+    ],
+)
+def test_each_state_by_hand(quoted: str, state: str, printed: str | None):
+    found = verified(quoted)
+    assert found.state == state
+    assert found.verified == (state in ("exact", "normalised"))
+    if state == "exact":
+        assert found.printed == quoted
+    if printed is not None:
+        assert found.printed == printed
+    if found.start is not None:
+        source = COVER if found.passage == 1 else OTHER
+        offset = found.start - (len(LEAD) if found.passage == 1 else 0)
+        assert source[offset : offset + len(found.printed)] == found.printed
+
+
+@pytest.mark.parametrize(
+    ("quoted", "differences"),
+    [
+        ("Tighten the six screws to 2.5 N·m in a crosswise order", [("2.5", "2.4")]),
+        ("Do open the cover while the device is warm", [("", "not")]),
+        ("Do not open the cover when the device is warm", [("when", "while")]),
+        ("4 N·m", [("4", "2.4")]),
+        ("open the cover when the device is warm", [("when", "while"), ("open", "not open")]),
+        ("the unit is able to start", [("able", "unable")]),
+        ("able to start at", [("able", "unable")]),
+    ],
+)
+def test_what_was_changed_is_named(quoted, differences):
+    assert verified(quoted).differences == tuple(Difference(*each) for each in differences)
+
+
+def test_page_and_lines_are_those_of_the_quote():
+    found = verified("wise order; the operating temper-\nature is −40 °C")
+    assert (found.pages, found.lines) == ((2, 2), (9, 10))
+    assert DOCUMENT.text[found.start : found.end] == found.printed
+    crossing = verified("Tighten the six screws to 2.4 N·m")
+    assert (crossing.pages, crossing.lines) == ((1, 2), (7, 8))
+    (without,) = verify_quotes([Quote(1, "HX210 | 2.4 N·m")], [FIRST])
+    assert (without.pages, without.lines) == ((1, 2), (12, 12))  # pages of the passage, lines of the quote
+    (unknown,) = verify_quotes([Quote(1, "HX210")], [replace(FIRST, pages=None, lines=None)])
+    assert (unknown.pages, unknown.lines) == (None, None)
+
+
+def test_elsewhere_names_the_passage_and_its_document():
+    found = verified("Tighten the eight screws")
+    assert (found.number, found.passage, found.document_id, found.pages) == (1, 2, "hx220", (3, 3))
+    assert verified("Tighten the six\nscrews", number=2).state == "elsewhere"
+    assert verified("Tighten the six\nscrews", number=9).passage == 1
+    assert verified("Wipe it with a dry cloth", number=0).state == "missing"
+
+
+def test_quotation_marks_around_a_quote_are_no_part_of_it():
+    for quoted in ('"Tighten the eight screws"', "“Tighten the eight screws”", "« Tighten the eight screws »"):
+        found = verified(quoted, number=2)
+        assert (found.state, found.printed) == ("exact", "Tighten the eight screws")
+
+
+@pytest.mark.parametrize(
+    ("source", "quoted", "state"),
+    [
+        ("打开前请断开电源。不能打开盖子。", "请断开电源", "exact"),
+        ("打开前请断开\n电源。", "请断开电源", "normalised"),
+        ("不能打开盖子。", "能打开盖子", "altered"),
+        ("Der Deckel darf nicht geöffnet werden.", "Der Deckel darf geöffnet werden.", "altered"),
+        ("Крышка не открывается без ключа.", "Крышка открывается без ключа.", "altered"),
+        ("Up to 2½ turns are needed", "Up to 21/2 turns are needed", "altered"),
+        ("A speed of 5 m/s is safe", "A speed of 5 ms is safe", "altered"),
+        ("A speed of 5 m/s is safe", "A speed of 5 m", "altered"),
+        ("It needs < 5 V at most", "5 V at most", "altered"),
+        ("It is notable that this holds", "It is not able that this holds", "altered"),
+        ("The high-voltage side is hot", "The high voltage side is hot", "normalised"),
+        ("Use R&amp;D parts only", "Use R&D parts only", "normalised"),
+        ("WARNING: hot surface ahead", "Warning: hot surface ahead", "normalised"),
+        ("A column of 16 Mb is kept", "A column of 16 MB is kept", "altered"),
+        ("Size (kB) of a page", "Size (kb) of a page", "altered"),
+        ("Take one. Or not.\n\nOpen the cover now", "Open the cover now", "exact"),
+        ("2 4 volts here", "24 volts here", "altered"),
+        ("The lid must by no means be opened", "The lid … be opened", "altered"),
+        ("The lid is red. No part is spare. It must be opened", "The lid is … must be opened", "normalised"),
+        ("Press here. " + "And so on. " * 60 + "Wait there", "Press here … Wait there", "missing"),
+    ],
+)
+def test_other_scripts_signs_and_units(source, quoted, state):
+    (found,) = verify_quotes([Quote(1, quoted)], [passage(source)])
+    assert found.state == state
+
+
+def test_hits_segments_and_what_holds_a_segment_are_passages():
+    class Numbered:
+        number = 7
+        segment = Segment(
+            id="s", document_id="hx220", start=0, end=len(OTHER), text=OTHER, path=(), chunk_ids=("c",)
+        )  # fmt: skip
+
+    class Held:
+        segment = Numbered.segment
+
+    quote = "Tighten the eight screws"
+    for number, given_ in ((1, Hit(SECOND, 0.5)), (1, Numbered.segment), (7, Numbered()), (1, Held())):
+        (found,) = verify_quotes([Quote(number, quote)], [given_])
+        assert (found.state, found.passage) == ("exact", number)
+
+
+def test_errors_name_what_is_wrong():
+    class Numbered:
+        number = 1
+        segment = Segment(id="s", document_id="d", start=0, end=1, text="x", path=(), chunk_ids=())
+
+    with pytest.raises(ParameterError, match="passage numbers must be all different"):
+        verify_quotes([], [Numbered(), Numbered()])
+    stale = replace(DOCUMENT, text=DOCUMENT.text.replace("six", "ten"))
+    with pytest.raises(ParameterError, match="the version that passage 1 was cut from") as raised:
+        verify_quotes([], [FIRST], documents=[stale])
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+# Laws
+
+WORDS = st.sampled_from((
+    "cover", "the", "Screws", "HX-210", "2.4 N·m", "not", "−40 °C", "**bold**", "temper-\nature", "ﬁlter", "(see",
+    "3)", "| cell |", "“so”", "10-20 V", "5 %", "盖子", "it's", "f_cpu", "- item", "> 5", "m/s", "no.", "é", "x²", "…",
+    "&amp;",
+))  # fmt: skip
+SPACES = st.sampled_from([" ", "  ", "\n", "\n\n", "\t", " \n "])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    words = draw(st.lists(WORDS, min_size=1, max_size=40))
+    return "".join(word + draw(SPACES) for word in words)
+
+
+@settings(max_examples=120)
+@given(texts(), st.data())
+def test_a_slice_is_exact_or_cuts_a_value_and_white_space_does_not_matter(text, data):
+    places = sorted({0, len(text), *(match.end() for match in re.finditer(r"\s+", text))})
+    start, end = sorted(data.draw(st.lists(st.sampled_from(places), min_size=2, max_size=2, unique=True)))
+    quoted = text[start:end]
+    assume(quoted.strip())
+    source = passage(text, 17)
+    (found,) = verify_quotes([Quote(1, quoted)], [source])
+    assert found.start is not None
+    assert text[found.start - 17 : found.end - 17] == found.printed
+    assert found.state in ("exact", "altered")
+    if found.state == "exact":
+        assert found.printed == quoted.strip()
+        assume(len(Wording(quoted)))
+        respaced = re.sub(r"\s+", lambda _: data.draw(SPACES), quoted)
+        (again,) = verify_quotes([Quote(1, respaced)], [source])
+        assert again.verified
+        assert Wording(again.printed).folded == Wording(quoted).folded
+    else:
+        assert found.differences
+
+
+@settings(max_examples=120)
+@given(texts(), st.data())
+def test_a_changed_digit_is_never_verified(text, data):
+    digits = [match.start() for match in re.finditer(r"[0-9]", text)]
+    assume(digits)
+    at = data.draw(st.sampled_from(digits))
+    changed = text[:at] + str((int(text[at]) + data.draw(st.integers(1, 9))) % 10) + text[at + 1 :]
+    start = text.rfind("\n", 0, at) + 1
+    quoted = changed[start:]
+    assume(Wording(quoted).folded not in Wording(text).folded)
+    (found,) = verify_quotes([Quote(1, quoted)], [passage(text)])
+    assert found.state in ("altered", "missing")
+
+
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_any_two_texts_can_be_compared(quoted, text):
+    source = passage(text, 3)
+    (found,) = verify_quotes([Quote(1, quoted)], [source])
+    assert (found.start is None) == (found.state == "missing")
+    if found.start is not None:
+        assert text[found.start - 3 : found.end - 3] == found.printed
+    if quoted.strip() and quoted.strip() == text.strip():
+        assert found.state == "exact"
+    assert verify_quotes([Quote(1, quoted)], [source]) == (found,)
+
+
+@given(st.text(max_size=120))
+def test_words_are_found_where_they_stand(text):
+    words = Wording(text)
+    spans = [words.span(token.start, token.end) for token in words.tokens]
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert len(words.folded) == len(words.spelled) == sum(len(token.spelling) for token in words.tokens)
+    assert spans == sorted(spans)
+
+
+def test_a_long_run_of_short_words_is_no_trouble():
+    text = "5 " + "·".join("abcdefgh" * 500)
+    (found,) = verify_quotes([Quote(1, text[-200:])], [passage(text)])
+    assert found.start is not None
+
+
+# The documents that ship
+
+
+@cache
+def manual() -> tuple[Document, tuple[Chunk, ...]]:
+    path = Path(str(files("catena") / "data" / "demo" / "halden-hx210-manual.pdf"))
+    entry = prepare(read(path, document_id="hx210").document)
+    return entry.document, entry.chunks
+
+
+def test_lines_of_a_real_manual_are_found_with_their_page_and_line():
+    document, chunks = manual()
+    before = (document.text, chunks)
+    quotes, places = [], []
+    for number, chunk in enumerate(chunks, start=1):
+        for line in re.finditer(r"[^\n]*\w[^\n]*", chunk.text):
+            quotes.append(Quote(number, " ".join(line.group().replace("**", "").split())))
+            places.append(chunk.start + line.start())
+    found = verify_quotes(quotes, chunks, documents=[document])
+    assert len(quotes) > 200
+    for quote, each, place in zip(quotes, found, places, strict=True):
+        assert each.verified, (quote, each)
+        assert document.text[each.start : each.end] == each.printed
+        assert each.lines == document.lines_of(each.start, each.end)
+        assert each.pages == document.pages_of(each.start, each.end)
+        assert each.start <= place + 12  # the first of equal lines; marks before a line's first word are none of it
+    assert (document.text, chunks) == before
+    alone = verify_quotes(quotes, chunks)
+    assert [each.lines for each in alone] == [each.lines for each in found]
+
+
+def test_no_changed_value_of_a_real_manual_is_verified():
+    document, chunks = manual()
+    whole = Wording(document.text).folded
+    quotes = []
+    for number, chunk in enumerate(chunks, start=1):
+        for match in re.finditer(r"[^\n]*\d[^\n]*", chunk.text):
+            line = match.group()
+            at = re.search(r"\d", line).start()
+            changed = line[:at] + str((int(line[at]) + 3) % 10) + line[at + 1 :]
+            if Wording(changed).folded not in whole:
+                quotes.append(Quote(number, changed))
+    assert len(quotes) > 80
+    assert {found.state for found in verify_quotes(quotes, chunks)} == {"altered", "missing"}
