@@ -207,7 +207,7 @@ def test_reliability_by_hand() -> None:
     assert found.ece == pytest.approx(0.5 * 0.05 + 0.5 * 0.15)
     assert (found.n, found.positives) == (8, 4)
     mass = reliability(probabilities, happened, bins=4, binning="mass")
-    assert [(each.n, each.low, each.high) for each in mass.bins] == [(2, 0.1, 0.1), (2, 0.3, 0.3), (4, 0.9, 0.9)]
+    assert [(each.n, each.predicted) for each in mass.bins] == [(2, 0.1), (2, 0.3), (4, 0.9)]
     assert mass.ece == pytest.approx((2 * 0.1 + 2 * 0.2 + 4 * 0.15) / 8)
 
 
@@ -230,7 +230,7 @@ def test_reliability_counts_everything_once_in_any_order(pairs, bins, binning, d
     assert sum(each.n for each in found.bins) == len(pairs)
     assert len(found.bins) <= bins
     assert 0.0 <= found.ece <= 1.0
-    assert all(one.high < other.low for one, other in zip(found.bins, found.bins[1:], strict=False))
+    assert all(one.predicted < other.predicted for one, other in zip(found.bins, found.bins[1:], strict=False))
     shuffled = draw.sample(pairs, len(pairs))
     again = reliability([p for p, _ in shuffled], [t for _, t in shuffled], bins=bins, binning=binning)
     assert again.ece == pytest.approx(found.ece, abs=1e-12)

@@ -17,6 +17,7 @@ from rich.table import Table
 from catena.errors import CatenaError
 from catena_bench import (
     ablation,
+    calibration,
     degradation,
     entity_matching,
     fidelity,
@@ -39,10 +40,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
     "fidelity": fidelity.run,
+    "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
 }
 WITHOUT_DATA = frozenset(
-    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity"}
+    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity", "calibration"}
 )  # generated data will do
 SIZES = {  # what --size can set, by benchmark
     "similar-docs": ("questions", "depth"),
@@ -51,6 +53,7 @@ SIZES = {  # what --size can set, by benchmark
     "fusion-speed": ("chunks", "questions"),
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),
+    "calibration": ("depth", "seed"),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from catena import plots
 from catena.evaluation.answers import MeanScore
+from catena.rerank.reliability import Bin, Reliability
 
 Figures = Mapping[str, float]
 _LEVEL = 0.95  # of the intervals that the benchmarks give
@@ -44,10 +45,31 @@ def similar_docs(figures: Figures, path: Path) -> None:
     plots.ablation(scores, path, measure="recall at max(5, gold sections)")
 
 
+def calibration(figures: Figures, path: Path) -> None:
+    """Draw the reliability of the cosines as they are, and calibrated."""
+    curves = {}
+    for method, name in (("raw", "cosine, as it is"), ("labelled", "calibrated on the train split")):
+        keys = sorted(
+            key.removesuffix(".n") for key in figures if key.startswith(f"bin.{method}.") and key.endswith(".n")
+        )
+        bins = tuple(
+            Bin(
+                predicted=figures[f"{key}.predicted"],
+                observed=figures[f"{key}.observed"],
+                n=round(figures[f"{key}.n"]),
+            )
+            for key in keys
+        )
+        if bins:
+            curves[name] = Reliability.of(bins, "mass")
+    plots.reliability_diagram(curves, path, title="Reliability on the dev split")
+
+
 PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "ablation": ablation,
     "degradation": degradation,
     "similar-docs": similar_docs,
+    "calibration": calibration,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -21,14 +22,11 @@ class Bin:
     """The probabilities of one bin, and what became of them.
 
     Attributes:
-        low, high: the least and the greatest probability in it.
-        predicted: their mean.
+        predicted: mean of the probabilities.
         observed: share of positives among them.
         n: how many, at least 1.
     """
 
-    low: float
-    high: float
     predicted: float
     observed: float
     n: int
@@ -49,6 +47,14 @@ class Reliability:
     binning: Binning
     n: int
     positives: int
+
+    @classmethod
+    def of(cls, bins: Sequence[Bin], binning: Binning) -> Reliability:
+        """Return the diagram of these bins."""
+        n = sum(each.n for each in bins)
+        ece = sum(each.n / n * abs(each.predicted - each.observed) for each in bins)
+        positives = sum(round(each.n * each.observed) for each in bins)
+        return cls(bins=tuple(bins), ece=ece, binning=binning, n=n, positives=positives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +101,8 @@ def reliability(
     n = len(predicted)
     places = np.searchsorted(predicted, predicted) / n if binning == "mass" else predicted
     numbers = np.minimum((places * bins).astype(np.int64), bins - 1)
-    found = tuple(_bin(predicted[numbers == each], happened[numbers == each]) for each in np.unique(numbers))
-    ece = sum(each.n / n * abs(each.predicted - each.observed) for each in found)
-    return Reliability(bins=found, ece=ece, binning=binning, n=n, positives=int(happened.sum()))
+    found = [_bin(predicted[numbers == each], happened[numbers == each]) for each in np.unique(numbers)]
+    return Reliability.of(found, binning)
 
 
 def quality(probabilities: ArrayLike, labels: ArrayLike) -> Quality:
@@ -139,10 +144,4 @@ def checked(probabilities: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.flo
 
 
 def _bin(predicted: NDArray[np.float64], happened: NDArray[np.bool_]) -> Bin:
-    return Bin(
-        low=float(predicted[0]),
-        high=float(predicted[-1]),
-        predicted=float(predicted.mean()),
-        observed=float(happened.mean()),
-        n=len(predicted),
-    )
+    return Bin(predicted=float(predicted.mean()), observed=float(happened.mean()), n=len(predicted))
