@@ -26,7 +26,7 @@ from catena.structure.segment_tree import (
     regions_of,
     whole_or_outline,
 )
-from catena.structure.semantic_breaks import best_breaks, dissimilarities
+from catena.structure.semantic_breaks import best_breaks, depths, dissimilarities
 from catena.structure.tokens import count_tokens
 from catena.structure.units import units
 
@@ -45,14 +45,14 @@ class TextUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOptions:
-    """Where breaks are made. Gains count in standard deviations of the text's own dissimilarities.
+    """Where breaks are made. Gains count in standard deviations of the text's own depths.
 
     Attributes:
         shortest, longest: characters of a section; the longest is passed by single tables only, the shortest
             where there is no other way.
         reach: units compared on each side of a border.
         unit_tokens: most tokens of a unit; a table or figure is one whatever its length.
-        sensitivity: what a border must be above the mean for a break to gain; the lower, the more sections.
+        sensitivity: how far above the mean a border must be for a break to gain; the lower, the more sections.
         at_heading: added for a border before a printed heading.
         inside_paragraph: taken off for a border inside a paragraph.
         longest_title: characters.
@@ -63,7 +63,7 @@ class EmbeddingOptions:
     longest: int = 5_000
     reach: int = 4
     unit_tokens: int = 64
-    sensitivity: float = 0.5
+    sensitivity: float = 0.0
     at_heading: float = 1.0
     inside_paragraph: float = 1.0
     longest_title: int = 120
@@ -90,8 +90,9 @@ def segment_by_embedding(
 ) -> Step[Segmentation]:
     """Divide a document where neighbouring windows of it are least alike, without a language model.
 
-    `gain_i = (d_i - mean(d)) / deviation(d) - sensitivity + at_heading * [heading] - inside_paragraph * [inside]`,
-    with the dissimilarities d of `semantic_breaks.dissimilarities`; breaks are those of the greatest total gain under
+    `gain_i = (h_i - mean(h)) / deviation(h) - sensitivity + at_heading * [heading] - inside_paragraph * [inside]`,
+    with h the depths (`semantic_breaks.depths`) of the dissimilarities between the units before and after each border
+    (`semantic_breaks.dissimilarities`). Breaks are those of the greatest total gain under
     the length limits (`semantic_breaks.best_breaks`, exact). The title of a section is the heading that it begins
     with, else its first sentence. Time O(n * dim) for n units, beside the embedding.
 
@@ -180,9 +181,9 @@ def _spans(
     part: Sequence[TextUnit], vectors: NDArray[np.float32], options: EmbeddingOptions
 ) -> list[tuple[int, int]]:
     weights = {"heading": options.at_heading, "paragraph": 0.0, "inside": -options.inside_paragraph}
-    unlike = dissimilarities(vectors, reach=options.reach)
-    deviation = float(unlike.std()) if len(unlike) else 0.0
-    scores = (unlike - unlike.mean()) / deviation if deviation > 1e-9 else np.zeros_like(unlike)
+    found = depths(dissimilarities(vectors, reach=options.reach))
+    deviation = float(found.std()) if len(found) else 0.0
+    scores = (found - found.mean()) / deviation if deviation > 1e-9 else np.zeros_like(found)
     gains = scores - options.sensitivity + np.array([weights[unit.border] for unit in part[1:]], dtype=np.float64)
     sizes = [unit.end - unit.start for unit in part]
     breaks = best_breaks(gains.tolist(), sizes, shortest=options.shortest, longest=options.longest)

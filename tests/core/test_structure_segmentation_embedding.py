@@ -1,0 +1,343 @@
+"""Segmentation without a language model: dissimilarities by hand, the best breaks against brute force, real texts."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_structure_segmentation import check_tiles, document
+
+from catena.driver import run
+from catena.enrichment.static_embedding import StaticEmbedder
+from catena.errors import MissingServiceError, ParameterError, ServiceError
+from catena.model import Document
+from catena.services import Services
+from catena.structure.blocks import blocks_of
+from catena.structure.chunking import cut
+from catena.structure.embedding_segmentation import EmbeddingOptions, text_units
+from catena.structure.outline import outline
+from catena.structure.segment_tree import Region, Segmentation, Under
+from catena.structure.segmentation import segment_by_embedding
+from catena.structure.semantic_breaks import best_breaks, depths, dissimilarities
+from catena.testing.fakes import AngleEmbedder, FakeEmbedder, Flaky
+from catena.testing.strategies import texts
+from conftest import needs_data
+
+
+def segmented(text: str, embedder: object | None = None, **options: object) -> Segmentation:
+    step = segment_by_embedding(document(text), EmbeddingOptions(**options))  # type: ignore[arg-type]
+    return run(step, Services(embedder=embedder or FakeEmbedder()))  # type: ignore[arg-type]
+
+
+# Dissimilarity, by hand.
+
+
+def angles(*degrees: float) -> np.ndarray:
+    radians = np.radians(degrees)
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def test_dissimilarity_is_one_minus_the_cosine_of_both_sides():
+    assert dissimilarities(angles(0, 90, 90, 180), reach=1) == pytest.approx([1.0, 0.0, 1.0], abs=1e-6)
+    # reach 2: 0 | 90 90; 0 90 | 90 180; 90 90 | 180. The sums of 0 and 90 point to 45, of 90 and 180 to 135.
+    assert dissimilarities(angles(0, 90, 90, 180), reach=2) == pytest.approx([1.0, 1.0, 1.0], abs=1e-6)
+    assert dissimilarities(angles(0, 60, 180), reach=1) == pytest.approx([0.5, 1.5], abs=1e-6)
+
+
+def test_a_side_without_direction_is_unlike_nothing():
+    rows = np.array([[1, 0], [0, 0], [-1, 0], [1, 0]], dtype=np.float32)
+    assert dissimilarities(rows, reach=1).tolist() == [0.0, 0.0, 2.0]
+    assert dissimilarities(rows[:1], reach=3).tolist() == []
+    assert dissimilarities(rows[:0], reach=3).tolist() == []
+    with pytest.raises(ParameterError, match="reach must be at least 1 unit, got 0"):
+        dissimilarities(rows, reach=0)
+
+
+@given(st.lists(st.floats(0, 360), min_size=2, max_size=12), st.integers(1, 5))
+def test_dissimilarity_is_that_of_the_definition(degrees: list[float], reach: int) -> None:
+    rows = angles(*degrees).astype(np.float64)
+    for i, found in enumerate(dissimilarities(rows.astype(np.float32), reach=reach), start=1):
+        before, after = rows[max(0, i - reach) : i].sum(axis=0), rows[i : i + reach].sum(axis=0)
+        lengths = float(np.linalg.norm(before) * np.linalg.norm(after))
+        if lengths > 1e-3:
+            assert found == pytest.approx(1 - float(before @ after) / lengths, abs=1e-5)
+
+
+def test_depth_is_measured_to_where_the_fall_ends_on_both_sides():
+    """0.2 rises to 0.5 and 0.9, falls to 0.3, rises to 0.4."""
+    found = depths(np.array([0.2, 0.5, 0.9, 0.3, 0.4]))
+    assert found == pytest.approx([0.0, 0.3, 0.7 + 0.6, 0.0, 0.1])
+    assert depths(np.full(4, 0.7)).tolist() == [0.0] * 4
+    assert depths(np.zeros(0)).tolist() == []
+
+
+@given(st.lists(st.floats(0, 2), max_size=12))
+def test_depth_is_that_of_the_definition(unlike: list[float]) -> None:
+    def fallen(values: list[float]) -> float:
+        steps = itertools.takewhile(lambda pair: pair[1] <= pair[0], itertools.pairwise(values))
+        return min(itertools.chain(values[:1], (after for _, after in steps)))
+
+    expected = [2 * d - fallen(unlike[: i + 1][::-1]) - fallen(unlike[i:]) for i, d in enumerate(unlike)]
+    assert depths(np.array(unlike, dtype=np.float64)) == pytest.approx(expected)
+
+
+# Breaks.
+
+
+def test_the_best_breaks_of_a_small_case_by_hand():
+    """Units of 1, runs of 2 to 3: of 6 units 2+2+2 (gain 1 + 1), 3+3 (5); of 5 units 2+3 (1) or 3+2 (5)."""
+    assert best_breaks([9.0, 1.0, 5.0, 1.0, 9.0], [1] * 6, shortest=2, longest=3) == [3]
+    assert best_breaks([9.0, 3.0, 5.0, 3.0, 9.0], [1] * 6, shortest=2, longest=3) == [2, 4]
+    assert best_breaks([9.0, 1.0, 5.0, 9.0], [1] * 5, shortest=2, longest=3) == [3]
+
+
+def test_limits_go_before_gains_and_the_longest_before_the_shortest():
+    assert best_breaks([-5.0] * 5, [1] * 6, shortest=0, longest=6) == []
+    assert best_breaks([-5.0, -4.0, -5.0], [1] * 4, shortest=1, longest=3) == [2]
+    assert best_breaks([1.0, 1.0], [1, 9, 1], shortest=2, longest=4) == [1, 2]  # a table alone, and what is beside it
+    assert best_breaks([5.0], [1, 1], shortest=2, longest=2) == []
+    assert best_breaks([5.0], [1, 1], shortest=1, longest=1) == [1]
+    assert best_breaks([], [3], shortest=1, longest=1) == []
+    assert best_breaks([], [], shortest=1, longest=1) == []
+    assert best_breaks([0.0, 0.0, 0.0], [1] * 4, shortest=1, longest=2) == [2]  # equal: the longer run at the end
+
+
+Value = tuple[int, int]
+
+
+def value(breaks: Sequence[int], gains: Sequence[int], sizes: Sequence[int], limits: tuple[int, int]) -> Value | None:
+    runs = list(itertools.pairwise([0, *breaks, len(sizes)]))
+    lengths = [(sum(sizes[a:b]), b - a) for a, b in runs]
+    if any(length > limits[1] and units > 1 for length, units in lengths):
+        return None
+    return -sum(length < limits[0] for length, _ in lengths), sum(gains[b - 1] for b in breaks)
+
+
+cases = st.integers(1, 8).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(-8, 8), min_size=n - 1, max_size=n - 1),
+        st.lists(st.integers(0, 6), min_size=n, max_size=n),
+        st.integers(0, 12),
+        st.integers(0, 12),
+    )
+)
+
+
+@settings(max_examples=400)
+@given(cases)
+def test_the_programme_finds_what_brute_force_finds(case: tuple[list[int], list[int], int, int]) -> None:
+    gains, sizes, low, more = case
+    limits = (low, low + more)
+    every = {
+        breaks: found
+        for count in range(len(sizes))
+        for breaks in itertools.combinations(range(1, len(sizes)), count)
+        if (found := value(breaks, gains, sizes, limits)) is not None
+    }
+    best = max(every.values())
+    equals = [breaks for breaks, found in every.items() if found == best]
+    found = best_breaks([gain / 4 for gain in gains], sizes, shortest=limits[0], longest=limits[1])
+    assert tuple(found) == min(equals, key=lambda breaks: (*breaks[::-1], 0))
+
+
+def test_breaks_that_make_no_sense_are_refused():
+    with pytest.raises(ParameterError, match="one per border between 3 units"):
+        best_breaks([1.0], [1, 1, 1], shortest=1, longest=2)
+    with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
+        best_breaks([], [1], shortest=3, longest=2)
+
+
+def test_a_long_text_takes_one_pass():
+    """100,000 units under wide limits: quadratic work would not end."""
+    gains = np.sin(np.arange(99_999)).tolist()
+    breaks = best_breaks(gains, [1] * 100_000, shortest=100, longest=50_000)
+    assert all(100 <= b - a <= 50_000 for a, b in itertools.pairwise([0, *breaks, 100_000]))
+
+
+# Whole documents.
+
+
+def angled(*degrees: int) -> str:
+    return "".join(f"The angle here is {degree} of a circle. \n\n" for degree in degrees)
+
+
+def test_breaks_come_where_the_direction_turns():
+    text = angled(*[0] * 6, *[90] * 9, *[180] * 5)
+    found = segmented(text, AngleEmbedder(), shortest=100, longest=2000, reach=2, unit_tokens=9)
+    one = len(text) // 20
+    assert [round(section.start / one) for section in found.sections] == [0, 6, 15]
+    assert found.sections[0].title == "The angle here is 0 of a circle."
+    assert found.generated == {0, 1, 2}
+    assert found.repairs == found.degraded == ()
+
+
+def test_a_heading_begins_a_section_and_lends_its_title():
+    text = f"{angled(*[0] * 6)}## Turning\n\n{angled(*[0] * 6)}"
+    found = segmented(text, AngleEmbedder(), shortest=100, longest=300, reach=2, unit_tokens=9)
+    printed = [section for section in found.sections if section.position not in found.generated]
+    assert [section.title for section in printed] == ["Turning"]
+    assert text[printed[0].body_start :].startswith("\nThe angle")
+
+
+def test_borders_stand_at_paragraph_ends_where_they_can():
+    sentences = "One angle is 0. Other angle is 0. "
+    text = f"{sentences * 4}\n\nAn angle of 90 follows. {'Again it is 90. ' * 8}\n"
+    found = segmented(text, AngleEmbedder(), shortest=50, longest=1000, reach=1, unit_tokens=8)
+    assert [section.start for section in found.sections][1] == text.index("An angle of 90")
+
+
+def test_units_hold_headings_with_their_text_and_tables_whole():
+    table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 40
+    text = f"# One\n\nShort.\n\nShort, too.\n\n{table}\n{'It is a sentence. ' * 20}\n"
+    source = document(text)
+    blocks = blocks_of(source)
+    headings = {block.start: block for block in blocks if block.kind == "heading"}
+    found = text_units(text, Region(0, len(text), 0), blocks, headings, 30)
+    assert "".join(text[unit.start : unit.end] for unit in found) == text
+    parts = [text[unit.start : unit.end] for unit in found]
+    assert parts[0] == "# One\n\nShort.\n\nShort, too.\n\n"
+    assert parts[1] == f"{table}\n"
+    assert found[0].border == "heading"
+    assert [unit.border for unit in found[1:]] == ["paragraph", "paragraph", *["inside"] * (len(found) - 3)]
+
+
+@given(texts(30), st.booleans(), st.sampled_from(["document", "headings"]), st.integers(1, 80))
+def test_sections_tile_whatever_the_limits(text: str, plain: bool, under: Under, longest: int) -> None:
+    source = document(text, "text/plain" if plain else "text/markdown")
+    options = EmbeddingOptions(shortest=longest // 4, longest=longest, unit_tokens=4, under=under, longest_leaf=20)
+    found = run(segment_by_embedding(source, options), Services(embedder=FakeEmbedder(8)))
+    check_tiles(text, found.sections)
+    chunks = cut(source, found.sections)
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+    again = segment_by_embedding(source, options, blocks=blocks_of(source))
+    assert found == run(again, Services(embedder=FakeEmbedder(8)))
+
+
+def test_under_headings_only_long_leaves_are_divided():
+    text = f"# One\n\nShort.\n\n# Two\n\n{angled(*[0] * 6, *[90] * 6)}"
+    found = segmented(text, AngleEmbedder(), under="headings", longest_leaf=100, shortest=100, reach=2, unit_tokens=9)
+    assert [(section.level, section.path[0], section.parent) for section in found.sections] == [
+        (1, "One", None), (1, "Two", None), (2, "Two", 1), (2, "Two", 1),
+    ]  # fmt: skip
+    assert found.generated == {2, 3}
+    whole = segmented(text, AngleEmbedder(), under="headings")
+    assert whole.sections == outline(document(text))
+
+
+def test_a_text_without_words_and_one_of_one_unit_are_whole():
+    assert segmented("").sections == ()
+    (blank,) = segmented(" \n").sections
+    assert (blank.level, blank.title) == (0, "")
+    (one,) = segmented("Just this.").sections
+    assert (one.level, one.title) == (1, "Just this.")
+
+
+def test_texts_are_sent_in_bounded_requests():
+    embedder = FakeEmbedder(4)
+    text = "".join(f"Paragraph {n} is about {n}.\n\n" for n in range(700))
+    segmented(text, embedder, unit_tokens=8)
+    assert [len(call) for call in embedder.calls] == [256, 256, 188]
+
+
+def test_failures_of_the_embedder_are_raised():
+    with pytest.raises(ServiceError, match="out of order"):
+        segmented("Some text.", Flaky(FakeEmbedder(), [ServiceError("fake", "out of order")]))
+    with pytest.raises(MissingServiceError):
+        run(segment_by_embedding(document("Some text.")), Services())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("shortest", -1), ("shortest", 6000), ("reach", 0), ("unit_tokens", 0), ("longest_title", 0)),
+        *(("longest_leaf", -1), ("sensitivity", math.nan), ("at_heading", math.inf), ("under", "all")),
+    ],
+)
+def test_options_outside_their_domain_are_named(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=name):
+        EmbeddingOptions(**{name: value})  # type: ignore[arg-type]
+
+
+# With the embedder that ships.
+
+
+def window_difference(reference: np.ndarray, found: np.ndarray) -> tuple[float, float]:
+    """Return P_k and WindowDiff of two rows of border flags, with k = half the mean length of a reference segment."""
+    k = max(2, round(len(reference) / (2 * (reference.sum() + 1))))
+    inside = [np.convolve(flags, np.ones(k), "valid") for flags in (reference, found)]
+    return (
+        float(np.mean((inside[0] > 0) != (inside[1] > 0))),
+        float(np.mean(inside[0] != inside[1])),
+    )
+
+
+def test_window_difference_by_hand():
+    """4 borders of 5 units, k = 2: the windows 00 01 10 against 01 10 00, of which the first and last differ."""
+    reference, found = np.array([0, 0, 1, 0]), np.array([0, 1, 0, 0])
+    assert window_difference(reference, found) == pytest.approx((2 / 3, 2 / 3))
+    assert window_difference(reference, reference) == (0.0, 0.0)
+
+
+TOPICS = {
+    "cooking": "onion garlic butter oven flour simmer pan sauce pepper dough bake knife soup salt stir recipe",
+    "astronomy": "telescope galaxy star orbit planet comet nebula light spectrum dust moon gravity supernova sky",
+    "law": "court judge contract plaintiff statute appeal clause liability verdict lawyer damages hearing evidence",
+    "football": "goal striker referee penalty league coach midfield match pass stadium defender corner season kick",
+    "gardening": "soil seed prune compost root bloom weed shrub mulch water leaf rake harvest tulip lawn pot",
+    "computing": "compiler thread memory kernel cache pointer loop server stack function disk register bug socket",
+}
+
+
+def drawn(seed: int) -> tuple[str, list[int]]:
+    """Return paragraphs about one topic after the other, and where each topic begins."""
+    random = Random(seed)
+    text, starts = "", []
+    for topic in random.sample(sorted(TOPICS), len(TOPICS)):
+        words = TOPICS[topic].split()
+        starts.append(len(text))
+        for _ in range(random.randint(4, 12)):
+            sentences = ["The {} and the {} come before the {}, not the {}.".format(*random.sample(words, 4))] * 3
+            text += " ".join(sentences) + "\n\n"
+    return text, starts
+
+
+def test_changes_of_subject_are_found_with_the_shipped_embedder():
+    """P_k and WindowDiff are below .1 on the mean of 20 drawn texts; borders at even distances are above .3."""
+    embedder, ours, even = StaticEmbedder(), [], []
+    for seed in range(20):
+        text, starts = drawn(seed)
+        found = segmented(text, embedder)
+        size = len(text)
+        lines = np.array([offset for offset, mark in enumerate(text, start=1) if mark == "\n"])
+
+        def flags(borders: Sequence[float], lines: np.ndarray = lines) -> np.ndarray:
+            return np.isin(
+                np.arange(len(lines)), np.searchsorted(lines, [border for border in borders if border > 0])
+            )
+
+        ours.append(window_difference(flags(starts), flags([section.start for section in found.sections])))
+        spread = [size * n / len(found.sections) for n in range(len(found.sections))]
+        even.append(window_difference(flags(starts), flags(spread)))
+    assert max(np.mean(ours, axis=0)) < 0.1
+    assert min(np.mean(even, axis=0)) > 0.3
+
+
+def test_real_texts_are_divided_within_the_limits():
+    path = needs_data("structured", "chunking_evaluation", "documents.jsonl.gz")
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        source = Document(id=row["id"], text=row["text"], media_type="text/plain")
+        found = run(segment_by_embedding(source), Services(embedder=StaticEmbedder()))
+        spans = [(section.start, section.end) for section in found.sections]
+        assert [end for _, end in spans] == [*(start for start, _ in spans[1:]), len(source.text)]
+        assert all(end - start <= EmbeddingOptions().longest for start, end in spans)
+        assert cut(source, found.sections)
