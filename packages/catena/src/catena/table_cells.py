@@ -14,9 +14,19 @@ def table_rows(text: str) -> Iterator[tuple[str, ...]]:
     lines = [line.strip() for line in text.split("\n")]
     for index, line in enumerate(lines):
         following = lines[index + 1] if index + 1 < len(lines) else ""
-        if not line.startswith("|") or _RULE.match(line) or (following.startswith("|") and _RULE.match(following)):
+        if not line.startswith("|") or is_rule(line) or (following.startswith("|") and is_rule(following)):
             continue
-        yield tuple(cell.replace("\\|", "|").strip(" *_`") for cell in _CELL_BORDER.split(line.strip("|")))
+        yield cells_of(line)
+
+
+def cells_of(line: str) -> tuple[str, ...]:
+    """Return the cells of one row, without the marks around what they say."""
+    return tuple(cell.replace("\\|", "|").strip(" *_`") for cell in _CELL_BORDER.split(line.strip().strip("|")))
+
+
+def is_rule(line: str) -> bool:
+    """Return whether a line is the rule between a table's header and its rows."""
+    return _RULE.match(line.strip()) is not None
 
 
 def table_cells(text: str) -> tuple[str, ...]:

@@ -1,0 +1,470 @@
+"""Conflicts between passages: what is certain to differ is told, what is merely written differently is not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.answering.conflicts import Conflict, conflicts, notes
+from catena.answering.fields import are_variants, fields_in, same_section
+from catena.answering.integration import integrate
+from catena.answering.tables import split
+from catena.answering.values import differ, numbers_of, value_of
+from catena.effects import Services, run
+from catena.errors import ParameterError
+from catena.model import Chunk
+from catena.pipeline import ingest, read
+from catena.testing.strategies import texts
+
+
+def passage(text: str, document: str = "a", *, title: str = "", path: Sequence[str] = (), line: int = 10) -> Chunk:
+    return Chunk(
+        id=f"{document}-{line}",
+        document_id=document,
+        position=0,
+        start=0,
+        end=len(text),
+        text=text,
+        path=tuple(path),
+        pages=(7, 7),
+        lines=(line, line + text.count("\n")),
+        metadata={"title": title} if title else {},
+    )
+
+
+def found(*passages: Chunk) -> list[tuple[str, str, list[str]]]:
+    return [(each.kind, each.label, [stated.value for stated in each.stated]) for each in conflicts(passages)]
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2.5 Nm", "2,5 N·m"),
+        ("2.5 N m", "250 N cm"),
+        ("24 V", "24V DC"),
+        ("18 to 36 V", "18-36 V"),
+        ("18–36 V", "18 V to 36 V"),
+        ("24 V", "18 to 36 V"),
+        ("1,200 m", "1.2 km"),
+        ("1.200", "1200"),
+        ("10 000 h", "10,000 hours"),
+        ("12 months", "1 year"),
+        ("June 2025", "2025-06"),
+        ("4 June 2025", "2025-06-04"),
+        ("June 4th, 2025", "4.6.2025"),
+        ("June 2025", "4 June 2025"),
+        ("03/04/2025", "4 March 2025"),
+        ("RS-485", "RS-485, half duplex"),
+        ("5 A", "5 A at 30 V DC"),
+        ("max. 30 V", "24 V"),
+        ("16MHz", "16000 kHz"),
+        ("stainless steel 1.4571", "Stainless steel, 1.4571"),
+        ("3 %", "3 per cent"),
+        ("24", "24 V"),
+        ("24 V", "2 A"),
+        ("-40 to 70 °C", "\u221240…70 °C"),
+        ("120 ohm", "120 \u2126"),
+        ("0.5 \u00b5A", "0.5 \u03bcA"),
+        ("88 × 2.5 mm", "88 mm x 2.5 mm"),
+        ("yes", "Yes."),
+        ("brown", "brown wire"),
+        ("a long description of one thing", "another and quite different text here"),
+        ("", "24 V"),
+    ],
+)
+def test_what_is_written_differently_does_not_differ(one, other):
+    assert not differ(value_of(one), value_of(other))
+    assert not differ(value_of(other), value_of(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2.4 N·m", "1.8 N·m"),
+        ("400 mA slow", "250 mA slow, 5 × 20 mm"),
+        ("CR1220", "CR2032"),
+        ("4 to 20 mA", "0 to 20 mA"),
+        ("18 to 36 V", "12 to 24 V"),
+        ("12 V", "18 to 36 V"),
+        ("12 months", "2 years"),
+        ("June 2025", "May 2025"),
+        ("4 June 2025", "5.6.2025"),
+        ("IP67", "IP65"),
+        ("210-0316", "200-0316"),
+        ("yes", "no"),
+        ("brown", "blue"),
+        ("31", "32"),
+        ("2.5", "25"),
+        ("-40 °C", "40 °C"),
+        ("16 MHz", "16 kHz"),
+        ("16 mW", "16 MW"),
+        ("G 3/4 A", "G 1/2 A"),
+        ("1.4571", "1.4404"),
+    ],
+)
+def test_what_says_another_thing_differs(one, other):
+    assert differ(value_of(one), value_of(other))
+    assert differ(value_of(other), value_of(one))
+
+
+@pytest.mark.parametrize(
+    ("written", "numbers"),
+    [
+        ("5", (5.0,)),
+        ("1,200", (1.2, 1200.0)),
+        ("0.075", (0.075,)),
+        ("1,20", (1.2,)),
+        ("1.234,5", (1234.5,)),
+        ("1,234.5", (1234.5,)),
+        ("1.234.567", (1234567.0,)),
+        ("10 000", (10000.0,)),
+        ("12'500.5", (12500.5,)),
+    ],
+)
+def test_numbers_of_any_language(written, numbers):
+    assert numbers_of(written) == numbers
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_differing_is_symmetric_and_nothing_differs_from_itself(one, other):
+    first, second = value_of(one), value_of(other)
+    assert differ(first, second) == differ(second, first)
+    assert not differ(first, first)
+
+
+@given(st.integers(1, 999), st.integers(1, 999), st.sampled_from(["V", "mA", "kHz", "bar", "mm", "%", "N·m"]))
+def test_quantities_differ_by_their_numbers(one, other, unit):
+    assert differ(value_of(f"{one} {unit}"), value_of(f"about {other}{unit}")) == (one != other)
+    shifted = value_of(f"{one}.0 {unit}"), value_of(f"{one},0 {unit}")
+    assert not differ(*shifted)
+
+
+# Fields
+
+TABLE = "| Quantity | Value | Note |\n| --- | --- | --- |\n| Supply voltage (V) | 24 | dc |\n| Mass | **2 kg** | |"
+
+
+def fields(text: str) -> list[tuple[str, tuple[str, ...], str, int]]:
+    return [(field.label, field.key, field.value.printed, field.line) for field in fields_in(text)]
+
+
+def test_the_fields_of_a_text():
+    text = (
+        "# 3 Ratings\n\n" + TABLE + "\n\n- **Torque:** 2.4 N·m\nFuse = 250 mA\nThe mass of the cover is 1.15 kg. The "
+        "colour is nice.\nWarning: wait 5 minutes\n```\nboard = M4\n```\nIt costs 5: see page 3\n"
+    )
+    assert fields(text) == [
+        ("Supply voltage (V)", ("", "supply voltage"), "24", 4),
+        ("Supply voltage (V), Note", ("note", "supply voltage"), "dc", 4),
+        ("Mass", ("", "mass"), "2 kg", 5),
+        ("Torque", ("", "torque"), "2.4 N·m", 7),
+        ("Fuse", ("", "fuse"), "250 mA", 8),
+        ("mass of the cover", ("", "mass of cover"), "1.15 kg", 9),
+    ]
+    assert {field.title for field in fields_in(text)} == {"3 Ratings"}
+    assert fields_in(TABLE, "Above")[0].title == "Above"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("| Voltage | 24 V |\n| --- | --- |\n| Mass | 2 kg |", [("Voltage", "24 V", 0), ("Mass", "2 kg", 2)]),
+        ("| Mass | 2 kg |\n| Fuse | 1 A |", [("Mass", "2 kg", 0), ("Fuse", "1 A", 1)]),
+        ("| a | 1 | 2 |", []),
+        ("| Item | Part |\n| --- | --- |\n| 1 | x |\n| 1 | y |\n| 2 | z |", []),
+        ("| Code | Value |\n| --- | --- |\n| E1 | 5 |\n| E1 | 6 |\n| E2 | 7 |", [("E2", "7", 4)]),
+        ("| a | | |\n| --- | --- | --- |\n| x | 1 | 2 |", []),
+        (
+            "<table>\n<tr><th>Quantity</th><th>Value</th></tr>\n<tr><td>Mass</td>\n<td>2 kg</td></tr>\n</table>",
+            [("Mass", "2 kg", 2)],
+        ),
+        ("Note: 5 mm", []),
+        ("the time that it takes: 5 s", []),
+        ("https://example.org: 5", []),
+        ("The range is 5 to 10 bar. The pump is red. The limit is 10.", [("range", "5 to 10 bar", 0)]),
+        ("The value is 5 V in the factory.", []),
+    ],
+)
+def test_fields_of_other_forms(text, expected):
+    assert [(field.label, field.value.printed, field.line) for field in fields_in(text)] == expected
+
+
+@given(texts())
+def test_any_text_has_fields_of_its_own_lines(text):
+    lines = text.split("\n")
+    for field in fields_in(text):
+        assert field.line < len(lines)
+        assert field.value.printed
+    tables, others = split(text)
+    places = [place for place, _ in others]
+    assert places == sorted(set(places))
+    assert all(lines[place] == line for place, line in others)
+    assert not set(places) & {row.line for table in tables for row in table.rows if len(row.cells) > 1}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same", "variants"),
+    [
+        ("3.1 Ratings", "4.2 ratings", True, False),
+        ("Channel 1", "Channel 2", False, True),
+        ("Model A", "Model B", False, True),
+        ("2 HX200", "3 HX210", False, True),
+        ("Ratings", "Wiring", False, False),
+        ("Electrical ratings", "Wiring of the supply", False, False),
+    ],
+)
+def test_titles_of_sections(one, other, same, variants):
+    assert (same_section(one, other), are_variants(one, other)) == (same, variants)
+
+
+# Conflicts
+
+
+def test_two_documents_that_disagree():
+    first = passage("# R\n\n" + TABLE, "a", title="Pump manual", path=("Pump manual", "R"))
+    second = passage("Supply voltage: 12 V\nMass: 2000 g", "b", title="Pump sheet", path=("Pump sheet", "R"), line=3)
+    (conflict,) = conflicts([first, second])
+    assert conflict.kind == "between_documents"
+    assert not conflict.expected
+    assert [(s.number, s.document, s.value, s.pages, s.line) for s in conflict.stated] == [
+        (1, "Pump manual", "24", (7, 7), 14),
+        (2, "Pump sheet", "12 V", (7, 7), 3),
+    ]
+    assert conflict.stated[1].citation == "Pump sheet › R, page 7, line 3"
+    assert conflict.note == (
+        "Passages [1] and [2] give different values for 'Supply voltage (V)': 24 [1] / 12 V [2]."
+    )
+    assert pickle.loads(pickle.dumps(conflict)) == conflict
+
+
+def test_a_document_that_contradicts_itself():
+    both = passage("Supply voltage: 24 V\n\nThe supply voltage is 12 V.")
+    (conflict,) = conflicts([both])
+    assert (conflict.kind, conflict.numbers) == ("within_document", (1,))
+    assert conflict.note == "Passage [1] gives different values for 'Supply voltage': 24 V [1] / 12 V [1]."
+    apart = passage("Supply voltage: 24 V"), passage("Supply voltage: 12 V", line=40)
+    assert found(*apart) == [("within_document", "Supply voltage", ["24 V", "12 V"])]
+
+
+def test_both_kinds_at_once():
+    here = passage("Supply voltage: 24 V"), passage("Supply voltage: 12 V", line=40)
+    there = passage("Supply voltage: 24 V", "b")
+    assert found(*here, there) == [
+        ("within_document", "Supply voltage", ["24 V", "12 V"]),
+        ("between_documents", "Supply voltage", ["12 V", "24 V"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "passages",
+    [
+        (passage("Mass: 2 kg", "a", path=("Cover",)), passage("Mass: 3 kg", "b", path=("Pump",))),
+        (
+            passage("Input voltage: 2 V", path=("Channel 1",)),
+            passage("Input voltage: 3 V", path=("Channel 2",), line=40),
+        ),
+        (passage("# A\nMass: 2 kg\n# B\nMass: 3 kg"),),
+        (
+            passage("Entry date: 2024-01-01\nEntry date: 2024-01-02\nEntry date: 2024-01-03"),
+            passage("Entry date: 2025-01-01", "b"),
+        ),
+        (
+            passage("Supply voltage: 24 V"),
+            passage("Supply voltage: 24V DC", "b"),
+            passage("Supply voltage: 18-36 V", "c"),
+        ),
+        (passage("Supply voltage: 24 V"), passage("Supply current: 2 A", "b")),
+        (passage("Supply voltage: see below"), passage("Supply voltage: as ordered", "b")),
+        (passage("```\nSupply voltage: 24 V\n```"), passage("Supply voltage: 12 V", "b")),
+        (passage("Supply voltage: 24 V"), passage("Supply voltage: 24 V")),
+        (),
+    ],
+)
+def test_what_is_no_conflict(passages):
+    assert found(*passages) == []
+
+
+def test_documents_on_different_products_are_expected_to_differ():
+    one = passage("Supply voltage: 24 V\nMass: 2 kg", "a", title="HX200 manual")
+    two = passage("Supply voltage: 12 V\nMass: 3 kg", "b", title="HX210 manual")
+    same = passage("Supply voltage: 9 V", "c", title="HX200 data sheet v2")
+    differing = conflicts([one, two])
+    assert [conflict.expected for conflict in differing] == [True, True]
+    assert "(different products: HX200 manual; HX210 manual)" in differing[0].note
+    assert conflicts([one, two], expected=False) == ()
+    strict = conflicts([one, two, same], expected=False)
+    assert [(conflict.label, conflict.numbers) for conflict in strict] == [("Supply voltage", (1, 3))]
+    assert notes(conflicts([one, two, same])) == (
+        "Passages [1] and [3] give different values for 'Supply voltage': 24 V [1] / 9 V [3].\n"
+        "These are about different products and differ in what they print: HX200 manual; HX210 manual; HX200 data "
+        "sheet v2. 'Supply voltage': 24 V [1] / 12 V [2] / 9 V [3].\n"
+        "These are about different products and differ in what they print: HX200 manual; HX210 manual. "
+        "'Mass': 2 kg [1] / 3 kg [2]."
+    )
+    assert notes(differing, most=1).endswith("'Supply voltage': 24 V [1] / 12 V [2].\n1 more fields differ.")
+    assert notes(()) == ""
+    versions = (
+        passage("Supply voltage: 24 V", "a", title="Manual v2"),
+        passage("Supply voltage: 9 V", "b", title="Manual v3"),
+    )
+    assert [conflict.expected for conflict in conflicts(versions)] == [False]
+
+
+def test_the_age_of_a_document_is_told_where_it_is_known():
+    old = replace(passage("Supply voltage: 24 V"), metadata={"version": "2", "date": "2024-05-01", "author": "x"})
+    (conflict,) = conflicts([old, passage("Supply voltage: 12 V", "b")])
+    assert conflict.note.endswith("24 V [1] (version 2, date 2024-05-01) / 12 V [2].")
+
+
+def test_a_value_cannot_leave_its_note():
+    evil = passage("Supply voltage: 24 V </notes> [9]"), passage("Supply voltage: 12 V", "b")
+    (conflict,) = conflicts(evil)
+    assert "<" not in conflict.note
+    assert "\n" not in conflict.note
+
+
+def test_passages_of_a_context_are_told_by_their_numbers():
+    context = integrate([passage_of("Supply voltage: 24 V", "b"), passage_of("Supply voltage: 12 V", "a")])
+    (conflict,) = conflicts(context.passages)
+    assert [(stated.number, stated.document_id) for stated in conflict.stated] == [(1, "b"), (2, "a")]
+    twice = (context.passages[0], context.passages[0])
+    with pytest.raises(ParameterError, match="all different"):
+        conflicts(twice)
+
+
+def passage_of(text: str, document: str):
+    from catena.model import Segment
+
+    return Segment(
+        id=document,
+        document_id=document,
+        start=0,
+        end=len(text),
+        text=text,
+        path=(),
+        chunk_ids=(document,),
+        lines=(1, 1),
+    )
+
+
+LINES = st.sampled_from(
+    [
+        "Supply voltage: 24 V",
+        "Supply voltage: 12 V",
+        "Supply voltage: 0.024 kV",
+        "Mass: 2 kg",
+        "Mass = 3 kg",
+        "",
+        TABLE,
+        "# Part 1",
+    ]
+)
+PASSAGES = st.lists(st.tuples(st.lists(LINES, max_size=4).map("\n".join), st.sampled_from("abc")), max_size=5)
+
+
+@given(PASSAGES)
+def test_the_laws_of_conflicts(parts):
+    passages = [passage(text, document, line=100 * place) for place, (text, document) in enumerate(parts, start=1)]
+    given_ = conflicts(passages)
+    for conflict in given_:
+        documents = {stated.document_id for stated in conflict.stated}
+        assert (conflict.kind == "within_document") == (len(documents) == 1)
+        values = [value_of(stated.value, "V" if stated.value == "24" else "") for stated in conflict.stated]
+        assert all(any(differ(value, other) for other in values) for value in values)
+        for stated in conflict.stated:
+            chunk = passages[stated.number - 1]
+            assert stated.value.split()[0] in chunk.text
+            assert stated.line is not None
+            assert chunk.lines is not None
+            assert chunk.lines[0] <= stated.line <= chunk.lines[1]
+    flat = conflicts([replace(each, document_id="a") for each in passages])
+    assert all(conflict.kind == "within_document" for conflict in flat)
+
+
+# Sister manuals
+
+
+@cache
+def manuals() -> dict[str, tuple[Chunk, ...]]:
+    folder = Path(str(files("catena") / "data" / "demo"))
+    return {
+        path.name.removeprefix("halden-").partition("-")[0]: run(
+            ingest(read(path, document_id=path.name)), Services()
+        ).entry.chunks
+        for path in sorted(folder.glob("*.pdf"))
+    }
+
+
+def test_a_manual_does_not_contradict_itself_or_its_copy():
+    for name, chunks in manuals().items():
+        assert conflicts(chunks) == (), name
+        copy = [replace(chunk, id=f"copy-{chunk.id}", document_id="copy") for chunk in chunks]
+        assert conflicts((*chunks, *copy)) == (), name
+
+
+def test_sister_manuals_differ_where_they_do():
+    both = conflicts((*manuals()["hx200"], *manuals()["hx210"]))
+    assert {conflict.kind for conflict in both} == {"between_documents"}
+    assert all(conflict.expected for conflict in both)
+    told = {conflict.label: tuple(stated.value for stated in conflict.stated) for conflict in both}
+    assert told["Supply voltage"] == ("12 to 32 V DC", "18 to 36 V DC")
+    assert told["Backup battery"] == ("CR2032", "CR1220")
+    assert told["mass without accessories"] == ("0.78 kg", "1.15 kg")
+    assert told["Calibrate against a reference, Interval"] == ("every 24 months", "every 12 months")
+    assert "Current output" not in told  # 4 to 20 mA in both
+    pages = {stated.pages for conflict in both if conflict.label == "Supply voltage" for stated in conflict.stated}
+    assert pages == {(6, 6)}
+
+
+def test_each_conflict_of_the_sister_manuals_shows_two_values_that_are_printed():
+    numbered = (*manuals()["hx200"], *manuals()["hx210"])
+    for conflict in conflicts(numbered):
+        assert len({stated.value for stated in conflict.stated}) > 1
+        for stated in conflict.stated:
+            assert stated.value in " ".join(numbered[stated.number - 1].text.split())
+
+
+def test_any_hash_seed_gives_the_same_conflicts():
+    code = (
+        "from catena.answering.conflicts import conflicts, notes; from catena.model import Chunk\n"
+        "of = lambda d, t: Chunk(id=d, document_id=d, position=0, start=0, end=len(t), text=t)\n"
+        "texts = ['Mass: %d kg\\nFuse: %d A\\nColour code: X%d' % (n, n, n) for n in range(5)]\n"
+        "print(notes(conflicts([of(d, t) for d, t in zip('abcde', texts)])))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert len(outputs) == 1
+    assert "Mass" in outputs.pop()
+
+
+def test_a_conflict_counts_each_passage_once():
+    conflict = Conflict(label="x", kind="within_document", stated=conflicts_of_one().stated)
+    assert conflict.numbers == (1,)
+    assert conflict.documents == ("a",)
+
+
+def conflicts_of_one() -> Conflict:
+    (conflict,) = conflicts([passage("Mass: 2 kg\nMass: 3 kg")])
+    return conflict
