@@ -27,6 +27,7 @@ TEXTS = ("first text", "second text", "third text")
 VECTORS = ((3.0, 0.0, 0.0, 4.0), (0.0, 2.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0))
 SCORES = (0.91, 0.03, 0.42)
 BEST_FIRST = (0, 2, 1)
+PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def interaction(uri: str, body: dict[str, Any], reply: Reply) -> dict[str, Any]:
             "headers": {"Content-Type": ["application/json"]},
         },
         "response": {
-            "status": {"code": reply.status, "message": HTTPStatus(reply.status).phrase},
+            "status": {"code": reply.status, "message": PHRASES.get(reply.status, "Overloaded")},
             "headers": {"Content-Type": [content], **{name: [value] for name, value in reply.headers}},
             "body": {"string": reply.text},
         },
@@ -82,6 +83,7 @@ def failures(error: Any) -> dict[str, Reply]:
         "429_bare": Reply(error("too many requests"), 429),
         "500": Reply(error("internal server error"), 500),
         "503": Reply("<html>Service Unavailable</html>", 503, (("Retry-After", "3"),)),
+        "529": Reply(error("the service is overloaded"), 529),
     }
 
 

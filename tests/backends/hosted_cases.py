@@ -43,6 +43,7 @@ FAILURES = [
     Failure("429_bare", True, None, "too many requests"),
     Failure("500", True, None, "status 500"),
     Failure("503", True, 3.0, "status 503"),
+    Failure("529", True, None, "overloaded"),
 ]
 
 

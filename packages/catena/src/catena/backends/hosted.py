@@ -241,12 +241,15 @@ class Account:
         return ours
 
     def _said(self, error: Exception) -> str:
-        """Return the service's own words, without the key, as one short line."""
+        """Return the service's own words, or else the SDK's."""
         body = getattr(error, "body", None) or getattr(error, "json_body", None)
+        # cohere's own text lists all headers of the reply
+        return self.words(body) or ("no message" if hasattr(error, "body") else self.words(str(error)))
+
+    def words(self, body: Any) -> str:
+        """Return what a body says, without the key, as one short line."""
         said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
-        if not said:  # cohere's own text lists all headers of the reply
-            said = "no message" if hasattr(error, "body") else str(error)
-        text = " ".join(redact(str(said).replace(self.key, "***")).split())
+        text = " ".join(redact(str(said or "").replace(self.key, "***")).split())
         return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
 
 

@@ -6,6 +6,7 @@ the service itself.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from catena.backends.hosted import (
     stacked,
     unit_rows,
 )
-from catena.errors import MissingExtraError, ParameterError
+from catena.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,12 @@ class _Voyage:
             "request_timeout": self._timeout,
         }
 
+    def _items(self, reply: Any) -> Any:
+        """Return what the reply lists; the SDK takes statuses it does not know, as 529, for success."""
+        if "data" not in reply and "detail" in reply:
+            raise ServiceError(self.identity, f"overloaded or out of order: {self._account.words(reply)}", retry=True)
+        return reply.data
+
 
 class VoyageReranker(_Voyage):
     """Scores texts in [0, 1] by a Voyage reranker. Failures come as `ServiceError`; the driver retries.
@@ -139,7 +146,7 @@ class VoyageReranker(_Voyage):
         plan = self._plan(query, texts)
         try:
             return plan.scores(
-                _scores(_sdk().Reranking.create(**self._access(), **self._body(query, part)), part)
+                self._scores(_sdk().Reranking.create(**self._access(), **self._body(query, part)), part)
                 for part in plan.requests
             )
         except Exception as error:
@@ -151,7 +158,7 @@ class VoyageReranker(_Voyage):
         try:
             return plan.scores(
                 [
-                    _scores(await _sdk().Reranking.acreate(**self._access(), **self._body(query, part)), part)
+                    self._scores(await _sdk().Reranking.acreate(**self._access(), **self._body(query, part)), part)
                     for part in plan.requests
                 ]
             )
@@ -174,6 +181,9 @@ class VoyageReranker(_Voyage):
             "top_k": None,
             "truncation": self._truncate,
         }
+
+    def _scores(self, reply: Any, documents: Sequence[str]) -> list[float]:
+        return scores_in_order(((item.index, item.relevance_score) for item in self._items(reply)), len(documents))
 
 
 class VoyageEmbedder(_Voyage):
@@ -277,14 +287,15 @@ class VoyageEmbedder(_Voyage):
             "truncation": self._truncate,
             "output_dtype": None,
             "output_dimension": self._chosen,
+            "encoding_format": "base64",
         }
 
     def _rows(self, replies: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the rows of all requests, each in the order of its texts, by the index that comes with it."""
-        parts = [
-            unit_rows(in_order(((item.index, item.embedding) for item in reply.data), len(part)), len(part), self.dim)
-            for reply, part in zip(replies, self._parts(texts), strict=True)
-        ]
+        parts = []
+        for reply, part in zip(replies, self._parts(texts), strict=True):
+            pairs = ((item.index, _vector(item.embedding)) for item in self._items(reply))
+            parts.append(unit_rows(in_order(pairs, len(part)), len(part), self.dim))
         return stacked(parts, self.dim)
 
 
@@ -295,5 +306,8 @@ def _sdk() -> Any:
     return voyageai
 
 
-def _scores(reply: Any, documents: Sequence[str]) -> list[float]:
-    return scores_in_order(((item.index, item.relevance_score) for item in reply.data), len(documents))
+def _vector(embedding: Any) -> Any:
+    """Return the numbers of a vector: sent as base64 of float32, the lower byte first, or as a list."""
+    import numpy as np
+
+    return np.frombuffer(b64decode(embedding), dtype="<f4") if isinstance(embedding, str) else embedding
