@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
 from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
@@ -17,9 +18,10 @@ from catena.ids import digest
 from catena.journal import Journal
 from catena.library import UNCHANGED
 from catena.model import Document, View
+from catena.parsing.figure_shapes import Box
 from catena.pipeline import Preparation, contextualise, prepare
 from catena.structure.context_views import passage_views
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeLLM
 
 PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"
 NOTES = "It rained on Monday and on Tuesday. Nothing else is to be told.\n\nOn Friday the sun came out.\n"
@@ -226,6 +228,27 @@ def test_context_and_entities_are_made_side_by_side(opened, files):
     assert {o.state for o in library.index(files)} == {"indexed"}
     (hit,) = library.search("the rpm", routes=["keyword"]).hits
     assert hit.chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
+    assert library.verify() == ()
+
+
+def test_figures_keep_their_views_where_a_title_is_made(opened, tmp_path):
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 5)
+        diagram(canvas, Box(120, 200, 360, 280))
+        text(canvas, "Figure 1: Path of the signal", 60, 306)
+
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.pdf").write_bytes(pdf(page))
+    captioner = FakeCaptioner(lambda image, prompt: "A box with an arrow.")
+    how = Preparation(context=ContextOptions(), figures=True, engine="pypdfium2")
+    library = opened(how, llm=model(), captioner=captioner)
+    assert [(o.state, o.reason) for o in library.index(tmp_path / "files")] == [("indexed", "")]
+    (hit, *_) = library.search_figures("path of the signal").hits
+    assert library.figure(hit).caption == "A box with an arrow."
+    assert hit.chunk.metadata["title"] == "Weather diary"
+    assert hit.chunk.metadata[DOCUMENT_SUMMARY] == ANSWERS["document summary"]
+    dense = library.search("A box with an arrow.", routes=["dense"]).hits
+    assert {each.provenance[0].view for each in dense if each.chunk.id == hit.chunk.id} == {"caption"}
     assert library.verify() == ()
 
 
