@@ -61,9 +61,9 @@ class EmbeddingOptions:
 
     shortest: int = 500
     longest: int = 5_000
-    reach: int = 4
-    unit_tokens: int = 64
-    sensitivity: float = 0.0
+    reach: int = 6
+    unit_tokens: int = 32
+    sensitivity: float = 1.0
     at_heading: float = 1.0
     inside_paragraph: float = 1.0
     longest_title: int = 120
@@ -90,11 +90,12 @@ def segment_by_embedding(
 ) -> Step[Segmentation]:
     """Divide a document where neighbouring windows of it are least alike, without a language model.
 
-    `gain_i = (h_i - mean(h)) / deviation(h) - sensitivity + at_heading * [heading] - inside_paragraph * [inside]`,
-    with h the depths (`semantic_breaks.depths`) of the dissimilarities between the units before and after each border
-    (`semantic_breaks.dissimilarities`). Breaks are those of the greatest total gain under
-    the length limits (`semantic_breaks.best_breaks`, exact). The title of a section is the heading that it begins
-    with, else its first sentence. Time O(n * dim) for n units, beside the embedding.
+    `gain_i = s_i - mean(s) - sensitivity`, where
+    `s_i = h_i / deviation(h) + at_heading * [before a heading] - inside_paragraph * [inside a paragraph]`
+    and h are the depths (`semantic_breaks.depths`) of the dissimilarities between the units before and after each
+    border (`semantic_breaks.dissimilarities`). The breaks are those of the greatest total gain under the length
+    limits (`semantic_breaks.best_breaks`, exact). The title of a section is the heading that it begins with, else
+    its first sentence. Time O(n * dim) for n units, beside the embedding.
 
     Args:
         document: Markdown or plain text.
@@ -183,8 +184,9 @@ def _spans(
     weights = {"heading": options.at_heading, "paragraph": 0.0, "inside": -options.inside_paragraph}
     found = depths(dissimilarities(vectors, reach=options.reach))
     deviation = float(found.std()) if len(found) else 0.0
-    scores = (found - found.mean()) / deviation if deviation > 1e-9 else np.zeros_like(found)
-    gains = scores - options.sensitivity + np.array([weights[unit.border] for unit in part[1:]], dtype=np.float64)
+    scores = found / deviation if deviation > 1e-9 else np.zeros_like(found)
+    preferred = scores + np.array([weights[unit.border] for unit in part[1:]], dtype=np.float64)
+    gains = preferred - options.sensitivity - (preferred.mean() if len(preferred) else 0.0)
     sizes = [unit.end - unit.start for unit in part]
     breaks = best_breaks(gains.tolist(), sizes, shortest=options.shortest, longest=options.longest)
     starts = [part[0].start, *(part[index].start for index in breaks), part[-1].end]
