@@ -89,6 +89,15 @@ def test_depth_is_that_of_the_definition(unlike: list[float]) -> None:
     assert depths(np.array(unlike, dtype=np.float64)) == pytest.approx(expected)
 
 
+def test_borders_of_long_texts_are_compared_in_blocks_as_if_at_once():
+    rows = np.random.default_rng(0).standard_normal((5_000, 3)).astype(np.float32)
+    found = dissimilarities(rows, reach=4)
+    for i in (1, 3, 2047, 2048, 2049, 2050, 4097, 4999):
+        before, after = rows[max(0, i - 4) : i].sum(axis=0), rows[i : i + 4].sum(axis=0)
+        expected = 1 - before @ after / np.linalg.norm(before) / np.linalg.norm(after)
+        assert found[i - 1] == pytest.approx(float(expected), abs=1e-5)
+
+
 # Breaks.
 
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from catena.errors import ParameterError
 
+_BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
+_NO_DIRECTION = 1e-12
+
 Value: TypeAlias = tuple[int, float]  # minus the number of short segments, and the sum of gains: larger is better
 
 
@@ -34,18 +37,25 @@ def dissimilarities(vectors: NDArray[np.float32], *, reach: int) -> NDArray[np.f
     """
     if reach < 1:
         raise ParameterError("reach", reach, "at least 1 unit")
-    count = len(vectors)
-    if count < 2:
-        return np.zeros(0, dtype=np.float64)
-    sums = np.zeros((count + 1, vectors.shape[1]), dtype=np.float64)
-    np.cumsum(vectors, axis=0, dtype=np.float64, out=sums[1:])
-    borders = np.arange(1, count)
-    before = sums[borders] - sums[np.maximum(borders - reach, 0)]
-    after = sums[np.minimum(borders + reach, count)] - sums[borders]
+    found = np.zeros(max(len(vectors) - 1, 0), dtype=np.float64)
+    for first in range(1, len(vectors), _BLOCK):
+        last = min(first + _BLOCK, len(vectors))
+        found[first - 1 : last - 1] = _unlike(vectors, np.arange(first, last), reach)
+    return found
+
+
+def _unlike(vectors: NDArray[np.float32], borders: NDArray[np.intp], reach: int) -> NDArray[np.float64]:
+    """Return the dissimilarities at some borders that follow each other."""
+    low, high = max(int(borders[0]) - reach, 0), min(int(borders[-1]) + reach, len(vectors))
+    sums = np.zeros((high - low + 1, vectors.shape[1]), dtype=np.float64)
+    np.cumsum(vectors[low:high], axis=0, dtype=np.float64, out=sums[1:])
+    middle = sums[borders - low]
+    before = middle - sums[np.maximum(borders - reach, low) - low]
+    after = sums[np.minimum(borders + reach, high) - low] - middle
     lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
     products = np.einsum("ij,ij->i", before, after)
-    known = lengths > 1e-12
-    found = np.zeros(count - 1, dtype=np.float64)
+    known = lengths > _NO_DIRECTION
+    found = np.zeros(len(borders), dtype=np.float64)
     found[known] = 1.0 - np.clip(products[known] / lengths[known], -1.0, 1.0)
     return found
 
