@@ -25,8 +25,8 @@ from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeLLM
 
 PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"
 NOTES = "It rained on Monday and on Tuesday. Nothing else is to be told.\n\nOn Friday the sun came out.\n"
-BY_MODEL = Preparation(context=ContextOptions())
-OFFLINE = Preparation(context=ContextOptions(by="offline"))
+BY_MODEL = Preparation(context=ContextOptions(embed=True))
+OFFLINE = Preparation(context=ContextOptions(by="offline", embed=True))
 ANSWERS = {
     "document title": "Weather diary",
     "section title": "A week of rain",
@@ -106,7 +106,7 @@ def test_the_dense_route_compares_the_view_in_context_or_else_the_headed_one(ope
     in_context = {view.chunk_id: view.text for view in entry.views if view.kind == CONTEXT}
     exact = opened(OFFLINE).search(in_context[hit.chunk.id], routes=["dense"]).hits[0]
     assert (exact.chunk.id, round(exact.provenance[0].score, 3)) == (hit.chunk.id, 1.0)
-    headed = Preparation(context=ContextOptions(by="offline", embed=False))
+    headed = Preparation(context=ContextOptions(by="offline"))
     with Library.open(tmp_path / "other", embedder=FakeEmbedder(16), preparation=headed) as library:
         library.index(files)
         (hit, *_) = library.search("seals", routes=["dense"]).hits
@@ -240,7 +240,7 @@ def test_figures_keep_their_views_where_a_title_is_made(opened, tmp_path):
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.pdf").write_bytes(pdf(page))
     captioner = FakeCaptioner(lambda image, prompt: "A box with an arrow.")
-    how = Preparation(context=ContextOptions(), figures=True, engine="pypdfium2")
+    how = Preparation(context=ContextOptions(embed=True), figures=True, engine="pypdfium2")
     library = opened(how, llm=model(), captioner=captioner)
     assert [(o.state, o.reason) for o in library.index(tmp_path / "files")] == [("indexed", "")]
     (hit, *_) = library.search_figures("path of the signal").hits

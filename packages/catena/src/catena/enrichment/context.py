@@ -53,7 +53,7 @@ class ContextOptions:
     section_summaries: bool = True
     guidance: Guidance = field(default_factory=Guidance)
     language: str = ""
-    embed: bool = True
+    embed: bool = False  # the better one where measured, with the shipped embedding: decision 18
     title_tokens: int = 4_000
     summary_tokens: int = 8_000
     section_tokens: int = 16_000
