@@ -71,6 +71,7 @@ def check_tiles(text: str, sections: tuple[Section, ...]) -> None:
     for section in sections:
         assert section.id == span_id("d", "section", section.start, section.end)
         assert section.path == (section.title,) or section.level != 1
+        assert section.title or section.level == 0 or text[section.start :].lstrip().startswith(("#", "=", "-"))
         above = section.parent
         assert section.path[:-1] == (() if above is None else sections[above].path)
         assert above is None or sections[above].start <= section.start <= section.tree_end <= sections[above].tree_end
@@ -201,6 +202,7 @@ def part(first: int, last: int, *starts: int) -> Answered:
         pytest.param(part(0, 11, 0, 8), part(10, 19, 10, 15), "0:0 0-7, 10:10 8-14, 10:15 15-19", id="longer"),
         pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 15), "0:0 0-11, 10:10 12-14, 10:15 15-19", id="late"),
         pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 11), "0:0 0-11, 10:11 12-19", id="they-disagree"),
+        pytest.param(part(0, 13, 0, 10, 12), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19", id="two"),
         pytest.param(part(0, 9, 0, 4), part(10, 19, 10), "0:0 0-3, 0:4 4-9, 10:10 10-19", id="nothing-seen"),
     ],
 )
@@ -230,6 +232,15 @@ def test_a_printed_heading_is_told_from_a_generated_title():
     assert (first.title, text[first.body_start :][:8]) == ("Supply voltage", "\nTwelve ")
     assert (second.title, second.body_start) == ("The end", second.start)
     assert found.generated == {1}
+
+
+def test_titles_without_words_are_alike_only_where_they_are_equal():
+    text = "#\n\nOne.\n\n# !!\n\nTwo.\n"
+    found = segmented(
+        text, lambda request: '[{"title": "→", "start": 0}, {"title": "!!", "start": 4}]', min_section=0
+    )
+    assert [section.title for section in found.sections] == ["→", "!!"]
+    assert found.generated == {0}
 
 
 NESTED = "Before.\n\n# One\n\nShort.\n\n## Two\n\n" + "A sentence that is long.\n\n" * 8 + "# Three\n\nShort, too.\n"

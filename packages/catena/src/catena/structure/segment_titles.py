@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from catena.structure.blocks import Block
 from catena.structure.sentences import sentence_ends
 from catena.structure.titles import plain_title
+from catena.text import same_words, tokenise
 
 
 def clean_title(title: str, longest: int) -> str:
@@ -18,6 +19,11 @@ def clean_title(title: str, longest: int) -> str:
     cut = line[: longest - 1]
     whole_words = cut.rpartition(" ")[0]
     return f"{(whole_words if len(whole_words) * 2 > longest else cut).rstrip()}…"
+
+
+def same_title(one: str, other: str) -> bool:
+    """Return whether two titles differ in case, punctuation and spacing at most; those without words, in nothing."""
+    return one == other or (bool(tokenise(one)) and same_words(one, other))
 
 
 def _lone(mark: str) -> bool:

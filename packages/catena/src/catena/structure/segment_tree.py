@@ -11,9 +11,8 @@ from catena.model import Degraded, Document, Section
 from catena.structure.blocks import Block
 from catena.structure.outline import outline
 from catena.structure.segment_repair import Repair
-from catena.structure.segment_titles import first_text
+from catena.structure.segment_titles import first_text, same_title
 from catena.structure.titles import plain_title
-from catena.text import same_words
 
 Under: TypeAlias = Literal["document", "headings"]
 
@@ -138,7 +137,7 @@ def _below(
     """Return a section for a span, and whether its title is a heading printed at its beginning."""
     title, body_start, is_printed = span.title, span.start, False
     heading = headings.get(first_text(document.text, span.start, span.end))
-    if heading is not None and heading.end <= span.end and same_words(plain_title(heading.title), span.title):
+    if heading is not None and heading.end <= span.end and same_title(plain_title(heading.title), span.title):
         title, body_start, is_printed = plain_title(heading.title), _line_after(document.text, heading.end), True
     made = Section(
         id=span_id(document.id, "section", span.start, span.end),

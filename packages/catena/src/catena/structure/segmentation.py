@@ -17,8 +17,8 @@ from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by
 from catena.structure.line_runs import Answered, Run, joined
 from catena.structure.segment_job import DEFAULT_OPTIONS, Job, SegmentOptions
 from catena.structure.segment_repair import LineSection, Repaired
+from catena.structure.segment_titles import same_title
 from catena.structure.segment_tree import Segmentation, assemble_sections, regions_of, whole_or_outline
-from catena.text import same_words
 
 __all__ = [
     "PLANNED_ANSWERS",
@@ -106,7 +106,7 @@ def _iterative(job: Job, run: Run) -> Step[Answered]:
         part = yield from _ask_about(job, window, unfinished.title if unfinished else "")
         parts.append(part)
         head, *rest = part.sections
-        if unfinished is not None and same_words(unfinished.title, head.title):
+        if unfinished is not None and same_title(unfinished.title, head.title):
             head = unfinished._replace(last=head.last)
         elif unfinished is not None:
             closed.append(unfinished)
