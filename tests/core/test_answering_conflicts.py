@@ -269,6 +269,9 @@ def test_both_kinds_at_once():
     ]
 
 
+ROUTES = "| Route | Route type |\n| --- | --- |\n"
+
+
 @pytest.mark.parametrize(
     "passages",
     [
@@ -291,6 +294,7 @@ def test_both_kinds_at_once():
         (passage("Supply voltage: see below"), passage("Supply voltage: as ordered", "b")),
         (passage("```\nSupply voltage: 24 V\n```"), passage("Supply voltage: 12 V", "b")),
         (passage("Supply voltage: 24 V"), passage("Supply voltage: 24 V")),
+        (passage(ROUTES + "| A | static |\n\n" + ROUTES + "| A | open |"),),
         (),
     ],
 )

@@ -194,6 +194,14 @@ def test_a_passage_is_cut_at_a_line_or_a_sentence_only_where_that_is_wanted():
     assert "> (it goes on)" in integrate(parts, cut=True, budget_tokens=28, count=words, layout="plain").text
 
 
+def test_one_passage_is_cut_and_no_scraps_of_others_follow():
+    parts = [Valued(segment("one two three four five.\n" * 9 + f"{name}\n", name), 1.0) for name in "ab"]
+    parts.append(Valued(segment("x\n" * 50, "a", 5_000), 0.5))
+    context = integrate(parts, budget_tokens=110, count=words, cut=True)
+    assert [passage.is_cut for passage in context.passages].count(True) == 1
+    assert len(context.left_out) == 1
+
+
 TEXTS = st.one_of(
     st.sampled_from(["Wear goggles.", "One. Two. Three.", "a\nb\nc\n", "| a | b |\n| --- | --- |\n| 1 | 2 |", " "]),
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30),

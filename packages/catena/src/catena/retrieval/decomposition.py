@@ -59,8 +59,7 @@ def decompose(question: str, n: int = 6) -> tuple[str, ...]:
         spare -= len(expanded) - 1
         parts.extend(expanded)
     distinct = tuple(distinct_queries(parts))
-    covered = frozenset().union(*map(content_words, distinct))
-    return distinct if len(distinct) > 1 and covered >= content_words(whole) else (whole,)
+    return distinct if len(distinct) > 1 else (whole,)
 
 
 def distinct_queries(queries: Iterable[str]) -> Iterator[str]:
