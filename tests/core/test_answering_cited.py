@@ -247,6 +247,7 @@ def test_errors_come_before_anything_is_asked():
         ("The steps are:\n1. Open it [1].\n2. Close it.\n", ["1. Open it [1].", "2. Close it."]),
         ("# Torque\nIt is\n2.4 N·m!\n\n- a [1]\n- b", ["It is 2.4 N·m!", "- a [1]", "- b"]),
         ("| a | b |\n|---|---|\n| c | 5 [1] |", ["| c | 5 [1] |"]),
+        ("It waits ... then opens [1]. It closes.", ["It waits ... then opens [1].", "It closes."]),
         ("第一句。[1]第二句。", ["第一句。[1]", "第二句。"]),
         ("…\n\n---\n[1]", []),
     ],
