@@ -83,7 +83,15 @@ def test_values_are_put_back_by_index(order: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "pairs", [[(0, 1)], [(0, 1), (0, 1)], [(0, 1), (2, 1)], [(0, 1), (-1, 1)], [(0, 1), ("1", 1)]]
+    "pairs",
+    [
+        [(0, 1)],
+        [(0, 1), (0, 1)],
+        [(0, 1), (1, 1), (1, 2)],
+        [(0, 1), (2, 1)],
+        [(0, 1), (-1, 1)],
+        [(0, 1), ("1", 1)],
+    ],
 )
 def test_indexes_that_do_not_fit_are_refused(pairs: list[tuple[object, object]]) -> None:
     with pytest.raises(ValueError, match=r"index|results"):
