@@ -23,8 +23,9 @@ from catena.answering.tables import split
 from catena.answering.values import differ, numbers_of, value_of
 from catena.effects import Services, run
 from catena.errors import ParameterError
+from catena.ingestion import ingest
 from catena.model import Chunk
-from catena.pipeline import ingest, read
+from catena.pipeline import read
 from catena.testing.strategies import texts
 
 
@@ -294,7 +295,7 @@ ROUTES = "| Route | Route type |\n| --- | --- |\n"
         (passage("Supply voltage: see below"), passage("Supply voltage: as ordered", "b")),
         (passage("```\nSupply voltage: 24 V\n```"), passage("Supply voltage: 12 V", "b")),
         (passage("Supply voltage: 24 V"), passage("Supply voltage: 24 V")),
-        (passage(ROUTES + "| A | static |\n\n" + ROUTES + "| A | open |"),),
+        (passage(ROUTES + "| Subnet | static |\n\n" + ROUTES + "| Subnet | open |"),),
         (),
     ],
 )

@@ -195,11 +195,13 @@ def test_a_passage_is_cut_at_a_line_or_a_sentence_only_where_that_is_wanted():
 
 
 def test_one_passage_is_cut_and_no_scraps_of_others_follow():
-    parts = [Valued(segment("one two three four five.\n" * 9 + f"{name}\n", name), 1.0) for name in "ab"]
-    parts.append(Valued(segment("x\n" * 50, "a", 5_000), 0.5))
-    context = integrate(parts, budget_tokens=110, count=words, cut=True)
-    assert [passage.is_cut for passage in context.passages].count(True) == 1
-    assert len(context.left_out) == 1
+    lines = ("word " * 30 + "end.\n") * 3
+    parts = [Valued(segment(lines, "a"), 1.0), Valued(segment("x\n" * 90, "a", 5_000), 0.5)]
+    whole = integrate(parts[:1], count=words).tokens
+    assert whole is not None
+    context = integrate(parts, budget_tokens=whole - 1, count=words, cut=True)
+    assert [passage.text for passage in context.passages] == [("word " * 30 + "end.\n") * 2]
+    assert [left.segment for left in context.left_out] == [parts[1].segment]
 
 
 TEXTS = st.one_of(

@@ -10,7 +10,7 @@ from catena.ids import span_id
 from catena.model import Segment
 
 # the end of a line, of a sentence before a capital, of one in a script without capitals
-_BORDER = re.compile(r"\n+|(?<=\w\w)[.!?][\"'”’»)]*\s+(?=[^\W\d_])|[。！？]+[”’」』）】]*")
+_BORDER = re.compile(r"\n+|(?<=\w\w)[.!?][\"'”’»)]*[^\S\n]+(?=[^\W\d_])|[。！？]+[”’」』）】]*")
 
 
 def shortened(segment: Segment, fits: Callable[[Segment], bool]) -> Segment | None:
