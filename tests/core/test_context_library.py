@@ -15,11 +15,12 @@ from catena.enrichment.detectors import LLMDetector
 from catena.errors import ParameterError, ServiceError
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
+from catena.ingestion import contextualise
 from catena.journal import Journal
 from catena.library import UNCHANGED
 from catena.model import Document, View
 from catena.parsing.figure_shapes import Box
-from catena.pipeline import Preparation, contextualise, prepare
+from catena.pipeline import Preparation, prepare
 from catena.structure.context_views import passage_views
 from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeLLM
 

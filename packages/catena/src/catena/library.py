@@ -39,9 +39,10 @@ from catena.errors import (
 from catena.figures import FIGURE
 from catena.ids import digest
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
+from catena.ingestion import PLANNED_ANSWERS, ingest, ingest_document
 from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
 from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
-from catena.pipeline import PLANNED_ANSWERS, Preparation, contextualise, detect, embed, ingest, prepare, read
+from catena.pipeline import Preparation, embed, read
 from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
@@ -447,13 +448,10 @@ class Library:
 
     def _entry(self, source: Source, password: str | None) -> Step[Entry]:
         if isinstance(source, Document):
-            entry = prepare(source, self.preparation)
-            if not entry.chunks:
+            if not source.text.strip():
                 raise ParseError(source.id, "empty", "there is no text in it")
-            entry, context = yield from contextualise(entry, self.preparation)
-            entry, found = yield from detect(entry, self.preparation.detectors)
-            known = self._identified(entry.fingerprint)
-            return replace(entry, fingerprint="" if found.failures or context.degraded else known)
+            entry = (yield from ingest_document(source, self.preparation)).entry
+            return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
         path = Path(source)
         outcome, entry_or_none = yield from self._read(
             path, str(source), password, self._fingerprint(path, str(source)), self.preparation

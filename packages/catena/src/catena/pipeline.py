@@ -3,7 +3,7 @@
     file -parse-> Parsed -format-> Document -outline-> Section* -cut-> Chunk* -views, terms-> Entry -embed-> store
 
 Each arrow is a function of one stage, or a step where a model may be asked; leave one out, repeat it, or put your own
-in its place. `ingest` is the whole way from a parsed file to an entry.
+in its place. `catena.ingestion` is the whole way from a parsed file to an entry, with all that models add.
 """
 
 from __future__ import annotations
@@ -12,37 +12,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from catena.citation import SEPARATOR, SOURCE, TITLE
+from catena import prompts
+from catena.citation import SOURCE, TITLE
 from catena.context import CONTEXT
 from catena.effects import Complete, Embed, Recognise, Request, Step, ask
-from catena.enrichment.captions import FigureContext, caption_figures
-from catena.enrichment.context import ContextOptions, DocumentContext, titled_sections, with_context
-from catena.enrichment.context_llm import PLANNED, context_by_llm
+from catena.enrichment.context import ContextOptions
 from catena.enrichment.context_llm import versions as prompt_versions
-from catena.enrichment.context_offline import context_offline
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
-from catena.enrichment.entities import Entities, detect_entities, with_terms
 from catena.errors import ParameterError
-from catena.figures import FIGURE, figure_links
-from catena.formatting import LayoutOptions, figures_of, format_layout
-from catena.formatting.drafts import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, planned_answer
-from catena.formatting.llm_figures import with_figures
-from catena.formatting.llm_markdown import FormatOptions, format_markdown
+from catena.formatting import LayoutOptions, format_layout
+from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
-from catena.model import Degraded, Document, Entry, Figure, Section
+from catena.model import Document, Entry, Figure, Section
 from catena.parsing import Engine, Limits, parse
-from catena.plan import StandIn
-from catena.ports import Completion
 from catena.structure.blocks import blocks_of
-from catena.structure.cascade import headed_views, searchable, titles_above
+from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.context_views import passage_views
-from catena.structure.figure_views import CAPTION, mark_figures, surroundings, with_figure_views
+from catena.structure.figure_views import CAPTION, mark_figures, with_figure_views
 from catena.structure.outline import outline
-from catena.structure.prose import prose
+from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 from catena.structure.table_views import TABLE, table_views
-from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +41,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.formatting.fidelity_report import FidelityReport
     from catena.layout import Parsed
 
 _SHOWN = 20  # pages in a note
@@ -73,6 +62,9 @@ class Preparation:
         detectors: find critical entities besides those that `terms` finds; they may ask the run's language model
             or entity recogniser. A detector of your own is known by its `repr` where it is a dataclass, else by
             its type and name: change one of these when it finds other things.
+        segmentation: divide documents into sections by meaning instead of by printed headings: `SegmentOptions` asks
+            the run's language model, `EmbeddingOptions` the embedder; with `under="headings"` they divide what is
+            long below the headings. None takes the headings.
         context: make titles and summaries of documents and sections, by the run's language model or offline, and put
             them into the chunks' metadata and views; None makes none.
     """
@@ -87,6 +79,7 @@ class Preparation:
     figures: bool = False
     format_with_llm: FormatOptions | None = None
     detectors: tuple[Detector, ...] = ()
+    segmentation: SegmentOptions | EmbeddingOptions | None = None
     context: ContextOptions | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +93,8 @@ class Preparation:
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
         decides += [self.format_with_llm] * (self.format_with_llm is not None)
         decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
+        if self.segmentation is not None:
+            decides += [("segmentation", self.segmentation, prompts.load("segment_lines").version)]
         if self.context is not None:
             decides += [("context", self.context, *(prompt_versions() if self.context.asks_model else ()))]
         return digest(content, repr(tuple(decides)))
@@ -108,7 +103,11 @@ class Preparation:
     def asks(self) -> frozenset[type[Request]]:
         """The types of request that indexing cannot do without."""
         of_detectors = frozenset[type[Request]]().union(*(_ASKED.get(type(each), ()) for each in self.detectors))
-        by_model = self.format_with_llm is not None or (self.context is not None and self.context.asks_model)
+        by_model = (
+            self.format_with_llm is not None
+            or isinstance(self.segmentation, SegmentOptions)
+            or (self.context is not None and self.context.asks_model)
+        )
         return of_detectors | frozenset([Complete] * by_model)
 
     @property
@@ -128,19 +127,6 @@ _ASKED: Mapping[type, tuple[type[Request], ...]] = {
 
 def _known_by(detector: Detector) -> str:
     return repr(detector) if is_dataclass(detector) else f"{type(detector).__qualname__}: {detector.name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
-    """What a parsed file puts into a store, and what models were asked for and did not give.
-
-    Attributes:
-        entry: its fingerprint is "" where asking again may help, so that the next run does.
-        notes: what is missing, in words.
-    """
-
-    entry: Entry
-    notes: tuple[str, ...] = ()
 
 
 def read(
@@ -179,49 +165,6 @@ def read(
     return (
         parsed if parsed.layout is None or not layout else replace(parsed, document=format_layout(parsed, how.layout))
     )
-
-
-def ingest(
-    parsed: Parsed, preparation: Preparation | None = None, *, fingerprint: str = "", captions: bool = False
-) -> Step[Ingested]:
-    """Turn what `read` returned into an entry, with all that models add as the preparation says.
-
-    What a model fails at costs what it would have added, never the file: pages come from the layout, chunks have
-    the terms found without it, figures have no caption, sections no summary; `Ingested.notes` says so.
-
-    Args:
-        parsed: a file as `read` returned it; where a model is to write it, as read with `layout=False`.
-        preparation: the same as for `read`.
-        fingerprint: of the entry; by default that of the text.
-        captions: whether a vision model describes each figure.
-
-    Raises:
-        MissingServiceError: nobody answers what the preparation asks for.
-    """
-    how = preparation or Preparation()
-    notes: list[str] = []
-    again = False
-    if how.format_with_llm is not None:
-        formatted = yield from format_markdown(parsed, replace(how.format_with_llm, layout=how.layout))
-        document = with_figures(formatted.document, format_layout(parsed, how.layout))
-        parsed = replace(parsed, document=document)
-        again = _unanswered(formatted.fidelity)
-        notes += _about_pages(formatted.fidelity)
-    figures = figures_of(parsed) if how.figures else ()
-    entry = prepare(parsed.document, how, fingerprint=fingerprint, figures=figures)
-    if how.context is not None:
-        entry, context = yield from contextualise(entry, how)
-        again = again or bool(context.degraded)
-        notes += _about_context(context)
-    if how.detectors:
-        entry, found = yield from detect(entry, how.detectors)
-        again = again or bool(found.failures)
-        notes += _about_entities(found, len(entry.chunks))
-    if captions and figures:
-        entry, lost = yield from caption(entry)
-        again = again or bool(lost)
-        notes += _about_captions(lost, len(figures))
-    return Ingested(entry=replace(entry, fingerprint="") if again else entry, notes=tuple(notes))
 
 
 def prepare(
@@ -263,105 +206,6 @@ def prepare(
         figures=tuple(figures),
     )
     return with_figure_views(entry) if figures else entry
-
-
-def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, DocumentContext]]:
-    """Return the entry with the titles and summaries of `preparation.context`, its fingerprint unchanged; and these.
-
-    A title that was made is in all views, terms and paths, as if it had been printed: the entry is prepared anew for
-    it. So this comes before `detect`.
-    """
-    how = preparation.context
-    if how is None:
-        return entry, DocumentContext()
-    document, sections = entry.document, entry.sections
-    if how.by == "llm":
-        context = yield from context_by_llm(document, sections, how, count=count_tokens)
-    else:
-        context = yield from context_offline(document, sections, prose(document, sections), how)
-    fingerprint = entry.fingerprint
-    if context.title or any(context.section_titles):
-        entry = prepare(
-            replace(document, title=context.title or document.title),
-            preparation,
-            figures=entry.figures,
-            sections=titled_sections(sections, context.section_titles),
-        )
-    entry = with_context(entry, context, views=False)
-    views = passage_views(entry.chunks) if how.embed else ()
-    return replace(entry, views=(*entry.views, *views), fingerprint=fingerprint), context
-
-
-def detect(entry: Entry, detectors: Sequence[Detector]) -> Step[tuple[Entry, Entities]]:
-    """Return the entry with the critical entities that detectors find, its fingerprint unchanged; and a report."""
-    found = yield from detect_entities(entry.document, entry.chunks, detectors)
-    return replace(with_terms(entry, found.terms), fingerprint=entry.fingerprint), found
-
-
-def caption(entry: Entry) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
-    """Return the entry with its figures captioned by a vision model and found by what it said, and what failed."""
-    links = {link.name: link for link in figure_links(entry.document.text)}
-    around = [surroundings(entry.document, links[figure.name]) for figure in entry.figures]
-    paths = {str(chunk.metadata.get(FIGURE, "")): titles_above(entry.document, chunk) for chunk in entry.chunks}
-    contexts = [
-        FigureContext(path=SEPARATOR.join(paths.get(figure.name, ())), before=before, after=after)
-        for figure, (before, after) in zip(entry.figures, around, strict=True)
-    ]
-    done = yield from caption_figures(entry.figures, contexts)
-    return with_figure_views(replace(entry, figures=done.figures)), done.failures
-
-
-def _planned(request: Complete) -> Completion:
-    """Return what a dry run goes on with: a window's own words, or else as much as the request allows."""
-    if request.purpose in (PURPOSE, PURPOSE_AGAIN):
-        return planned_answer(request)
-    return Completion(text=PLANNED.get(request.purpose, "stand-in"), output_tokens=request.max_tokens)
-
-
-PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: _planned}
-"""For `plan(ingest(...), stand_ins=PLANNED_ANSWERS)`."""
-
-
-def _unanswered(report: FidelityReport) -> bool:
-    """Return whether pages are as the layout has them because no answer came, so that asking again may help."""
-    by_layout = [page for page in report.pages if page.state == "layout"]
-    return any(fault.kind == NO_ANSWER for page in by_layout for fault in page.faults)
-
-
-def _about_pages(report: FidelityReport) -> list[str]:
-    by_layout = [str(page.page) for page in report.pages if page.state == "layout"]
-    if not by_layout:
-        return []
-    shown = ", ".join(by_layout[:_SHOWN]) + (" …" if len(by_layout) > _SHOWN else "")
-    why = "no answer came for all of them" if _unanswered(report) else "the model's text was not faithful"
-    return [f"pages as the layout gives them: {shown} ({len(by_layout)} of {len(report.pages)}; {why})"]
-
-
-def _about_context(context: DocumentContext) -> list[str]:
-    notes: list[str] = []
-    if context.degraded:
-        first = context.degraded[0]
-        notes.append(f"missing of titles and summaries: {len(context.degraded)} (first: {first.what}: {first.why})")
-    if context.cut:
-        shown = ", ".join(map(str, context.cut[:_SHOWN])) + (" …" if len(context.cut) > _SHOWN else "")
-        notes.append(f"sections summarised from their beginning alone: {shown}")
-    return notes
-
-
-def _about_entities(found: Entities, chunks: int) -> list[str]:
-    """Say where a detector failed; what it was refused is no loss."""
-    if not found.failures:
-        return []
-    places = len({failure.text for failure in found.failures})
-    why = found.failures[0].why
-    return [f"{places} of {chunks} chunks lack the entities of a detector ({why}); they have all others"]
-
-
-def _about_captions(lost: Sequence[Degraded], figures: int) -> list[str]:
-    if not lost:
-        return []
-    why = f"{len(lost)} of {figures} figures have no caption ({lost[0].why})"
-    return [f"{why}; they are found by the text around them"]
 
 
 def _title(document: Document, sections: Sequence[Section]) -> str:

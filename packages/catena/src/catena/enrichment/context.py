@@ -138,7 +138,7 @@ def with_context(entry: Entry, context: DocumentContext, *, views: bool = True) 
     """Return the entry with what was made: titles, summaries in the chunks' metadata, and views of kind "context".
 
     Its fingerprint changes with it, so that a store that holds the entry without takes the new one. Other views stay
-    as they are: where a title was made, `catena.pipeline.contextualise` makes them anew.
+    as they are: where a title was made, `catena.ingestion.contextualise` makes them anew.
 
     Args:
         entry: of the document that the context was made for.

@@ -25,6 +25,8 @@ from catena.structure.segment_tree import Region, TitledSpan, Under
 Mode: TypeAlias = Literal["iterative", "parallel"]
 OnError: TypeAlias = Literal["raise", "degrade"]
 
+PURPOSE = "segmentation"  # of every request
+
 _SHOWN = 4_000  # characters of one line (a large table) that a model is shown
 _LEAST = {
     **dict.fromkeys(("base", "min_section", "longest_leaf"), 0),
@@ -149,7 +151,7 @@ class Job:
                 open=_OPEN.format(title=open_title) if open_title else "",
                 problem=_PROBLEM.format(problem=problem) if problem else "",
             ),
-            purpose="segmentation",
+            purpose=PURPOSE,
             system=prompt.system,
             max_tokens=self.options.max_tokens,
             prompt_version=prompt.version,

@@ -15,13 +15,14 @@ from catena.ports import Completion
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
 from catena.structure.line_runs import Answered, Run, joined
-from catena.structure.segment_job import DEFAULT_OPTIONS, Job, SegmentOptions
+from catena.structure.segment_job import DEFAULT_OPTIONS, PURPOSE, Job, SegmentOptions
 from catena.structure.segment_repair import LineSection, Repaired
 from catena.structure.segment_titles import same_title
 from catena.structure.segment_tree import Segmentation, assemble_sections, regions_of, whole_or_outline
 
 __all__ = [
     "PLANNED_ANSWERS",
+    "PURPOSE",
     "EmbeddingOptions",
     "SegmentOptions",
     "Segmentation",

@@ -1,0 +1,128 @@
+"""The standard way from a question to segments: queries, rankings, probabilities, extraction.
+
+Each part is a step of its own and works without the others; this module composes them in the way that most
+readers want, and is meant to be read and copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from catena.context import DSRAG, HeaderTemplate, context_view, segment_header
+from catena.effects import Failed, Step, together
+from catena.errors import ParameterError
+from catena.extraction import BALANCED, Extraction, ExtractionParams, extract
+from catena.model import Ranking, Scale
+from catena.rerank.calibration import Calibration, Constant
+from catena.rerank.reranking import OnFailure, by_rank, calibrated, rerank
+from catena.retrieval.decomposition import decompose
+from catena.retrieval.multi_route import retrieve
+from catena.retrieval.queries import Queries, generate_queries, search_all
+from catena.structure.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from catena.model import Chunk
+
+QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSearch:
+    """How a question becomes segments.
+
+    Attributes:
+        extraction: what segments are worth, and how much of them is returned.
+        rerank: let the run's reranker score question and text together; else the fused scores are taken.
+        calibration: what a score (the reranker's, or the fused one) says of relevance: a fixed or a fitted rule. The
+            default believes the order alone, which is right of every ranking.
+        depth: chunks that each query ranks and hands on; 200 as in dsRAG.
+        queries_by: who says what to search for: the "question" as it is, its "decomposition" without a model, or the
+            run's "llm".
+        most_queries: of one question, >= 1.
+        guidance: what the model should know of the documents when it writes queries.
+        on_failure: of the reranker, as `catena.rerank.rerank` takes it. A model that writes no queries costs
+            only these: the question is then taken apart without it.
+        header: the words before a segment, counted in a budget in tokens; None where the reader is given none.
+    """
+
+    extraction: ExtractionParams = BALANCED
+    rerank: bool = False
+    calibration: Calibration = field(default_factory=Constant)
+    depth: int = 200
+    queries_by: QueriesBy = "question"
+    most_queries: int = 6
+    guidance: str = ""
+    on_failure: OnFailure = "raise"
+    header: HeaderTemplate | None = DSRAG
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise ParameterError("depth", self.depth, "an integer >= 1")
+        if self.most_queries < 1:
+            raise ParameterError("most_queries", self.most_queries, "an integer >= 1")
+        if self.queries_by not in get_args(QueriesBy):
+            raise ParameterError("queries_by", self.queries_by, f"one of {', '.join(get_args(QueriesBy))}")
+
+
+def find_segments(question: str, options: SegmentSearch | None = None, **search: Any) -> Step[Extraction]:
+    """Return the segments that answer a question.
+
+    ```text
+    question -> queries -> one ranking each (side by side) -> P(relevant) -> values -> segments
+    ```
+
+    Args:
+        question: as typed.
+        options: how.
+        search: routes, where, fusion, by_name, entities and on_unknown, as `retrieve` takes them.
+
+    Raises:
+        ParameterError, FilterError, RouteError: as of `retrieve`.
+        ServiceError: the reranker failed, where the options say that this raises.
+    """
+    how = options or SegmentSearch()
+    queries = yield from _queries(question, how)
+    rankings = yield from search_all(queries.queries, lambda query: retrieve(query, k=how.depth, **search))
+    if how.rerank:
+        rankings = yield from _reranked(queries.queries, rankings, how)
+    else:
+        rankings = tuple(_with_probabilities(ranking, how.calibration) for ranking in rankings)
+    header = None if how.header is None else partial(segment_header, template=how.header)
+    found = yield from extract(rankings, params=how.extraction, count=count_tokens, header=header)
+    return replace(found, degraded=(*queries.degraded, *found.degraded))
+
+
+def _queries(question: str, how: SegmentSearch) -> Step[Queries]:
+    if how.queries_by == "llm":
+        return (
+            yield from generate_queries(question, n=how.most_queries, guidance=how.guidance, on_error="degrade")
+        )
+    apart = decompose(question, how.most_queries) if how.queries_by == "decomposition" else (question,)
+    return Queries(question=question, queries=apart)
+
+
+def _reranked(
+    queries: tuple[str, ...], rankings: tuple[Ranking, ...], how: SegmentSearch
+) -> Step[tuple[Ranking, ...]]:
+    """Return the rankings reranked side by side, each by its own query; what is read is a chunk under its header."""
+    steps = [
+        rerank(query, ranking, calibration=how.calibration, text_of=headed_text, on_failure=how.on_failure)
+        for query, ranking in zip(queries, rankings, strict=True)
+    ]
+    results = yield from together(steps)
+    for result in results:
+        if isinstance(result, Failed):
+            raise result.error
+    return tuple(result for result in results if isinstance(result, Ranking))
+
+
+def _with_probabilities(ranking: Ranking, calibration: Calibration) -> Ranking:
+    """Return the ranking's own scores calibrated; where only their order means anything, what that says."""
+    return by_rank(ranking) if ranking.scale is Scale.RANK else calibrated(ranking, calibration)
+
+
+def headed_text(chunk: Chunk) -> str:
+    """Return what a reranker reads of a chunk: its header, an empty line, its text."""
+    return context_view(chunk).text
