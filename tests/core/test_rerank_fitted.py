@@ -28,6 +28,7 @@ from catena.rerank.calibration import (
 )
 from catena.rerank.fitted import LabelledFit, fit_beta, fit_labelled, held_out, standardizing
 from catena.rerank.reliability import Quality, quality, reliability
+from catena.rerank.special import digamma
 
 TRUE = BetaCalibration(1.5, 0.4, -1.0)
 
@@ -67,6 +68,16 @@ def test_the_parameters_are_found_again_in_a_drawn_sample(a: float, b: float, se
     assert isinstance(fit.calibration, BetaCDF)
     assert fit.calibration.a == pytest.approx(a, rel=0.05)
     assert fit.calibration.b == pytest.approx(b, rel=0.05)
+
+
+@given(st.lists(st.integers(1, 999), min_size=20, max_size=60, unique=True))
+def test_the_likelihood_has_no_slope_at_the_fit(thousandths: list[int]) -> None:
+    scores = [each / 1_000 for each in thousandths]
+    rule = fit_beta(scores).calibration
+    assert isinstance(rule, BetaCDF)
+    both = digamma(rule.a + rule.b)
+    assert np.log(scores).mean() == pytest.approx(digamma(rule.a) - both, abs=1e-6)
+    assert np.log1p(-np.asarray(scores)).mean() == pytest.approx(digamma(rule.b) - both, abs=1e-6)
 
 
 def test_scores_that_no_beta_distribution_describes_show_in_the_distance() -> None:
@@ -112,6 +123,8 @@ def test_a_fit_to_well_separated_classes_stays_finite() -> None:
     low, high = rule([0.1, 0.9])
     assert low < 0.01
     assert high > 0.99
+    assert isinstance(rule, BetaCalibration)
+    assert max(rule.a, rule.b) < 50.0  # without the ridge there is no bound
 
 
 def test_scores_that_point_the_wrong_way_get_the_share_of_relevant_ones_everywhere() -> None:
@@ -143,6 +156,17 @@ def test_scores_of_one_group_are_judged_by_a_fit_without_them() -> None:
     assert fit.calibration == fit_labelled(scores, relevant).calibration
     assert fit.after != fit_labelled(scores, relevant).after
     assert fit_labelled(scores, relevant, groups=["one question"] * 400).folds == 0
+
+
+def test_no_score_is_judged_by_a_fit_that_saw_its_own_label() -> None:
+    scores, relevant = labelled(400)
+    groups = [number // 40 for number in range(400)]
+    turned = relevant.copy()
+    turned[:40] = ~turned[:40]
+    before, _ = held_out(scores, relevant, groups=groups)
+    after, _ = held_out(scores, turned, groups=groups)
+    assert after[:40].tobytes() == before[:40].tobytes()
+    assert not np.any(after[40:80] == before[40:80])
 
 
 def test_what_the_fit_is_judged_by_can_be_had() -> None:
