@@ -44,8 +44,9 @@ def lay_out(chunks: Sequence[Chunk], found: Sequence[Mapping[Place, Found]], par
 def with_tokens(laid: LaidOut, count: Callable[[str], int], header: Callable[[Chunk | Segment], str] | None) -> Track:
     """Return the track with the tokens of each chunk, of what joins it to the one before, and of its header.
 
-    A segment begins without a joint, so that of its first chunk is taken off there. Where the chunks of a run
-    have no offsets to join by, a blank line is counted for each joint.
+    A segment begins without a joint, so that of its first chunk is taken off the header there, as far as that
+    goes: two segments that are merged never cost more than apart. Where the chunks of a run have no offsets to
+    join by, a blank line is counted for each joint.
     """
     joints = np.zeros(len(laid.chunks), np.int64)
     blank = count(BLANK_LINE)
@@ -58,7 +59,8 @@ def with_tokens(laid: LaidOut, count: Callable[[str], int], header: Callable[[Ch
     headers = [header(chunk) if header else "" for chunk in laid.chunks]
     counted = {text: count(text + BLANK_LINE) if text else 0 for text in set(headers)}
     tokens = np.array([count(chunk.text) for chunk in laid.chunks], np.int64) + joints
-    return replace(laid.track, tokens=tokens, heads=np.array([counted[text] for text in headers], np.int64) - joints)
+    heads = np.maximum(np.array([counted[text] for text in headers], np.int64) - joints, 0)
+    return replace(laid.track, tokens=tokens, heads=heads)
 
 
 def _adjacent(before: Chunk, after: Chunk) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from catena.extraction.candidates import Candidates, Scan, exact_values
 from catena.extraction.greedy import greedy
 from catena.extraction.pricing import Relaxed, Side, either_side, priced, rounded_off
-from catena.extraction.track import Limits, Pick, Track
+from catena.extraction.track import Limits, Pick, Track, reaches
 
 _SHARES = tuple(4.0**-step for step in range(6, -1, -1))  # of the gap between bound and floor
 
@@ -33,7 +33,8 @@ def optimal(track: Track, limits: Limits) -> tuple[Pick, ...]:
     what `greedy` finds, in turns or joint.
 
     Ties: greedy's joint selection is returned unless another is worth more by a relative 1e-11; which of several
-    such depends on the values alone, never on an order of hashing.
+    such depends on the values alone, never on an order of hashing. Segments of one query that touch are one where
+    the limits allow it: they are worth the same together.
 
     Cost: a vector operation over n for each length and query, twice, then work on the few candidates near the
     best price. Where very many selections are all but equal, the programme holds up to budget + 1 states a place.
@@ -53,7 +54,7 @@ def optimal(track: Track, limits: Limits) -> tuple[Pick, ...]:
     if relaxed.bound - floor > rounded_off(relaxed.bound):
         better = _improved(scan, relaxed, floor)
         chosen = chosen if better is None else better
-    found = _as_picks(track, chosen)
+    found = _fused(track, limits, _as_picks(track, chosen))
     return found if _worth(found) > _worth(known) + rounded_off(relaxed.bound) else known
 
 
@@ -66,6 +67,20 @@ def _as_picks(track: Track, spans: Sequence[tuple[int, int]]) -> tuple[Pick, ...
     starts, ends = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
     values, queries = exact_values(track, starts, ends)
     return tuple(map(Pick, starts.tolist(), ends.tolist(), values.tolist(), queries.tolist()))
+
+
+def _fused(track: Track, limits: Limits, picks: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Return the picks with those made one that touch, are of one query, and may be one segment."""
+    spans: list[tuple[int, int]] = []
+    queries: list[int] = []
+    reach = reaches(track, limits)
+    for pick in picks:
+        if spans and spans[-1][1] == pick.start and queries[-1] == pick.query and pick.end <= reach[spans[-1][0]]:
+            spans[-1] = (spans[-1][0], pick.end)
+        else:
+            spans.append((pick.start, pick.end))
+            queries.append(pick.query)
+    return _as_picks(track, spans)
 
 
 def _improved(scan: Scan, relaxed: Relaxed, floor: float) -> list[tuple[int, int]] | None:

@@ -35,7 +35,7 @@ class Track:
         values: shape (queries, n), finite.
         ends: where each run ends, ascending; the last is n. A run is a document, or a part of one without holes.
         tokens: shape (n,), what each chunk adds to a segment, >= 0; None where nothing is counted in tokens.
-        heads: shape (n,), what a segment that begins there costs besides (its header); None: nothing.
+        heads: shape (n,), what a segment that begins there costs besides (its header), >= 0; None: nothing.
     """
 
     values: Floats

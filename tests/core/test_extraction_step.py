@@ -1,0 +1,451 @@
+"""The extraction step: what is fetched, how segments are made, and what holds for any rankings and any store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.effects import FetchChunks, FetchText, Handler, Services, arun, run
+from catena.errors import CatenaError, MissingServiceError, ParameterError, ScaleError, ServiceError
+from catena.extraction import BALANCED, Extraction, ExtractionParams, dsrag_compatible, explain, extract
+from catena.extraction.joining import common_path, joined, segment_of
+from catena.model import Chunk, Degraded, Hit, Ranking, Scale, Unknown
+
+PLAIN = replace(BALANCED, length_adjustment="off")
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+class Shelf:
+    """Documents of equal paragraphs, with their chunks; it notes what it is asked for."""
+
+    def __init__(self, sizes: dict[str, int], *, texts: bool = True, without: Sequence[tuple[str, int]] = ()) -> None:
+        self.asked: list[object] = []
+        self.texts: dict[str, str] = {}
+        self.chunks: dict[tuple[str, int], Chunk] = {}
+        for name, size in sizes.items():
+            parts = [f"Paragraph {number} of {name}: " + "word " * (number % 4) + "end." for number in range(size)]
+            whole = "\n\n".join(parts)
+            start = 0
+            for number, part in enumerate(parts):
+                self.chunks[name, number] = Chunk(
+                    id=f"{name}-{number}",
+                    document_id=name,
+                    position=number,
+                    start=start,
+                    end=start + len(part),
+                    text=part,
+                    path=(name, f"Part {number // 5}"),
+                    pages=(number // 3 + 1, number // 3 + 1),
+                    lines=(2 * number + 1, 2 * number + 1),
+                    metadata={"title": name.title(), "number": number},
+                )
+                start += len(part) + 2
+            self.texts[name] = whole
+        self.without = set(without)
+        handlers: dict[Any, Handler] = {FetchChunks: Handler(identity="shelf", call=self._neighbours)}
+        if texts:
+            handlers[FetchText] = Handler(identity="shelf", call=self._slices)
+        else:
+            handlers[FetchText] = Handler(identity="shelf", call=lambda request: (None,) * len(request.spans))
+        self.services = Services(handlers=handlers)
+
+    def _neighbours(self, request: FetchChunks) -> Any:
+        self.asked.append(request)
+        return tuple(
+            tuple(
+                self.chunks[name, number]
+                for number in range(first, end)
+                if (name, number) in self.chunks and (name, number) not in self.without
+            )
+            for name, first, end in request.spans
+        )
+
+    def _slices(self, request: FetchText) -> Any:
+        self.asked.append(request)
+        return tuple(self.texts[name][start:end] for name, start, end in request.spans)
+
+    def ranking(self, *found: tuple[str, int, float]) -> Ranking:
+        return Ranking(
+            tuple(Hit(self.chunks[name, number], score) for name, number, score in found), Scale.PROBABILITY
+        )
+
+    def extract(self, *rankings: Ranking, params: ExtractionParams = PLAIN, **more: Any) -> Extraction:
+        return run(extract(rankings, params=params, **more), self.services)
+
+
+def places(extraction: Extraction) -> list[tuple[str, int, int]]:
+    """Return document, first and last position of each segment."""
+    return [(hit.segment.document_id, *(hit.segment.positions or ())) for hit in extraction.segments]  # type: ignore[misc]
+
+
+# What is asked for, and what comes back.
+
+
+def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
+    shelf = Shelf({"a": 60})
+    found = shelf.ranking(
+        ("a", 3, 0.9), ("a", 6, 0.9), ("a", 7, 0.85), ("a", 30, 0.99), ("a", 44, 0.9), ("a", 59, 0.9)
+    )
+    extraction = shelf.extract(found)
+    assert shelf.asked[0] == FetchChunks(spans=(("a", 4, 6), ("a", 31, 44)))  # 44 to 59 has 16 chunks
+    assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
+
+
+def test_a_segment_is_the_exact_slice_with_what_its_chunks_have_in_common() -> None:
+    shelf = Shelf({"a": 20})
+    extraction = shelf.extract(shelf.ranking(("a", 6, 0.95), ("a", 4, 0.95)))
+    (found,) = extraction.segments
+    segment = found.segment
+    assert segment.text == shelf.texts["a"][segment.start : segment.end]
+    assert "Paragraph 5 of a" in segment.text
+    assert segment.chunk_ids == ("a-4", "a-5", "a-6")
+    assert (segment.path, segment.positions, segment.pages, segment.lines) == (("a",), (4, 6), (2, 3), (9, 13))
+    assert segment.metadata == {"title": "A"}
+    assert found.value == pytest.approx(0.95 - 0.18 - 0.18 + 0.95 * 0.9672161 - 0.18)
+    (hit,) = extraction.ranking().hits
+    assert (extraction.ranking().scale, hit.chunk.text, hit.score) == (Scale.VALUE, segment.text, found.value)
+
+
+def test_no_gap_and_no_joint_asks_for_nothing() -> None:
+    shelf = Shelf({"a": 5})
+    assert places(shelf.extract(shelf.ranking(("a", 2, 0.9)))) == [("a", 2, 2)]
+    assert shelf.asked == []
+
+
+def test_a_chunk_that_the_store_does_not_have_is_a_wall() -> None:
+    found = (("a", 3, 0.95), ("a", 5, 0.95), ("a", 6, 0.95))
+    assert places(Shelf({"a": 9}).extract(Shelf({"a": 9}).ranking(*found))) == [("a", 3, 6)]
+    shelf = Shelf({"a": 9}, without=[("a", 4)])
+    assert places(shelf.extract(shelf.ranking(*found))) == [("a", 5, 6), ("a", 3, 3)]
+
+
+def test_without_document_text_the_chunks_are_joined_length_preservingly() -> None:
+    shelf = Shelf({"a": 9}, texts=False)
+    (found,) = shelf.extract(shelf.ranking(("a", 3, 0.95), ("a", 4, 0.95))).segments
+    assert found.segment.text == shelf.texts["a"][found.segment.start : found.segment.end]
+
+
+def test_a_text_that_does_not_agree_with_the_chunks_is_not_taken() -> None:
+    shelf = Shelf({"a": 9})
+    right = shelf.texts["a"]
+    shelf.texts["a"] = "Another version. " + right
+    (found,) = shelf.extract(shelf.ranking(("a", 3, 0.95), ("a", 4, 0.95))).segments
+    assert found.segment.text == right[found.segment.start : found.segment.end]
+
+
+def test_segments_that_touch_are_merged_with_both_their_queries() -> None:
+    shelf = Shelf({"a": 40})
+    one = shelf.ranking(*(("a", number, 0.9) for number in range(5, 10)))
+    two = shelf.ranking(*(("a", number, 0.9) for number in range(10, 15)))
+    (merged,) = shelf.extract(one, two).segments
+    apart = shelf.extract(one, two, params=replace(PLAIN, merge=False))
+    assert (merged.segment.positions, merged.queries) == ((5, 14), (0, 1))
+    assert [hit.queries for hit in apart.segments] == [(0,), (1,)]
+    assert merged.value == pytest.approx(sum(hit.value for hit in apart.segments)) == apart.value
+
+
+def test_segments_of_two_documents_never_merge() -> None:
+    shelf = Shelf({"a": 5, "b": 5})
+    extraction = shelf.extract(shelf.ranking(("a", 4, 0.95), ("b", 0, 0.95), ("a", 3, 0.9), ("b", 1, 0.9)))
+    assert places(extraction) == [("a", 3, 4), ("b", 0, 1)]
+
+
+def test_the_order_is_by_score_by_place_or_as_picked() -> None:
+    shelf = Shelf({"a": 60, "b": 60})
+    one = shelf.ranking(("b", 50, 0.99), ("a", 9, 0.8))
+    two = shelf.ranking(("b", 1, 0.9))
+
+    def ordered(order: Any) -> list[tuple[str, int, int]]:
+        return places(shelf.extract(one, two, params=replace(PLAIN, order=order)))
+
+    assert ordered("score") == [("b", 50, 50), ("b", 1, 1), ("a", 9, 9)]
+    assert ordered("reading") == [("b", 1, 1), ("b", 50, 50), ("a", 9, 9)]
+    assert ordered("picked") == [("b", 50, 50), ("b", 1, 1), ("a", 9, 9)]
+
+
+def test_documents_outside_the_first_chunks_are_left_out() -> None:
+    shelf = Shelf({"a": 9, "b": 9})
+    extraction = shelf.extract(
+        shelf.ranking(("a", 0, 0.95), ("b", 0, 0.95), ("a", 8, 0.9)), params=replace(PLAIN, top_k=1)
+    )
+    assert {document for document, *_ in places(extraction)} == {"a"}
+    assert extraction.considered.documents == ("a",)
+
+
+def test_a_budget_in_tokens_counts_chunks_and_headers() -> None:
+    shelf = Shelf({"a": 40})
+    found = shelf.ranking(*(("a", number, 0.9) for number in (0, 10, 20, 30)))
+    each = words(shelf.chunks["a", 0].text) + 3  # paragraphs 0, 10, 20, 30 have 5, 7, 5, 7 words
+
+    def picked(budget: int, header: Callable[[Any], str] | None = None) -> list[tuple[str, int, int]]:
+        params = replace(PLAIN, overall_max_tokens=budget)
+        return places(shelf.extract(found, params=params, count=words, header=header))
+
+    assert len(picked(1_000)) == 4
+    assert picked(each + 4, lambda chunk: "Title of document") == [("a", 0, 0)]
+    assert picked(each + 4) == [("a", 0, 0), ("a", 10, 10)]
+    one_segment = replace(PLAIN, max_tokens=5)
+    assert places(shelf.extract(found, params=one_segment, count=words)) == [("a", 0, 0), ("a", 20, 20)]
+
+
+def test_what_rankings_say_besides_hits_is_kept() -> None:
+    shelf = Shelf({"a": 3})
+    ranking = replace(shelf.ranking(("a", 1, 0.9)), degraded=(Degraded("dense", "down"),), unknown=(Unknown("X9"),))
+    extraction = shelf.extract(ranking, ranking)
+    assert (extraction.degraded, extraction.unknown) == (ranking.degraded, ranking.unknown)
+    assert extraction.ranking().degraded == ranking.degraded
+
+
+def test_nothing_found_is_no_segment() -> None:
+    shelf = Shelf({"a": 3})
+    for rankings in ((), (Ranking((), Scale.PROBABILITY),), (shelf.ranking(("a", 0, 0.1)),)):
+        for params in (PLAIN, replace(PLAIN, selection="optimal"), BALANCED):
+            extraction = shelf.extract(*rankings, params=params)
+            assert extraction.segments == () == extraction.ranking().hits
+            assert extraction.value == 0
+    assert shelf.asked == []
+
+
+async def test_it_runs_async_all_the_same() -> None:
+    shelf = Shelf({"a": 20})
+    ranking = shelf.ranking(("a", 6, 0.95), ("a", 4, 0.95))
+    assert (await arun(extract([ranking], params=PLAIN), shelf.services)).segments == shelf.extract(ranking).segments
+
+
+# Texts of chunks without a document's text.
+
+
+def piece(start: int, text: str, position: int = 0, **more: Any) -> Chunk:
+    return Chunk(
+        id=f"p{position}", document_id="d", position=position, start=start, end=start + len(text), text=text, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        ([piece(0, "one"), piece(3, "two")], "onetwo"),
+        ([piece(0, "one"), piece(4, "two")], "one two"),
+        ([piece(0, "one"), piece(5, "two")], "one\n\ntwo"),
+        ([piece(0, "one two"), piece(4, "two three")], "one two three"),
+        (
+            [piece(0, "one two"), piece(4, "six three")],
+            "one two\n\nsix three",
+        ),  # they do not agree where they overlap
+        ([piece(0, "one"), piece(0, "two")], "one\n\ntwo"),  # no offsets at all
+        ([piece(0, "same"), piece(0, "same")], "same\n\nsame"),
+        ([piece(9, "one"), piece(2, "two")], "one\n\ntwo"),
+        ([piece(0, "one"), piece(5_000, "two")], "one\n\ntwo"),  # what lies between is text that is not there
+        ([piece(0, ""), piece(0, "two")], "two"),
+    ],
+)
+def test_chunks_are_joined_by_their_offsets_or_by_a_blank_line(chunks: list[Chunk], text: str) -> None:
+    assert joined(chunks) == text
+    segment = segment_of(chunks)
+    assert (segment.start, segment.text) == (chunks[0].start, text)
+
+
+def test_a_path_is_what_all_paths_begin_with() -> None:
+    assert common_path([("a", "b"), ("a", "b", "c"), ("a", "b", "d")]) == ("a", "b")
+    assert common_path([("a",), ("b",)]) == ()
+    assert common_path([("a", "b")]) == ("a", "b")
+    assert common_path([(), ("a",)]) == ()
+
+
+def test_pages_that_only_some_chunks_have_are_kept() -> None:
+    segment = segment_of([piece(0, "one", 0, pages=(2, 3)), piece(3, "two", 1)])
+    assert (segment.pages, segment.lines, segment.positions) == ((2, 3), None, (0, 1))
+
+
+# What is refused.
+
+
+def test_unlike_scores_are_refused_with_what_to_do() -> None:
+    with pytest.raises(ScaleError, match="rerank and calibrate first"):
+        Shelf({}).extract(Ranking((), Scale.SIMILARITY))
+
+
+def test_tokens_cannot_be_limited_without_counting_them() -> None:
+    for name in ("max_tokens", "overall_max_tokens"):
+        with pytest.raises(ParameterError, match="count must be given where max_tokens or overall_max_tokens is"):
+            Shelf({}).extract(params=replace(PLAIN, **{name: 100}))
+
+
+def test_two_chunks_at_one_place_are_refused() -> None:
+    one, two = piece(0, "one", 3), replace(piece(9, "two", 3), id="other")
+    ranking = Ranking((Hit(one, 0.9), Hit(two, 0.8)), Scale.PROBABILITY)
+    with pytest.raises(
+        ParameterError, match=r"position of chunk 'other' must be its own place.*'p3' has it too, got 3"
+    ):
+        Shelf({}).extract(ranking)
+
+
+def test_a_store_that_fails_or_is_not_there_is_an_error_and_not_a_shorter_segment() -> None:
+    shelf = Shelf({"a": 9})
+    ranking = shelf.ranking(("a", 3, 0.95), ("a", 5, 0.95))
+
+    def broken(request: object) -> Any:
+        raise ServiceError("shelf", "it fell over")
+
+    with pytest.raises(ServiceError, match="it fell over"):
+        run(extract([ranking], params=PLAIN), Services(handlers={FetchChunks: Handler(identity="s", call=broken)}))
+    with pytest.raises(MissingServiceError, match="FetchChunks"):
+        run(extract([ranking], params=PLAIN), Services())
+
+
+# Laws.
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Shelf, list[Ranking], ExtractionParams]:
+    shelf = Shelf({name: draw(st.integers(1, 12)) for name in "abc"})
+    rankings = []
+    for _ in range(draw(st.integers(1, 3))):
+        known = draw(st.lists(st.sampled_from(sorted(shelf.chunks)), unique=True, max_size=10))
+        scores = draw(st.lists(st.integers(0, 20), min_size=len(known), max_size=len(known)))
+        found = [(name, number, score / 20) for (name, number), score in zip(known, scores, strict=True)]
+        rankings.append(shelf.ranking(*sorted(found, key=lambda row: (-row[2], row[:2]))))
+    params = ExtractionParams(
+        max_chunks=draw(st.integers(1, 8)),
+        overall_max_chunks=draw(st.integers(1, 12)),
+        extension=draw(st.integers(0, 3)),
+        minimum_value=draw(st.sampled_from([0.0, 0.2, 0.5])),
+        top_k=draw(st.integers(1, 4)),
+        length_adjustment=draw(st.sampled_from(["scale", "floor", "boost_only", "off"])),
+        reference_length=40,
+        selection=draw(st.sampled_from(["greedy", "optimal"])),
+        order=draw(st.sampled_from(["score", "reading", "picked"])),
+        max_tokens=draw(st.none() | st.integers(1, 40)),
+        overall_max_tokens=draw(st.none() | st.integers(1, 60)),
+    )
+    return shelf, rankings, params
+
+
+def head(found: Any) -> str:
+    return "Title: " + " / ".join(found.path)
+
+
+@settings(max_examples=150)
+@given(questions())
+def test_segments_are_disjoint_exact_and_within_every_budget(
+    question: tuple[Shelf, list[Ranking], ExtractionParams],
+) -> None:
+    shelf, rankings, params = question
+    before = [ranking.hits for ranking in rankings]
+    extraction = shelf.extract(*rankings, params=params, count=words, header=head)
+    segments = [hit.segment for hit in extraction.segments]
+    for segment in segments:
+        assert segment.text == shelf.texts[segment.document_id][segment.start : segment.end]
+        first, last = segment.positions or (0, -1)
+        assert segment.chunk_ids == tuple(f"{segment.document_id}-{number}" for number in range(first, last + 1))
+    ordered = sorted((segment.document_id, *(segment.positions or ())) for segment in segments)
+    assert all(one[0] != other[0] or one[2] + 1 < other[1] for one, other in pairwise(ordered))
+    assert all(hit.value >= params.minimum_value - 1e-9 for hit in extraction.segments)
+    if params.overall_max_tokens is None:
+        assert sum(len(segment.chunk_ids) for segment in segments) <= params.budget_in_chunks(len(rankings))
+    else:
+        used = sum(words(head(segment) + "\n\n" + segment.text) for segment in segments)
+        assert used <= params.overall_max_tokens
+    assert [ranking.hits for ranking in rankings] == before
+    told = explain(extraction)
+    json.dumps(told.as_dict())
+    assert {chunk.chunk_id for chunk in told.chunks if chunk.segment is not None} == {
+        name for segment in segments for name in segment.chunk_ids
+    }
+    assert told.used <= told.budget
+
+
+@settings(max_examples=80)
+@given(questions())
+def test_fetching_only_the_gaps_that_matter_changes_nothing(
+    question: tuple[Shelf, list[Ranking], ExtractionParams],
+) -> None:
+    """The same selection over all chunks of the considered documents, as if every one had been fetched."""
+    from catena.extraction.greedy import greedy
+    from catena.extraction.laying import lay_out
+    from catena.extraction.neighbours import hits_by_place
+    from catena.extraction.optimal import optimal
+
+    shelf, rankings, params = question
+    params = replace(params, max_tokens=None, overall_max_tokens=None, merge=False, order="picked")
+    extraction = shelf.extract(*rankings, params=params)
+    documents = extraction.considered.documents
+    chunks = [chunk for name in documents for (of, _), chunk in sorted(shelf.chunks.items()) if of == name]
+    track = lay_out(chunks, hits_by_place(rankings, documents), params).track
+    limits = extraction.considered.limits
+    if params.selection == "greedy":
+        picks = greedy(track, limits)
+        assert places(extraction) == [
+            (chunks[pick.start].document_id, chunks[pick.start].position, chunks[pick.end - 1].position)
+            for pick in picks
+        ]
+    else:  # where two selections are worth the same, either will do
+        assert extraction.value == pytest.approx(sum(pick.value for pick in optimal(track, limits)), abs=1e-9)
+
+
+_SEEDED = """
+from itertools import product
+from catena.effects import Services, run
+from catena.extraction import BALANCED, dsrag_compatible, explain, extract
+from catena.model import Chunk, Hit, Ranking, Scale
+from dataclasses import replace
+
+def chunk(name, number):
+    start = 9 * number
+    return Chunk(
+        id=f"{name}{number}", document_id=name, position=number, start=start, end=start + 5, text="words"
+    )
+
+class Store:
+    routes = ()
+    def search(self, request):
+        raise LookupError
+
+rankings = [
+    Ranking(tuple(Hit(chunk(name, number), 0.9) for number, name in product(range(4), names)), Scale.PROBABILITY)
+    for names in ("fabced", "xdayf")
+]
+for params in (dsrag_compatible(), replace(BALANCED, reference_length=5, selection="optimal")):
+    found = run(extract(rankings, params=params), Services(store=Store()))
+    print([(hit.segment.id, hit.value, hit.queries) for hit in found.segments], explain(found).as_dict())
+"""
+
+
+def test_any_hash_seed_gives_the_same_bytes() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _SEEDED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert "segment" in outputs.pop()
+
+
+def test_errors_are_all_ours() -> None:
+    assert all(
+        issubclass(kind, CatenaError) for kind in (ScaleError, ParameterError, MissingServiceError, ServiceError)
+    )
+
+
+def test_compatible_settings_pick_as_the_article_reports_them() -> None:
+    shelf = Shelf({"a": 30})
+    ranking = shelf.ranking(("a", 3, 0.95), ("a", 5, 0.95), ("a", 20, 0.9))
+    assert places(shelf.extract(ranking, params=dsrag_compatible())) == [("a", 3, 5), ("a", 20, 20)]
