@@ -317,6 +317,8 @@ answers = st.lists(st.builds(RawSection, titles, numbers, numbers), max_size=8)
 
 @given(answers, st.integers(0, 120), st.integers(0, 120), st.none() | st.integers(1, 4))
 @example([RawSection("a", 0, 30), RawSection("b", 30, 60), RawSection("c", 60, 100)], 100, 99, None)
+@example([RawSection(None, None, 1e18), RawSection(None, None, 1e18 + 128), RawSection(None, None, 1e18)], 0, 0, None)
+@example([RawSection(10**4000, 10**4000, 0), RawSection("a", 10**20, -(10**20))], 0, 9, None)
 def test_any_answer_gives_sections_that_tile(
     answer: list[RawSection], first: int, more: int, most: int | None
 ) -> None:

@@ -31,9 +31,9 @@ def read_number(value: Any) -> int | None:
     if isinstance(value, str):
         match = _NUMBER.search(value)
         return int(match[0]) if match else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        return None
-    return int(value)
+    if isinstance(value, float):
+        return int(value) if isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def rebased(sections: Sequence[Numbered], first: int, last: int) -> tuple[list[Numbered], list[Rebase]]:

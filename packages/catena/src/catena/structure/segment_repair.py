@@ -32,6 +32,7 @@ RepairKind: TypeAlias = Literal[
 ]
 LEFT_OUT = "left out"
 _SHOWN = 80  # characters of a value in a report
+_LONGEST_NUMBER = 10_000  # bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,9 @@ Tile: TypeAlias = tuple[int | None, Any, int, int]  # place, title as given, fir
 
 
 def _clipped(value: object) -> str:
-    text = str(value) if not isinstance(value, int) or abs(value) < 10**18 else f"{'-' * (value < 0)}10^18 or more"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:  # Python refuses to print these
+        return f"a number of {value.bit_length()} bits"
+    text = str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
