@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ from catena_bench import (
     fidelity,
     fusion_speed,
     headings,
+    segments,
     segments_oracle,
     similar_docs,
     table_views,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
     "fidelity": fidelity.run,
+    "segments": segments.run,
     "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
 }
@@ -53,9 +55,11 @@ SIZES = {  # what --size can set, by benchmark
     "fusion-speed": ("chunks", "questions"),
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),
+    "segments": ("questions",),
     "calibration": ("depth", "seed"),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
+WITH_COLLECTIONS = frozenset({"segments"})  # they take a folder of several collections
 
 Name = Enum("Name", {name.replace("-", "_"): name for name in BENCHMARKS}, type=str)  # type: ignore[misc]
 
@@ -74,6 +78,9 @@ def bench(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
+    collection: Annotated[
+        list[str] | None, typer.Option(help="Which of the collections below --data; all of them by default.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .html to draw the figures into.")] = None,
 ) -> None:
@@ -83,14 +90,14 @@ def bench(
     try:
         if data is None and name.value not in WITHOUT_DATA:
             raise typer.BadParameter("this benchmark needs --data DIR")
-        if model is not None and name.value not in WITH_MODEL:
-            raise typer.BadParameter(f"only {', '.join(sorted(WITH_MODEL))} takes a model", param_hint="--model")
-        if plot is not None and name.value not in PICTURES:
-            raise typer.BadParameter(f"only {', '.join(sorted(PICTURES))} are drawn", param_hint="--plot")
+        _only(WITH_MODEL, name.value, "--model", model, "takes a model")
+        _only(WITH_COLLECTIONS, name.value, "--collection", collection, "takes collections")
+        _only(PICTURES, name.value, "--plot", plot, "are drawn")
         for option, target in (("--json", json_file), ("--plot", plot)):
             if target is not None and not target.parent.is_dir():
                 raise typer.BadParameter(f"the folder of {target} is not there", param_hint=option)
-        chosen = {} if model is None else {"model": model}
+        chosen: dict[str, Any] = {} if model is None else {"model": model}
+        chosen |= {"collection": collection} if collection else {}
         figures = benchmark(data, **chosen, **_sizes(size or [], SIZES.get(name.value, ())))
     except CatenaError as error:
         console.print(f"error: {error}", markup=False)
@@ -107,6 +114,12 @@ def bench(
         except CatenaError as error:
             console.print(f"error: {error}", markup=False)
             raise typer.Exit(2) from None
+
+
+def _only(allowed: Collection[str], name: str, option: str, given: object, what: str) -> None:
+    """Refuse an option that this benchmark does not take."""
+    if given and name not in allowed:
+        raise typer.BadParameter(f"only {', '.join(sorted(allowed))} {what}", param_hint=option)
 
 
 def _sizes(given: list[str], known: Sequence[str]) -> dict[str, int]:

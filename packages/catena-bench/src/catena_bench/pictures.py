@@ -8,7 +8,10 @@ from pathlib import Path
 
 from catena import plots
 from catena.evaluation.answers import MeanScore
+from catena.plots.picture import Axis, Line, Panel, Picture
 from catena.rerank.reliability import Bin, Reliability
+from catena_bench.segments import BUDGETS, MEAN, USUAL
+from catena_bench.segments_systems import HEADERS
 
 Figures = Mapping[str, float]
 _LEVEL = 0.95  # of the intervals that the benchmarks give
@@ -65,10 +68,43 @@ def calibration(figures: Figures, path: Path) -> None:
     plots.reliability_diagram(curves, path, title="Reliability on the dev split")
 
 
+def segments(figures: Figures, path: Path) -> None:
+    """Draw the recall of evidence against the tokens given, a panel for each collection."""
+    names = [key.removeprefix("n.") for key in figures if key.startswith("n.")]
+    panels = [
+        Panel(
+            title=name,
+            marks=[_recall_line(figures, name, system, number) for number, system in enumerate(DRAWN)],
+            x=Axis(label="tokens", ticks=[(float(b), f"{b:,}") for b in BUDGETS], logarithmic=True),
+            y=Axis(label="recall of evidence", limits=(0, 1.02)),
+        )
+        for name in names
+    ]
+    told = "; ".join(
+        f"{name} " + ", ".join(f"{system} {figures[_recall(name, system, MEAN)]:.3f}" for system in DRAWN)
+        for name in names
+    )
+    caption = f"Mean over the budgets: {told}. Fused search; the reader's headers are counted."
+    Picture(title="Evidence at equal tokens", caption=caption, panels=panels).save(path)
+
+
+DRAWN = tuple(f"{name}{HEADERS}" for name in ("topk", "window", "section", "article", "greedy", "lent"))
+
+
+def _recall(collection: str, system: str, budget: int | str) -> str:
+    return f"recall.{collection}.fused.{USUAL}.{system}.{budget}"
+
+
+def _recall_line(figures: Figures, collection: str, system: str, number: int) -> Line:
+    y = [figures[_recall(collection, system, budget)] for budget in BUDGETS]
+    return Line(x=[float(budget) for budget in BUDGETS], y=y, label=system, series=number, dotted=True)
+
+
 PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "ablation": ablation,
     "degradation": degradation,
     "similar-docs": similar_docs,
+    "segments": segments,
     "calibration": calibration,
 }
 

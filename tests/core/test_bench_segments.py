@@ -1,0 +1,311 @@
+"""The bench of segments: what is counted, what fits into a budget, what is lent, and how collections are read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, isclose
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from catena.effects import Services
+from catena.errors import ParameterError
+from catena.evaluation.spans import GoldSpan
+from catena.indexing.checks import problems_of
+from catena.model import Chunk, Document, Entry, Hit, Ranking, Scale
+from catena.pipeline import prepare
+from catena_bench.cli import app
+from catena_bench.pictures import PICTURES
+from catena_bench.segments import BUDGETS, MEAN, PAIRS, measured, reported, run, summed
+from catena_bench.segments_data import Asked, find_collections, read_long_documents
+from catena_bench.segments_filling import Shelf, evidence, fill, with_neighbours, with_section
+from catena_bench.segments_search import INDEXES, searching
+from catena_bench.segments_systems import SYSTEMS, Reading, by_budget, lend, readable
+
+WORDS = 6  # of each paragraph below: its tokens, with the full stop
+
+
+def book(paragraphs: int, *, document_id: str = "d", sections: int = 1) -> Entry:
+    """A document of sections with one-sentence paragraphs; each paragraph is a chunk of its own."""
+    parts = [
+        f"# Part {section}\n\n" + "\n\n".join(f"One two three four five{n}." for n in range(paragraphs))
+        for section in range(sections)
+    ]
+    text = "\n\n".join(parts)
+    chunks: list[Chunk] = []
+    at = 0
+    for section in range(sections):
+        for number in range(paragraphs):
+            sentence = f"One two three four five{number}."
+            at = text.index(sentence, at)
+            chunks.append(
+                Chunk(
+                    id=f"{document_id}{len(chunks):02}", document_id=document_id, position=len(chunks), start=at,
+                    end=at + len(sentence), text=sentence, path=(f"Part {section}",), section=section,
+                )
+            )  # fmt: skip
+            at += len(sentence)
+    entry = prepare(Document(id=document_id, text=text))
+    return replace(entry, chunks=tuple(chunks), views=INDEXES["context"](replace(entry, chunks=tuple(chunks))).views)
+
+
+def ranked(entry: Entry, positions: Sequence[int]) -> Ranking:
+    return Ranking(
+        tuple(Hit(entry.chunks[place], 1.0 / (1 + rank)) for rank, place in enumerate(positions)), Scale.SIMILARITY
+    )
+
+
+def places(runs: Sequence[tuple[str, range]]) -> list[tuple[int, int]]:
+    return [(run.start, run.stop) for _, run in runs]
+
+
+def header(chunk: Chunk) -> str:
+    return "From a book"  # three tokens
+
+
+def gold(start: int, end: int, document_id: str = "d") -> GoldSpan:
+    return GoldSpan(item=f"{start}", document_id=document_id, start=start, end=end)
+
+
+def test_evidence_counts_each_character_once() -> None:
+    spans = [("d", 0, 10), ("d", 5, 20), ("e", 0, 10)]
+    assert evidence(spans, [gold(15, 25), gold(18, 35)]) == (5 / 20, 5 / 30)
+    assert evidence([], [gold(0, 5)]) == (0.0, 0.0)
+    assert evidence([("e", 0, 10)], [gold(0, 10)]) == (0.0, 0.0), "equal offsets in another document are a miss"
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=6), st.integers(0, 30))
+def test_more_text_never_recalls_less(spans: list[tuple[int, int]], start: int) -> None:
+    given_spans = [("d", first, first + size) for first, size in spans]
+    wanted = [gold(10, 20)]
+    assert evidence([*given_spans, ("d", start, start + 3)], wanted)[0] >= evidence(given_spans, wanted)[0]
+
+
+def test_what_does_not_fit_is_passed_over_and_neighbours_are_one_passage() -> None:
+    entry = book(6)
+    shelf = Shelf.of([entry])
+    assert places(fill(shelf, ranked(entry, [4, 1, 5, 0]), 2 * WORDS)) == [(1, 2), (4, 5)]
+    assert places(fill(shelf, ranked(entry, [4, 1, 5, 0]), 3 * WORDS)) == [(1, 2), (4, 6)]
+    assert fill(shelf, ranked(entry, [4]), WORDS - 1) == ()
+
+
+def test_a_joined_passage_pays_for_one_header() -> None:
+    entry = book(6)
+    shelf = Shelf.of([entry])
+    ranking = ranked(entry, [2, 3])
+    assert places(fill(shelf, ranking, 2 * WORDS + 3, header=header)) == [(2, 4)]
+    assert places(fill(shelf, ranking, 2 * WORDS + 5, header=header, joined=False)) == [(2, 3)]
+    assert places(fill(shelf, ranking, 2 * WORDS + 6, header=header, joined=False)) == [(2, 3), (3, 4)]
+
+
+def test_windows_and_sections_fall_back_to_the_chunk() -> None:
+    entry = book(3, sections=2)
+    shelf = Shelf.of([entry])
+    ranking = ranked(entry, [1])
+    assert places(fill(shelf, ranking, 3 * WORDS, take=with_neighbours)) == [(0, 3)]
+    assert places(fill(shelf, ranking, 3 * WORDS - 1, take=with_neighbours)) == [(1, 2)]
+    assert places(fill(shelf, ranked(entry, [4]), 3 * WORDS, take=with_section)) == [(3, 6)]
+    over_the_border = fill(shelf, ranked(entry, [2]), 99, take=with_neighbours)
+    between = shelf.tokens(over_the_border, None) - 3 * WORDS
+    assert between == 3, "the heading between two chunks is read too: #, Part and 1"
+
+
+@given(
+    st.lists(st.integers(0, 9), unique=True, max_size=10),
+    st.integers(0, 90),
+    st.sampled_from([with_neighbours, with_section, None]),
+    st.booleans(),
+)
+def test_no_budget_is_passed(positions: list[int], budget: int, take: object, headers: bool) -> None:
+    entry = book(5, sections=2)
+    shelf = Shelf.of([entry])
+    how = {} if take is None else {"take": take}
+    chosen = header if headers else None
+    runs = fill(shelf, ranked(entry, positions), budget, header=chosen, **how)  # type: ignore[arg-type]
+    assert shelf.tokens(runs, chosen) <= budget
+    assert all(first.stop < second.start for (_, first), (_, second) in pairwise(runs))
+
+
+def test_the_decay_ends_where_the_budget_does() -> None:
+    entry = book(10)
+    reading = Reading(
+        shelf=Shelf.of([entry]), services=Services(), ranking=ranked(entry, range(10)), budget=4 * WORDS + 1
+    )
+    n = readable(reading)
+    assert n == 4
+    assert readable(reading, header) == 2, "25 tokens hold two chunks of 6 with headers of 3"
+    assert isclose(0.8 * exp(-n / by_budget(n, penalty=0.1)), 0.1)
+
+
+def test_hits_lend_to_their_neighbours_within_the_document() -> None:
+    entry = book(5)
+    probable = Ranking(tuple(replace(hit, score=0.8) for hit in ranked(entry, [0, 3]).hits), Scale.PROBABILITY)
+    worth = {hit.chunk.position: hit.score for hit in lend(probable, Shelf.of([entry]), decay_rate=1.0).hits}
+    second = 0.8 * exp(-1)
+    assert worth == {0: 0.8, 1: 0.4, 3: second, 2: 0.5 * second, 4: 0.5 * second}
+
+
+def write(path: Path, rows: Sequence[object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(lines.encode()))
+    else:
+        path.write_text(lines, newline="")
+
+
+SENTENCES = [f"The {colour} valve opens at {n} bar and closes at {n + 1} bar in the long tube." for n, colour in
+             enumerate(["red", "blue", "green", "grey", "white", "black"], start=2)]  # fmt: skip
+PAGES = {
+    "guide/a.md": "# Filling\n\n```\nan open fence\n\n## not a heading\n",
+    "guide/b.md": "# Draining\n\n## The valve\n\nThe drain valve opens at 12 bar.\n\n",
+    "other/c.md": "# Cleaning\n\nUse water.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two collections below one folder: given sections with spans, and pages."""
+    root = tmp_path_factory.mktemp("collections")
+    text = "Valves\n" + "\n\n".join(SENTENCES)
+    sections = [{"start": 0, "body_start": 7, "end": len(text), "level": 1, "path": ["Valves"]}]
+    write(root / "deep" / "spans" / "documents.jsonl.gz", [{"id": "v", "text": text, "sections": sections}])
+    starts = [text.index(sentence) for sentence in SENTENCES]
+    questions = [
+        {
+            "id": f"q{n}", "doc_id": "v", "question": f"When does the {sentence.split()[1]} valve open?",
+            "evidence": [{"start": start, "end": start + len(sentence)}],
+        }
+        for n, (start, sentence) in enumerate(zip(starts, SENTENCES, strict=True))
+    ]  # fmt: skip
+    write(root / "deep" / "spans" / "questions.jsonl.gz", questions)
+    pages = [{"id": name, "guide": name.split("/")[0], "text": text} for name, text in PAGES.items()]
+    write(root / "pages" / "pages.jsonl", pages)
+    asked = [{"id": f"p{n}", "question": "When does the drain valve open?", "page": "guide/b.md"} for n in range(6)]
+    write(root / "pages" / "questions.jsonl", [*asked, {"id": "p9", "question": "?", "page": "gone.md"}])
+    write(root / "paragraphs" / "train_corpus.jsonl", [])
+    return root
+
+
+def test_collections_are_found_by_their_layout(collections: Path, boards: Path) -> None:
+    assert list(find_collections(collections)) == ["spans", "pages"]
+    assert list(find_collections(collections / "pages")) == ["pages"]
+    assert list(find_collections(boards).values()) == [boards]
+    assert find_collections(collections / "paragraphs") == {}
+
+
+def test_pages_stand_in_their_guide_and_do_not_reach_into_each_other(collections: Path) -> None:
+    read = read_long_documents(collections / "pages")
+    guide, other = read.entries
+    assert (guide.document.id, other.document.id) == ("guide", "other")
+    assert [list(problems_of(entry)) for entry in read.entries] == [[], []]
+    assert [chunk.path for chunk in guide.chunks] == [("Filling",), ("Draining", "The valve")]
+    assert all(guide.document.text[each.start : each.end] == each.text for each in guide.chunks)
+    (span,) = read.questions[0].gold
+    assert guide.document.text[span.start : span.end] == PAGES["guide/b.md"].strip()
+    assert len(read.questions) == 6, "a page that is not there cannot be found"
+
+
+def test_given_sections_and_markdown_files_are_read(collections: Path, boards: Path) -> None:
+    spans = read_long_documents(collections / "deep" / "spans")
+    assert [chunk.path for chunk in spans.entries[0].chunks] == [("Valves",)] * len(spans.entries[0].chunks)
+    assert {question.within for question in spans.questions} == {"v"}
+    files = read_long_documents(boards)
+    assert {question.within for question in files.questions} == {None}
+    texts = {entry.document.id: entry.document.text for entry in files.entries}
+    span = files.questions[0].gold[0]
+    assert texts[span.document_id][span.start : span.end].endswith("1 kB.")
+    assert len(files.questions) == 4, "a question without evidence is not asked"
+
+
+def test_a_malformed_collection_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "pages.jsonl", [{"id": "a"}])
+    write(tmp_path / "questions.jsonl", [])
+    with pytest.raises(ParameterError, match="KeyError: 'text'"):
+        read_long_documents(tmp_path)
+    with pytest.raises(ParameterError, match="layouts"):
+        read_long_documents(tmp_path / "nowhere")
+    with pytest.raises(ParameterError, match="long documents"):
+        run(tmp_path / "nowhere")
+
+
+def test_only_the_half_that_does_not_tune_is_reported() -> None:
+    questions = [Asked(id=str(n), text="?", gold=()) for n in range(40)]
+    chosen = reported(questions, 7)
+    assert len(chosen) == 7
+    assert not any(question.tunes for question in chosen)
+    assert reported(questions[::-1], 7) == chosen
+    with pytest.raises(ParameterError, match="that report"):
+        reported([question for question in questions if question.tunes], 7)
+
+
+def test_indexes_differ_in_what_a_chunk_is_found_under_alone(collections: Path) -> None:
+    entry = read_long_documents(collections / "pages").entries[0]
+    shown = {name: INDEXES[name](entry).views[1].text for name in INDEXES}
+    assert shown["raw"] == "## The valve\n\nThe drain valve opens at 12 bar."
+    assert shown["headed"] == "guide › Draining › The valve\nThe drain valve opens at 12 bar."
+    assert shown["context"].startswith("Document context: the following excerpt is from a document titled 'guide'.")
+    assert {INDEXES[name](entry).chunks for name in INDEXES} == {entry.chunks}
+
+
+def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path) -> None:
+    read = read_long_documents(collections / "deep" / "spans")
+    shelf = Shelf.of(read.entries)
+    with searching(read.entries, "headed") as searcher:
+        for question in read.questions[:2]:
+            ranking = searcher(question, "dense")
+            for name, system in SYSTEMS.items():
+                reading = Reading(shelf=shelf, services=searcher.library.services, ranking=ranking, budget=400)
+                runs = system(reading, None)
+                assert shelf.tokens(runs, None) <= 400, name
+                if name == "article":
+                    assert runs == (), "500 characters at rank 0 are worth (0.8 - 0.18) 500 / 700, below the minimum"
+                else:
+                    assert evidence(shelf.spans(runs), question.gold)[0] == 1.0, name
+
+
+def test_a_run_gives_every_cell_and_twice_the_same(collections: Path) -> None:
+    told: list[str] = []
+    figures = run(collections, collection=["spans", "gone"], tell=told.append)
+    assert "without gone: needs data" in told
+    assert any("paragraphs" in line for line in told)
+    cell = "spans.fused.headed.lent_headers"
+    assert {f"recall.{cell}.{budget}" for budget in (*BUDGETS, MEAN)} <= figures.keys()
+    assert all(f"difference.recall.spans.dense.headed.{a}-{b}.{MEAN}" in figures for a, b in PAIRS)
+    assert "difference.precision.spans.fused.topk.context-raw.1000" in figures
+    assert figures["recall.all.fused.headed.topk.mean"] == figures["recall.spans.fused.headed.topk.mean"]
+    assert figures == run(collections, collection=["spans"])
+
+
+def test_differences_are_paired(collections: Path) -> None:
+    read = read_long_documents(collections / "deep" / "spans")
+    questions = reported(read.questions, 2)
+    values = measured(read, questions)
+    figures = summed("spans", values)
+    wider, narrow = (values["dense", "headed", name, "250"].recall for name in ("window", "topk"))
+    expected = sum(a - b for a, b in zip(wider, narrow, strict=True)) / len(questions)
+    assert isclose(figures["difference.recall.spans.dense.headed.window-topk.250"], expected, abs_tol=1e-12)
+
+
+def test_the_command_line_runs_it_and_draws_it(collections: Path, tmp_path: Path) -> None:
+    json_file, picture = tmp_path / "f.json", tmp_path / "f.html"
+    pytest.importorskip("plotly")
+    arguments = ["segments", "--data", str(collections), "--collection", "pages", "--json", str(json_file)]
+    done = CliRunner().invoke(app, [*arguments, "--plot", str(picture), "--size", "questions=2"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(json_file.read_text())["n.pages"] == 2
+    assert "pages" in picture.read_text(encoding="utf-8")
+    assert "segments" in PICTURES
+
+
+def test_other_benches_take_no_collections(boards: Path) -> None:
+    done = CliRunner().invoke(app, ["similar-docs", "--data", str(boards), "--collection", "x"])
+    assert done.exit_code == 2
+    assert "takes collections" in done.output
