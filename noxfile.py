@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent
 CORE = "packages/catena"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EVERYTHING = (f"{CORE}[cohere,eval,fast-pdf,openai,plots,rank-bm25,tables,testing,voyage]", f"{BENCH}[peers]", *ADAPTERS)
+EXTRAS = "cohere,eval,fast-pdf,openai,plots,rank-bm25,tables,testing,voyage"
+EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
 
