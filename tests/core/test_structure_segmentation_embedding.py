@@ -197,10 +197,15 @@ def test_a_heading_begins_a_section_and_lends_its_title():
 
 
 def test_borders_stand_at_paragraph_ends_where_they_can():
-    sentences = "One angle is 0. Other angle is 0. "
-    text = f"{sentences * 4}\n\nAn angle of 90 follows. {'Again it is 90. ' * 8}\n"
-    found = segmented(text, AngleEmbedder(), shortest=50, longest=1000, reach=1, unit_tokens=8)
-    assert [section.start for section in found.sections][1] == text.index("An angle of 90")
+    """The direction turns one sentence before the paragraph ends."""
+    sentence = "The angle here is {} of a circle. "
+    text = f"{sentence.format(0) * 8}{sentence.format(90)}\n\n{sentence.format(90) * 8}\n"
+    turn, end = text.index(sentence.format(90)), text.index("\n\n") + 2
+    limits = {"shortest": 100, "longest": 1000, "reach": 1, "unit_tokens": 9}
+    at_the_turn = segmented(text, AngleEmbedder(), inside_paragraph=0.0, **limits)
+    at_the_end = segmented(text, AngleEmbedder(), inside_paragraph=9.0, **limits)
+    assert [section.start for section in at_the_turn.sections] == [0, turn]
+    assert [section.start for section in at_the_end.sections] == [0, end]
 
 
 def test_units_hold_headings_with_their_text_and_tables_whole():

@@ -52,8 +52,7 @@ def _values(reply: str) -> Iterator[Any]:
                 value = json.JSONDecoder().raw_decode(text)[0]
             except (ValueError, RecursionError):
                 continue
-            if not _is_section(value):  # one object of a list that was cut off is not the list
-                yield value
+            yield value
             break
 
 
