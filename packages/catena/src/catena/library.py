@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from catena.errors import (
     ParameterError,
     ParseError,
 )
+from catena.extraction import Extraction
 from catena.figures import FIGURE
 from catena.ids import digest
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
@@ -48,6 +50,8 @@ from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.routes import Route
+from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
+from catena.segment_search import SegmentSearch, find_segments
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
 
     from catena.journal import Journal
     from catena.layout import PageNote, Parsed
-    from catena.ports import LLM, Captioner, Embedder, EntityRecognizer
+    from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
 
     Addition: TypeAlias = tuple[Entry, NDArray[np.float32]]
 
@@ -64,18 +68,23 @@ Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
 
 
-class SearchOptions(TypedDict, total=False):
-    """How to search; what each means is said at `catena.retrieval.retrieve`."""
+class SegmentSearchOptions(TypedDict, total=False):
+    """How to search for segments; what each means is said at `catena.retrieval.retrieve`."""
 
-    k: int
     routes: Sequence[str] | Mapping[str, Route]
     where: Where | None
     fusion: Fusion | None
-    depth: int | None
     on_route_error: OnRouteError
     by_name: bool
     entities: Sequence[str]
     on_unknown: OnUnknown
+
+
+class SearchOptions(SegmentSearchOptions, total=False):
+    """How to search for chunks; what each means is said at `catena.retrieval.retrieve`."""
+
+    k: int
+    depth: int | None
 
 
 STOPPING = (LibraryError, MissingServiceError)
@@ -116,6 +125,7 @@ class Library:
         *,
         llm: LLM | None = None,
         recognizer: EntityRecognizer | None = None,
+        reranker: Reranker | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._store = store
@@ -128,6 +138,7 @@ class Library:
             captioner=captioner,
             llm=llm,
             recognizer=recognizer,
+            reranker=reranker,
             budget=budget,
         )
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
@@ -145,6 +156,7 @@ class Library:
         captioner: Captioner | None = None,
         llm: LLM | None = None,
         recognizer: EntityRecognizer | None = None,
+        reranker: Reranker | None = None,
         budget: Budget | None = None,
         create: bool = True,
     ) -> Library:
@@ -161,6 +173,7 @@ class Library:
                 entities for `Preparation(detectors=[LLMDetector()])`, and makes titles and summaries for
                 `Preparation(context=ContextOptions())`.
             recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
+            reranker: scores question and passage together for `segments(SegmentSearch(rerank=True))`.
             budget: the cap that indexing does not pass.
             create: False refuses to make a new library.
 
@@ -176,7 +189,17 @@ class Library:
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
         )
         how = preparation or Preparation()
-        return cls(store, embedder, how, journal, captioner, llm=llm, recognizer=recognizer, budget=budget)
+        return cls(
+            store,
+            embedder,
+            how,
+            journal,
+            captioner,
+            llm=llm,
+            recognizer=recognizer,
+            reranker=reranker,
+            budget=budget,
+        )
 
     def __enter__(self) -> Library:
         return self
@@ -357,6 +380,73 @@ class Library:
         ranking = yield from retrieve(query, **named)
         return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
+    def segments(
+        self, question: str, how: SegmentSearch | None = None, **options: Unpack[SegmentSearchOptions]
+    ) -> Extraction:
+        """Return the segments that answer a question: runs of adjacent chunks, each an exact slice of its document.
+
+        Args:
+            question: as typed.
+            how: queries, reranker, calibration, and what a segment is worth; see `catena.segment_search`.
+            options: as for `search`.
+
+        Raises:
+            ParameterError: an option is out of range, or a model is asked for that was not given.
+        """
+        return run(self._segments(question, how, options), self._services)
+
+    async def asegments(
+        self, question: str, how: SegmentSearch | None = None, **options: Unpack[SegmentSearchOptions]
+    ) -> Extraction:
+        """As `segments`, without blocking the event loop."""
+        return await arun(self._segments(question, how, options), self._services)
+
+    def _segments(self, question: str, how: SegmentSearch | None, options: SegmentSearchOptions) -> Step[Extraction]:
+        how = how or SegmentSearch()
+        self._check_given({"reranker": how.rerank, "llm": how.queries_by == "llm"})
+        return find_segments(question, how, **options)
+
+    def answer(
+        self,
+        question: str,
+        how: SegmentSearch | None = None,
+        answering: AnswerOptions | None = None,
+        **options: Unpack[SegmentSearchOptions],
+    ) -> SegmentAnswer:
+        """Write an answer from the segments for a question, each of its quotes looked up in its source.
+
+        Args:
+            question: as typed.
+            how: the segments, as for `segments`.
+            answering: what the model is given.
+            options: as for `search`.
+
+        Raises:
+            ParameterError: an option is out of range, or the library has no language model.
+            ServiceError: the model failed.
+        """
+        self._check_given({"llm": True})
+        found = self.segments(question, how, **options)
+        return run(self._answer(question, found, answering), self._services)
+
+    async def aanswer(
+        self,
+        question: str,
+        how: SegmentSearch | None = None,
+        answering: AnswerOptions | None = None,
+        **options: Unpack[SegmentSearchOptions],
+    ) -> SegmentAnswer:
+        """As `answer`, without blocking the event loop."""
+        self._check_given({"llm": True})
+        found = await self.asegments(question, how, **options)
+        step = await asyncio.to_thread(self._answer, question, found, answering)
+        return await arun(step, self._services)
+
+    def _answer(self, question: str, found: Extraction, answering: AnswerOptions | None) -> Step[SegmentAnswer]:
+        ids = dict.fromkeys(hit.segment.document_id for hit in found.segments)
+        documents = [self._store.get(each, pictures=False).document for each in ids]
+        return answer_from(question, found.segments, answering, nowhere=found.unknown, documents=documents)
+
     def adapted(self) -> ScoreFusion:
         """Return HiQA's formula with weights by the shape of this library: its headings, documents and pages.
 
@@ -529,6 +619,10 @@ class Library:
         for kind, (name, service) in needed.items():
             if kind in self.preparation.asks and service is None:
                 raise ParameterError(name, None, "given to Library.open: the preparation asks it while indexing")
+
+    def _check_given(self, needed: Mapping[str, bool]) -> None:
+        for name in (name for name, needs in needed.items() if needs and getattr(self._services, name) is None):
+            raise ParameterError(name, None, "given to Library.open: what is asked for asks it")
 
     def _vectors(self, entry: Entry) -> NDArray[np.float32]:
         return run(embed(entry), self._services)

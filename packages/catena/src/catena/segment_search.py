@@ -14,7 +14,7 @@ from catena.context import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.effects import Failed, Step, together
 from catena.errors import ParameterError
 from catena.extraction import BALANCED, Extraction, ExtractionParams, extract
-from catena.model import Ranking, Scale
+from catena.model import Degraded, Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
 from catena.rerank.reranking import OnFailure, by_rank, calibrated, rerank
 from catena.retrieval.decomposition import decompose
@@ -42,6 +42,8 @@ class SegmentSearch:
             run's "llm".
         most_queries: of one question, >= 1.
         guidance: what the model should know of the documents when it writes queries.
+        never_empty: return the best segment, and say so, where none is worth `extraction.minimum_value` and something
+            was found; False returns none, as the article and dsRAG do.
         on_failure: of the reranker, as `catena.rerank.rerank` takes it. A model that writes no queries costs
             only these: the question is then taken apart without it.
         header: the words before a segment, counted in a budget in tokens; None where the reader is given none.
@@ -54,6 +56,7 @@ class SegmentSearch:
     queries_by: QueriesBy = "question"
     most_queries: int = 6
     guidance: str = ""
+    never_empty: bool = True
     on_failure: OnFailure = "raise"
     header: HeaderTemplate | None = DSRAG
 
@@ -91,7 +94,18 @@ def find_segments(question: str, options: SegmentSearch | None = None, **search:
         rankings = tuple(_with_probabilities(ranking, how.calibration) for ranking in rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
     found = yield from extract(rankings, params=how.extraction, count=count_tokens, header=header)
+    if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
+        anything = replace(how.extraction, minimum_value=0.0)
+        found = _best_alone((yield from extract(rankings, params=anything, count=count_tokens, header=header)), how)
     return replace(found, degraded=(*queries.degraded, *found.degraded))
+
+
+def _best_alone(found: Extraction, how: SegmentSearch) -> Extraction:
+    """Return the extraction with its best segment only, which is worth less than was asked for, and say so."""
+    best = sorted(found.segments, key=lambda hit: (-hit.value, hit.segment.id))[:1]
+    asked = how.extraction.minimum_value
+    told = [Degraded("segments", f"none is worth {asked:g}; this is the best, worth {hit.value:.2g}") for hit in best]
+    return replace(found, segments=tuple(best), params=how.extraction, degraded=(*found.degraded, *told))
 
 
 def _queries(question: str, how: SegmentSearch) -> Step[Queries]:

@@ -1,0 +1,195 @@
+"""From a question to segments and an answer over them: the composition, and the library that offers it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catena import Library
+from catena.citation import citation
+from catena.effects import run
+from catena.errors import ParameterError, ServiceError
+from catena.extraction import BALANCED
+from catena.model import Scale
+from catena.rerank.calibration import COHERE, Identity
+from catena.segment_answer import AnswerOptions, answer_from
+from catena.segment_search import SegmentSearch, find_segments
+from catena.testing.fakes import FakeLLM, FakeReranker
+
+MANUAL = """# {name} manual
+
+## 1 Mounting
+
+Mount the {name} upright, away from heat.
+
+## 2 Cover
+
+The cover is of cast aluminium. Before it is closed, the seal must lie in its groove.
+
+Tighten the cover screws of the {name} to {torque} N·m, crosswise, in two passes.
+
+## 3 Fuse
+
+The fuse is rated {fuse} mA, slow.
+
+## 4 Cleaning
+
+Clean the housing with a damp cloth. Never use solvents.
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    for name, torque, fuse in (("HX200", "1.8", "250"), ("HX210", "2.4", "400")):
+        (tmp_path / f"{name}.md").write_text(MANUAL.format(name=name, torque=torque, fuse=fuse), encoding="utf-8")
+    with Library.open(tmp_path / "library", llm=FakeLLM(quoting), reranker=FakeReranker()) as library:
+        library.index([tmp_path])
+        yield library
+
+
+def quoting(request) -> str:
+    """Write queries where they are asked for, else an answer that quotes the passage on the torque."""
+    if request.purpose == "search queries":
+        return '["cover screws torque", "fuse rating"]'
+    for number, body in re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', request.prompt, re.DOTALL):
+        if found := re.search(r"Tighten the cover screws of the HX210 to [\d.]+ N·m", body):
+            return f'Tighten them to 2.4 N·m [{number}].\n\n[{number}] "{found[0]}"'
+    return "The passages do not say."
+
+
+LOOSE = replace(BALANCED, minimum_value=0.0)  # the chunks of these manuals are far below the reference length
+QUESTION = "What is the tightening torque of the HX210 cover screws?"
+
+
+def test_segments_are_exact_slices_of_the_right_document(library: Library) -> None:
+    found = library.segments(QUESTION, SegmentSearch(extraction=replace(BALANCED, overall_max_chunks=3)))
+    best = found.segments[0].segment
+    entry = library.get(best.document_id)
+    assert best.document_id == "HX210.md"
+    assert entry.document.text[best.start : best.end] == best.text
+    assert "2.4 N·m" in best.text
+    assert best.lines == entry.document.lines_of(best.start, best.end)
+    assert found.ranking().scale is Scale.VALUE
+    assert citation(best).startswith("HX210 manual")
+
+
+def test_a_budget_in_tokens_counts_headers(library: Library) -> None:
+    tight = replace(BALANCED, overall_max_tokens=60, minimum_value=0.0)
+    with_headers = library.segments(QUESTION, SegmentSearch(extraction=tight))
+    without = library.segments(QUESTION, SegmentSearch(extraction=tight, header=None))
+    taken = [sum(len(hit.segment.text) for hit in found.segments) for found in (with_headers, without)]
+    assert 0 < taken[0] < taken[1]
+
+
+def test_the_reranker_reads_headers_and_its_scores_are_calibrated(library: Library) -> None:
+    reranker = FakeReranker()
+    services = replace(library.services, reranker=reranker)
+    run(find_segments(QUESTION, SegmentSearch(rerank=True, calibration=COHERE)), services)
+    (query, texts) = reranker.calls[0]
+    assert query == QUESTION
+    assert all(text.startswith("Document context: ") for text in texts)
+    by_identity = run(find_segments(QUESTION, SegmentSearch(rerank=True, calibration=Identity())), services)
+    by_beta = run(find_segments(QUESTION, SegmentSearch(rerank=True, calibration=COHERE)), services)
+    assert by_identity.value != by_beta.value
+
+
+@pytest.mark.parametrize(("by", "queries"), [("question", 1), ("decomposition", 2), ("llm", 3)])
+def test_queries_come_from_where_they_are_asked_of(library: Library, by, queries: int) -> None:
+    question = "What are the torque and the fuse of the HX210?"
+    found = library.segments(question, SegmentSearch(queries_by=by))
+    assert found.considered.laid.ranks.shape[0] == queries
+
+
+def test_a_model_that_writes_no_queries_costs_only_these(library: Library) -> None:
+    services = replace(library.services, llm=FakeLLM(lambda request: "no"))
+    found = run(
+        find_segments("The torque and the fuse of the HX210?", SegmentSearch(extraction=LOOSE, queries_by="llm")),
+        services,
+    )
+    assert found.segments
+    assert [part.what for part in found.degraded] == ["search queries"]
+
+
+def test_a_reranker_that_fails_raises_or_is_done_without(library: Library) -> None:
+    class Broken:
+        identity = "broken"
+
+        def score(self, query: str, texts: object) -> list[float]:
+            raise ServiceError("broken", "it is down")
+
+    services = replace(library.services, reranker=Broken())
+    with pytest.raises(ServiceError, match="it is down"):
+        run(find_segments(QUESTION, SegmentSearch(rerank=True)), services)
+    found = run(find_segments(QUESTION, SegmentSearch(extraction=LOOSE, rerank=True, on_failure="rank")), services)
+    assert found.segments
+    assert [part.what for part in found.degraded] == ["reranker"]
+
+
+def test_what_stands_nowhere_gives_no_segments_and_no_call(library: Library) -> None:
+    found = library.segments("What is the torque of the HX250 cover screws?")
+    assert found.segments == ()
+    assert [name.text for name in found.unknown] == ["HX250"]
+    before = len(library.services.llm.calls)
+    answered = library.answer("What is the torque of the HX250 cover screws?")
+    assert answered.answer is None
+    assert len(library.services.llm.calls) == before
+
+
+def test_an_answer_is_proved_by_its_source(library: Library) -> None:
+    answered = library.answer(QUESTION)
+    (cited,) = answered.answer.citations
+    assert cited.quote.state == "exact"
+    assert cited.quote.verified
+    document = library.get(cited.quote.document_id).document
+    assert document.text[cited.quote.start : cited.quote.end] == cited.quote.text
+    assert answered.answer.coverage == 1.0
+    prompt = library.services.llm.calls[-1].prompt
+    assert all(conflict.note in prompt for conflict in answered.conflicts)
+
+
+def test_async_gives_the_same(library: Library) -> None:
+    how = SegmentSearch(queries_by="decomposition")
+    assert asyncio.run(library.asegments(QUESTION, how)).segments == library.segments(QUESTION, how).segments
+    assert asyncio.run(library.aanswer(QUESTION, how)) == library.answer(QUESTION, how)
+
+
+def test_headers_and_conflicts_can_be_left_out(library: Library) -> None:
+    found = library.segments("Which fuse is fitted in the HX200 and the HX210?")
+    plain = AnswerOptions(header=None, conflicts=False)
+    answered = run(answer_from("Which fuse?", found.segments, plain), library.services)
+    assert answered.conflicts == ()
+    assert "Document context" not in answered.context.text
+    assert "Document context" in run(answer_from("Which fuse?", found.segments), library.services).context.text
+
+
+def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said(library: Library) -> None:
+    found = library.segments(QUESTION)
+    (best,) = found.segments
+    assert best.value < BALANCED.minimum_value
+    assert [part.what for part in found.degraded] == ["segments"]
+    every = library.segments(QUESTION, SegmentSearch(extraction=LOOSE))
+    assert best.value == max(hit.value for hit in every.segments)
+    assert every.degraded == ()
+    assert library.segments(QUESTION, SegmentSearch(never_empty=False)).segments == ()
+
+
+@pytest.mark.parametrize(
+    "given", [{"depth": 0}, {"most_queries": 0}, {"queries_by": "chance"}], ids=lambda given: next(iter(given))
+)
+def test_bad_options_are_named(given: dict) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        SegmentSearch(**given)
+
+
+def test_models_that_were_not_given_are_named(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        for how, name in ((SegmentSearch(rerank=True), "reranker"), (SegmentSearch(queries_by="llm"), "llm")):
+            with pytest.raises(ParameterError, match=f"{name} must be given to"):
+                library.segments("Which fuse?", how)
+        with pytest.raises(ParameterError, match="llm must be given to"):
+            library.answer("Which fuse?")
