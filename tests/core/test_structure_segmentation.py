@@ -181,7 +181,7 @@ def test_a_section_longer_than_a_window_goes_on_under_its_title():
 def test_a_model_that_leaves_nearly_all_open_is_not_asked_line_by_line():
     text = "".join(f"{n:03} is a line.\n" for n in range(40))
     llm = FakeLLM(lambda request: json.dumps([{"title": "a", "start": asked(request)[0] + n} for n in (0, 1)]))
-    run(segment_with_llm(document(text), SegmentOptions(window=150, wrap=30)), Services(llm=llm))
+    run(segment_with_llm(document(text), SegmentOptions(window=150, wrap=30, min_section=0)), Services(llm=llm))
     assert [asked(request) for request in llm.calls] == [(0, 9), (10, 19), (20, 29), (30, 39)]
 
 
