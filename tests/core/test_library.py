@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
+from catena.discovery import discover
 from catena.effects import Cancel
 from catena.errors import (
     CancelledError,
@@ -23,7 +24,7 @@ from catena.errors import (
     UnknownDocumentError,
 )
 from catena.journal import Journal
-from catena.library import UNCHANGED, Progress, discover
+from catena.library import UNCHANGED, Progress
 from catena.model import Document
 from catena.pipeline import Preparation, prepare
 from catena.structure.chunking import ChunkOptions

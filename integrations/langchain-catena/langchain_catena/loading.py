@@ -15,6 +15,7 @@ from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
+from catena.discovery import discover
 from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
 from catena.errors import CatenaError, LibraryError, ParameterError, ParseError
 from catena.formatting import figures_of
@@ -22,7 +23,6 @@ from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
 from catena.indexing.figures import write_file
 from catena.layout import Parsed
-from catena.library import discover
 from catena.parsing import SUPPORTED_SUFFIXES
 from catena.pipeline import Preparation, read
 from langchain_catena.convert import loaded_document

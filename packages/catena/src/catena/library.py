@@ -12,6 +12,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
+from catena.discovery import discover, path_text
 from catena.effects import (
     Budget,
     Cancel,
@@ -631,9 +632,9 @@ class Library:
         """Return the id of a file's document: its path relative to the folder that holds this library."""
         home = os.path.abspath(self._store.path.parent)
         try:
-            return _text_of(Path(os.path.relpath(os.path.abspath(path), home)))
+            return path_text(Path(os.path.relpath(os.path.abspath(path), home)))
         except ValueError:  # another drive
-            return _text_of(Path(os.path.abspath(path)))
+            return path_text(Path(os.path.abspath(path)))
 
     def vanished(self) -> tuple[str, ...]:
         """Return the ids of indexed files that are gone from disk; they are found until they are deleted.
@@ -673,39 +674,6 @@ class _Batch:
             self._store.record(self._outcomes)
         self._additions, self._outcomes = [], []
         self._written_at = monotonic()
-
-
-def discover(
-    paths: str | Path | Iterable[str | Path], *, leave_out: Path | None = None
-) -> Iterator[tuple[Path, str]]:
-    """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
-
-    Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
-    are left out. A path that does not exist is yielded too: it is for the reader to say so.
-    """
-    seen: set[str] = set()
-    for given in [paths] if isinstance(paths, str | Path) else paths:
-        root = Path(given)
-        found = _files_below(root, leave_out) if root.is_dir() else [root]
-        for path in found:
-            key = os.path.abspath(path)
-            if key not in seen:
-                seen.add(key)
-                yield path, _text_of(path)
-
-
-def _text_of(path: Path) -> str:
-    """Return a path with forward slashes; bytes that are no valid text are spelled out in hexadecimal."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
-
-
-def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        if leave_out is not None and os.path.abspath(folder) == os.path.abspath(leave_out):
-            folders.clear()
-            continue
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
 
 
 def _grouped(files: Sequence[tuple[Path, str]], size: int) -> Iterator[tuple[tuple[Path, str], ...]]:
