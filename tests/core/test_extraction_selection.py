@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import ParameterError
+from catena.extraction.candidates import exact_values
 from catena.extraction.greedy import greedy
 from catena.extraction.optimal import optimal
 from catena.extraction.track import Limits, Pick, Track
@@ -177,6 +178,17 @@ def test_a_segment_counts_for_the_query_that_values_it_most() -> None:
         (3, 4, 1),
     ]
     assert [(pick.start, pick.end, pick.query) for pick in optimal(on, limits(2, 4, 0.4))] == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize("select", [greedy, optimal])
+def test_a_segment_worth_exactly_the_minimum_is_taken(select: Any) -> None:
+    assert select(track([[0.1, 0.2]]), limits(2, 2, 0.1 + 0.2)) == (Pick(0, 2, 0.1 + 0.2, 0),)
+    assert select(track([[0.1, 0.2]]), limits(2, 2, 0.3000001)) == () == select(track([[0.5]]), limits(1, 1, 0.51))
+
+
+def test_a_segment_is_worth_nothing_to_a_query_that_would_not_begin_or_end_there() -> None:
+    values, queries = exact_values(track([[-0.1, 0.9], [0.3, 0.2]]), np.array([0, 1]), np.array([2, 2]))
+    assert (values.tolist(), queries.tolist()) == ([0.5, 0.9], [1, 0])
 
 
 @pytest.mark.parametrize("select", [greedy, optimal])

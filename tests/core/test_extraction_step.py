@@ -201,6 +201,17 @@ def test_a_budget_in_tokens_counts_chunks_and_headers() -> None:
     assert places(shelf.extract(found, params=one_segment, count=words)) == [("a", 0, 0), ("a", 20, 20)]
 
 
+def test_a_budget_in_tokens_counts_what_stands_between_chunks() -> None:
+    shelf = Shelf({"a": 9})
+    found = shelf.ranking(("a", 3, 0.95), ("a", 4, 0.95))
+    whole = len(shelf.texts["a"][shelf.chunks["a", 3].start : shelf.chunks["a", 4].end])
+    for budget, expected in ((whole, [("a", 3, 4)]), (whole - 1, [("a", 3, 3)])):
+        params = replace(PLAIN, overall_max_tokens=budget)
+        assert places(shelf.extract(found, params=params, count=len)) == expected
+        texts = [hit.segment.text for hit in shelf.extract(found, params=params, count=len).segments]
+        assert sum(map(len, texts)) <= budget
+
+
 def test_what_rankings_say_besides_hits_is_kept() -> None:
     shelf = Shelf({"a": 3})
     ranking = replace(shelf.ranking(("a", 1, 0.9)), degraded=(Degraded("dense", "down"),), unknown=(Unknown("X9"),))
