@@ -158,7 +158,7 @@ def test_a_budget_in_tokens_counts_headers() -> None:
 
 def test_the_best_sum_is_found_where_greedy_takes_too_much_at_once() -> None:
     on = track([[0.5, -0.3, 0.6, -1, 0.7]])
-    of = limits(3, 3, 0.1)
+    of = limits(3, 3, 0.5)  # the first is worth exactly that
     assert greedy(on, of) == (Pick(0, 3, pytest.approx(0.8), 0),)
     assert spans(optimal(on, of)) == [(0, 1), (2, 3), (4, 5)]
     assert worth(optimal(on, of)) == pytest.approx(1.8)
