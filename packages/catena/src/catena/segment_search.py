@@ -23,6 +23,8 @@ from catena.retrieval.queries import Queries, generate_queries, search_all
 from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catena.model import Chunk
 
 QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
@@ -69,7 +71,13 @@ class SegmentSearch:
             raise ParameterError("queries_by", self.queries_by, f"one of {', '.join(get_args(QueriesBy))}")
 
 
-def find_segments(question: str, options: SegmentSearch | None = None, **search: Any) -> Step[Extraction]:
+def find_segments(
+    question: str,
+    options: SegmentSearch | None = None,
+    *,
+    ranked: Callable[[str], Step[Ranking]] | None = None,
+    **search: Any,
+) -> Step[Extraction]:
     """Return the segments that answer a question.
 
     ```text
@@ -79,6 +87,8 @@ def find_segments(question: str, options: SegmentSearch | None = None, **search:
     Args:
         question: as typed.
         options: how.
+        ranked: from a query to its ranking, where another search than `retrieve` is to be used; what it gives as
+            probabilities is taken as such.
         search: routes, where, fusion, by_name, entities and on_unknown, as `retrieve` takes them.
 
     Raises:
@@ -87,7 +97,8 @@ def find_segments(question: str, options: SegmentSearch | None = None, **search:
     """
     how = options or SegmentSearch()
     queries = yield from _queries(question, how)
-    rankings = yield from search_all(queries.queries, lambda query: retrieve(query, k=how.depth, **search))
+    search_for = ranked or partial(retrieve, k=how.depth, **search)
+    rankings = yield from search_all(queries.queries, search_for)
     if how.rerank:
         rankings = yield from _reranked(queries.queries, rankings, how)
     else:
@@ -110,9 +121,7 @@ def _best_alone(found: Extraction, how: SegmentSearch) -> Extraction:
 
 def _queries(question: str, how: SegmentSearch) -> Step[Queries]:
     if how.queries_by == "llm":
-        return (
-            yield from generate_queries(question, n=how.most_queries, guidance=how.guidance, on_error="degrade")
-        )
+        return (yield from generate_queries(question, n=how.most_queries, guidance=how.guidance, on_error="degrade"))
     apart = decompose(question, how.most_queries) if how.queries_by == "decomposition" else (question,)
     return Queries(question=question, queries=apart)
 
@@ -134,6 +143,8 @@ def _reranked(
 
 def _with_probabilities(ranking: Ranking, calibration: Calibration) -> Ranking:
     """Return the ranking's own scores calibrated; where only their order means anything, what that says."""
+    if ranking.scale is Scale.PROBABILITY:
+        return ranking
     return by_rank(ranking) if ranking.scale is Scale.RANK else calibrated(ranking, calibration)
 
 

@@ -1,0 +1,115 @@
+"""Neighbours by links: what is asked, what stops a walk, and places for chunks that have offsets alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Handler, Services, run
+from catena.extraction.links import FetchLinked, Linked, follow_links, placed_by_offsets
+from catena.model import Chunk
+
+
+def chain(length: int, document: str = "d") -> list[Linked]:
+    chunks = [
+        Chunk(id=f"{document}{n}", document_id=document, position=n, start=10 * n, end=10 * n + 4, text="text")
+        for n in range(length)
+    ]
+    ids: list[str | None] = [None, *(chunk.id for chunk in chunks), None]
+    return [Linked(chunk, ids[n], ids[n + 2]) for n, chunk in enumerate(chunks)]
+
+
+class ById:
+    """A store that knows chunks by id, and keeps what it was asked."""
+
+    def __init__(self, held: list[Linked]) -> None:
+        self.held = {linked.chunk.id: linked for linked in held}
+        self.asked: list[tuple[str, ...]] = []
+
+    def services(self) -> Services:
+        def call(request: FetchLinked) -> list[Linked]:
+            self.asked.append(request.ids)
+            return [self.held[each] for each in reversed(request.ids) if each in self.held]
+
+        return Services(handlers={FetchLinked: Handler(identity="by id", call=call)})
+
+
+def ids(found: tuple[tuple[Chunk, ...], ...]) -> list[list[str]]:
+    return [[chunk.id for chunk in chunks] for chunks in found]
+
+
+def test_a_gap_is_walked_from_both_sides_and_all_gaps_side_by_side() -> None:
+    one, two = chain(7), chain(4, "e")
+    store = ById([*one, *two])
+    known = [one[0], one[6], two[0], two[3]]
+    found = run(follow_links([("d", 1, 6), ("e", 1, 3)], known), store.services())
+    assert ids(found) == [["d1", "d2", "d3", "d4", "d5"], ["e1", "e2"]]
+    assert store.asked == [("d1", "d5", "e1", "e2"), ("d2", "d4"), ("d3",)]
+
+
+@given(length=st.integers(3, 30), data=st.data())
+def test_a_whole_chain_is_found_within_half_as_many_requests(length: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(1, length - 2))
+    end = data.draw(st.integers(first + 1, length - 1))
+    links = chain(length)
+    store = ById(links)
+    (found,) = run(follow_links([("d", first, end)], [links[first - 1], links[end]]), store.services())
+    assert [chunk.position for chunk in found] == list(range(first, end))
+    assert len(store.asked) <= -(-(end - first) // 2)
+
+
+def test_a_chunk_that_is_gone_is_a_hole_that_both_sides_stop_at() -> None:
+    links = chain(7)
+    store = ById([linked for linked in links if linked.chunk.position != 3])
+    (found,) = run(follow_links([("d", 1, 6)], [links[0], links[6]]), store.services())
+    assert [chunk.position for chunk in found] == [1, 2, 4, 5]
+
+
+def test_where_the_link_from_the_left_is_stale_that_from_the_right_is_tried() -> None:
+    links = chain(3)
+    stale = replace(links[0], next="gone")
+    store = ById(links)
+    (found,) = run(follow_links([("d", 1, 2)], [stale, links[2]]), store.services())
+    assert [chunk.id for chunk in found] == ["d1"]
+    assert store.asked == [("gone",), ("d1",)]
+
+
+def test_a_link_to_another_place_or_document_is_not_taken() -> None:
+    links, other = chain(5), chain(5, "e")
+    astray = [replace(links[0], next="d3"), replace(links[2], previous="e1")]
+    (found,) = run(follow_links([("d", 1, 2)], astray), ById([*links, *other]).services())
+    assert found == ()
+
+
+def test_nothing_is_asked_without_links_or_gaps() -> None:
+    bare = [Linked(linked.chunk) for linked in chain(3)]
+    store = ById([])
+    assert run(follow_links([("d", 1, 2)], [bare[0], bare[2]]), store.services()) == ((),)
+    assert run(follow_links([], bare), store.services()) == ()
+    assert store.asked == []
+
+
+def test_chunks_that_touch_or_overlap_are_neighbours_by_their_offsets() -> None:
+    text = "One two three. Four five six. Seven eight nine."
+    spans = [(0, 14), (9, 29), (30, 36), (37, 47)]
+    chunks = [
+        Chunk(id=str(n), document_id="d", position=0, start=start, end=end, text=text[start:end])
+        for n, (start, end) in enumerate(spans)
+    ]
+    placed = placed_by_offsets(reversed(chunks))
+    assert [(chunk.id, chunk.position) for chunk in placed] == [("0", 0), ("1", 1), ("2", 2), ("3", 3)]
+    far = replace(chunks[3], start=400, end=410)
+    assert [chunk.position for chunk in placed_by_offsets([*chunks[:3], far])] == [0, 1, 2, 4]
+
+
+def test_offsets_of_other_pages_and_documents_are_not_compared() -> None:
+    def chunk(name: str, document: str, page: int, start: int) -> Chunk:
+        return Chunk(
+            id=name, document_id=document, position=0, start=start, end=start + 4, text="text", pages=(page, page)
+        )
+
+    given_chunks = [chunk("a", "d", 1, 0), chunk("b", "d", 2, 5), chunk("c", "d", 2, 0), chunk("e", "e", 1, 5)]
+    placed = {each.id: each.position for each in placed_by_offsets(given_chunks)}
+    assert placed == {"a": 0, "c": 2, "b": 3, "e": 0}
