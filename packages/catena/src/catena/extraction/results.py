@@ -62,6 +62,7 @@ class Extraction:
     Attributes:
         params: the settings they were made with.
         degraded, unknown: of the rankings they come from.
+        asked: the queries in words, where whoever made the rankings says so; `SegmentHit.queries` counts them.
         considered: for `catena.extraction.explain`.
     """
 
@@ -69,6 +70,7 @@ class Extraction:
     params: ExtractionParams
     degraded: tuple[Degraded, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    asked: tuple[str, ...] = ()
     considered: Considered = field(repr=False, compare=False)
 
     @property
