@@ -108,7 +108,7 @@ def find_segments(
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
         anything = replace(how.extraction, minimum_value=0.0)
         found = _best_alone((yield from extract(rankings, params=anything, count=count_tokens, header=header)), how)
-    return replace(found, degraded=(*queries.degraded, *found.degraded))
+    return replace(found, asked=queries.queries, degraded=(*queries.degraded, *found.degraded))
 
 
 def _best_alone(found: Extraction, how: SegmentSearch) -> Extraction:
