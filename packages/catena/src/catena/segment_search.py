@@ -6,6 +6,7 @@ readers want, and is meant to be read and copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -23,11 +24,12 @@ from catena.retrieval.queries import Queries, generate_queries, search_all
 from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from catena.model import Chunk
 
 QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
+
+Place: TypeAlias = Callable[[tuple[Ranking, ...]], Step[tuple[Ranking, ...]]]
+"""Gives the chunks of rankings their positions, all rankings at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ def find_segments(
     options: SegmentSearch | None = None,
     *,
     ranked: Callable[[str], Step[Ranking]] | None = None,
+    place: Place | None = None,
     **search: Any,
 ) -> Step[Extraction]:
     """Return the segments that answer a question.
@@ -89,6 +92,7 @@ def find_segments(
         options: how.
         ranked: from a query to its ranking, where another search than `retrieve` is to be used; what it gives as
             probabilities is taken as such.
+        place: gives the chunks found their positions, where that search does not know them.
         search: routes, where, fusion, by_name, entities and on_unknown, as `retrieve` takes them.
 
     Raises:
@@ -103,6 +107,8 @@ def find_segments(
         rankings = yield from _reranked(queries.queries, rankings, how)
     else:
         rankings = tuple(_with_probabilities(ranking, how.calibration) for ranking in rankings)
+    if place is not None:
+        rankings = yield from place(rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
     found = yield from extract(rankings, params=how.extraction, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
