@@ -104,6 +104,13 @@ def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
     assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
 
 
+def test_without_a_penalty_gaps_cost_nothing_and_segments_end_at_chunks_found() -> None:
+    shelf = Shelf({"a": 60})
+    found = shelf.ranking(("a", 3, 0.9), ("a", 10, 0.9), ("a", 40, 0.9))
+    extraction = shelf.extract(found, params=replace(PLAIN, irrelevance_penalty=0.0))
+    assert places(extraction) == [("a", 3, 10), ("a", 40, 40)]
+
+
 def test_a_segment_is_the_exact_slice_with_what_its_chunks_have_in_common() -> None:
     shelf = Shelf({"a": 20})
     extraction = shelf.extract(shelf.ranking(("a", 6, 0.95), ("a", 4, 0.95)))

@@ -135,12 +135,8 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
         wrong.append(_differs(found, case[SEED_ERA]))
         scores.append(_score_error(found, case[SEED_ERA]))
         values.append(_largest(early.values, case[SEED_ERA].get("relevance_values")))
-    extraction = run_step(extract(rankings, params=params), _GAPS)
-    theirs = _mapped(expected, documents, starts)
-    through = [(hit.segment.document_id, *(hit.segment.positions or ()), hit.value) for hit in extraction.segments]
-    same = [(document, first, last + 1) for document, first, last, _ in through] == theirs
-    worths = [value for *_, value in through]
-    wrong.append(not same and not _equal_worth(worths, [pick.value for pick in picks]))
+    if params.irrelevance_penalty > 0 and all(0 <= hit.score <= 1 for ranking in rankings for hit in ranking.hits):
+        wrong.append(_step_differs(rankings, params, _mapped(expected, documents, starts), picks))
     return {
         "comparisons": len(wrong),
         "mismatches": sum(wrong),
@@ -148,6 +144,19 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
         "value_error": max(values),
         **_gain(track, limits, picks),
     }
+
+
+def _step_differs(
+    rankings: Sequence[Ranking], params: ExtractionParams, theirs: list[tuple[str, int, int]], picks: Sequence[Pick]
+) -> bool:
+    """Return whether the step finds other segments, and not such as are worth the same.
+
+    It is for probabilities, and does not look beyond the chunks found: where gaps cost nothing, dsRAG does.
+    """
+    extraction = run_step(extract(rankings, params=params), _GAPS)
+    through = [(hit.segment.document_id, *(hit.segment.positions or ()), hit.value) for hit in extraction.segments]
+    same = [(document, first, last + 1) for document, first, last, _ in through] == theirs
+    return not same and not _equal_worth([value for *_, value in through], [pick.value for pick in picks])
 
 
 def _direct_case(case: Case) -> Figures:

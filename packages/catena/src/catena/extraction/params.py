@@ -47,7 +47,8 @@ class ExtractionParams:
         overall_max_tokens: in all segments together, headers counted, whatever the number of queries; it takes
             the place of the budget in chunks. None: the budget is in chunks.
         minimum_value: a segment worth less is not returned; in units of value, see `catena.extraction.values`.
-        irrelevance_penalty: taken off each chunk's P(relevant); higher means shorter, see `penalty_for_length`.
+        irrelevance_penalty: taken off each chunk's P(relevant); higher means shorter, see `penalty_for_length`. At 0
+            gaps cost nothing, and a segment runs from its first to its last chunk found.
         decay_rate: in ranks: a chunk at rank r (from 0) keeps exp(-r / decay_rate) of its probability.
         top_k: documents considered are those of the first `top_k` *chunks* of each ranking.
         length_adjustment: how a chunk's length weighs, see `catena.extraction.values.length_factors`.
@@ -83,7 +84,7 @@ class ExtractionParams:
             _check(name, value, "None or an integer >= 1", value is None or _is_whole(value, 1))
         _check("minimum_value", self.minimum_value, "a finite number", _is_number(self.minimum_value))
         penalty, rate = self.irrelevance_penalty, self.decay_rate
-        _check("irrelevance_penalty", penalty, "a number in (0, 1]", _is_number(penalty) and 0 < penalty <= 1)
+        _check("irrelevance_penalty", penalty, "a number in [0, 1]", _is_number(penalty) and 0 <= penalty <= 1)
         _check("decay_rate", rate, "a finite number > 0, in ranks", _is_number(rate) and rate > 0)
         for name, words in _WORDS.items():
             value = getattr(self, name)
