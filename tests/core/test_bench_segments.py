@@ -21,13 +21,22 @@ from catena.evaluation.spans import GoldSpan
 from catena.indexing.checks import problems_of
 from catena.model import Chunk, Document, Entry, Hit, Ranking, Scale
 from catena.pipeline import prepare
+from catena.rerank.calibration import Identity
 from catena_bench.cli import app
 from catena_bench.pictures import PICTURES
 from catena_bench.segments import BUDGETS, MEAN, PAIRS, measured, reported, run, summed
 from catena_bench.segments_data import Asked, find_collections, read_long_documents
 from catena_bench.segments_filling import Shelf, evidence, fill, with_neighbours, with_section
 from catena_bench.segments_search import INDEXES, searching
+from catena_bench.segments_sweep import calibrated, swept
 from catena_bench.segments_systems import SYSTEMS, Reading, by_budget, lend, readable
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals are tested where they are made; here they only take time."""
+    monkeypatch.setattr("catena_bench.segments._ROUNDS", 20)
+
 
 WORDS = 6  # of each paragraph below: its tokens, with the full stop
 
@@ -309,3 +318,32 @@ def test_other_benches_take_no_collections(boards: Path) -> None:
     done = CliRunner().invoke(app, ["similar-docs", "--data", str(boards), "--collection", "x"])
     assert done.exit_code == 2
     assert "takes collections" in done.output
+
+
+def test_a_sweep_asks_only_the_half_that_may_choose(collections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asked] = []
+
+    def noted(documents: object, questions: Sequence[Asked], budgets: Sequence[int]) -> dict[str, float]:
+        asked.extend(questions)
+        return {}
+
+    monkeypatch.setattr("catena_bench.segments.swept", noted)
+    run(collections, collection=["spans"], sweep=2)
+    assert asked
+    assert all(question.tunes for question in asked)
+
+
+def test_a_sweep_compares_settings_with_the_same_rivals(collections: Path) -> None:
+    read = read_long_documents(collections / "deep" / "spans")
+    figures = swept(read, read.questions[:1], [400])
+    assert figures["sweep.recall.spans.dense.topk"] == figures["sweep.recall.spans.dense.budget.off.0.1"] == 1.0
+    assert figures["sweep.recall.spans.dense.balanced.constant"] == 0.0, "500 characters are worth too little"
+
+
+def test_ranks_are_no_scores() -> None:
+    entry = book(3)
+    ranking = ranked(entry, [0, 1])
+    assert [hit.score for hit in calibrated(ranking, Identity()).hits] == [1.0, 0.5]
+    by_order = calibrated(replace(ranking, scale=Scale.RANK), Identity())
+    assert [hit.score for hit in by_order.hits] == [0.8, 0.8]
+    assert by_order.scale is Scale.PROBABILITY

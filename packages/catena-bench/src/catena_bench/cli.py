@@ -55,7 +55,7 @@ SIZES = {  # what --size can set, by benchmark
     "fusion-speed": ("chunks", "questions"),
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),
-    "segments": ("questions",),
+    "segments": ("questions", "sweep"),
     "calibration": ("depth", "seed"),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model

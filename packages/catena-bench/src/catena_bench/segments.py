@@ -23,6 +23,7 @@ from catena.evaluation.significance import bootstrap_interval
 from catena_bench.segments_data import Asked, LongDocuments, find_collections, read_long_documents
 from catena_bench.segments_filling import Shelf, evidence, tokens_of
 from catena_bench.segments_search import INDEXES, ROUTES, Searcher, searching
+from catena_bench.segments_sweep import swept
 from catena_bench.segments_systems import HEADERS, SYSTEMS, Reading
 
 BUDGETS = (250, 500, 1_000, 2_000, 4_000)  # tokens
@@ -71,6 +72,7 @@ def run(
     *,
     collection: Sequence[str] = (),
     questions: int = 100,
+    sweep: int = 0,
     tell: Callable[[str], None] = lambda message: None,
 ) -> dict[str, float]:
     """Ask every collection at or below a folder, by every system at every budget.
@@ -79,6 +81,8 @@ def run(
         data: one collection of a layout of `catena_bench.segments_data`, or a folder above several.
         collection: names of those to ask; all that are found by default. One that is not there is told and left out.
         questions: asked of each collection at most: the first of the half that reports, in the order of their hashes.
+        sweep: above 0, settings of extraction are compared instead, on so many questions of each choosing half; what
+            is returned then is said at `catena_bench.segments_sweep.swept`.
         tell: is told how far the run is.
 
     Returns:
@@ -107,6 +111,11 @@ def run(
     cells: defaultdict[str, list[float]] = defaultdict(list)
     for name in chosen:
         documents = read_long_documents(found[name])
+        if sweep:
+            choosing = sorted((each for each in documents.questions if each.tunes), key=lambda each: each.place)
+            tell(f"{name}: settings on {len(choosing[:sweep])} questions")
+            figures |= swept(documents, choosing[:sweep], BUDGETS)
+            continue
         asked = reported(documents.questions, questions)
         tell(f"{name}: {len(documents.entries)} documents, {len(asked)} questions")
         values = measured(documents, asked, tell)

@@ -118,10 +118,10 @@ def optimal(reading: Reading, header: Header | None) -> Runs:
     return segments(reading, by_rank(reading.ranking, BELIEVED), params, header)
 
 
-def lent(reading: Reading, header: Header | None) -> Runs:
-    """Take segments where the neighbours of a hit are worth half of what it is."""
+def lent(reading: Reading, header: Header | None, *, share: float = LENT) -> Runs:
+    """Take segments where the neighbours of a hit are worth a share of what it is."""
     params = _decayed(reading, header, share=0.5)  # a hit brings its neighbours, so fewer hits fill the budget
-    ranking = lend(by_rank(reading.ranking, BELIEVED), reading.shelf, decay_rate=params.decay_rate)
+    ranking = lend(by_rank(reading.ranking, BELIEVED), reading.shelf, decay_rate=params.decay_rate, share=share)
     return segments(reading, ranking, replace(params, decay_rate=_NO_DECAY, top_k=len(ranking.hits) or 1), header)
 
 
