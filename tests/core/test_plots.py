@@ -19,6 +19,8 @@ from catena.evaluation.cohesion import study
 from catena.evaluation.curves import index_over_gamma, recall_curve
 from catena.evaluation.question_bank import BankQuestion, Gold
 from catena.evaluation.report import Judgement, retrieval_report
+from catena.extraction import extract
+from catena.model import Chunk, Hit, Ranking, Scale
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
 from catena.rerank.reliability import reliability
 from catena.testing.fakes import AngleEmbedder, FakeEmbedder
@@ -28,6 +30,7 @@ RUN = {"q1": ["a"], "q2": [*"bcdefghij", "a"]}
 CURVE = recall_curve({"q1": [1], "q2": [10]}, n=100, rounds=50)
 SCORES = {"full": mean_score([1.0, 0.5, 1.0]), "no cascade": mean_score([0.5, 0.5, 0.0])}
 BINNED = reliability([0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1])
+COSTS = [plots.Cost(size=size, milliseconds=0.4 * size, low=0.3 * size, high=0.5 * size) for size in (10, 100)]
 WORDS = ["red fuse", "red lamp", "blue fuse", "blue lamp", "green"]
 
 
@@ -38,6 +41,11 @@ def fidelity(pages=3, state="llm"):
         SimpleNamespace(page=at + 1, order=0.5 if at == 1 else 1.0, state=states[at], **shares) for at in range(pages)
     ]
     return SimpleNamespace(pages=rows)
+
+
+def extracted():
+    found = Chunk(id="c", document_id="d", position=0, start=0, end=700, text="x" * 700, path=("A", "B"))
+    return run(extract([Ranking((Hit(found, 0.9),), Scale.PROBABILITY)]), Services())
 
 
 def report():
@@ -91,6 +99,14 @@ PICTURES = {
     "reliability_diagram": (
         lambda path=None: plots.reliability_diagram({"before": BINNED, "after": BINNED}, path),
         "after: expected calibration error 0.2000 over 2 bins of about equal counts (2, 2), 2 relevant of 4.",
+    ),
+    "relevance_curve": (
+        lambda path=None: plots.relevance_curve(extracted(), path),
+        "1 of 1 segments; all are worth 0.720 and take 1 of 30 chunks",
+    ),
+    "cost_growth": (
+        lambda path=None: plots.cost_growth({"dense": {"A": COSTS}}, path),
+        "dense: A 40.0 (30.0–50.0) at 100, as size^1.00.",
     ),
 }
 

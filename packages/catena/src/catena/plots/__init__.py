@@ -4,6 +4,7 @@ Every caption states the numbers that the picture shows. Needs the extra `plots`
 """
 
 from catena.plots.fidelity import FidelityPage, FidelityReportLike, fidelity_strip
+from catena.plots.growth import Cost, cost_growth
 from catena.plots.picture import Picture
 from catena.plots.ranking import (
     ablation,
@@ -14,6 +15,7 @@ from catena.plots.ranking import (
     recall_curve,
 )
 from catena.plots.reliability import reliability_diagram
+from catena.plots.segments import relevance_curve
 from catena.plots.space import cohesion, embedding_shift, question_distances
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "question_distances",
     "fidelity_strip",
     "reliability_diagram",
+    "relevance_curve",
+    "cost_growth",
+    "Cost",
     "FidelityPage",
     "FidelityReportLike",
 ]

@@ -9,7 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import MissingExtraError
-from catena.plots.picture import GREY, Arrows, Axis, Bars, Cells, Line, Panel, Picture, Points, colour
+from catena.plots.picture import (
+    GREY,
+    SHADE,
+    Arrows,
+    Axis,
+    Bars,
+    Cells,
+    Labels,
+    Line,
+    Panel,
+    Picture,
+    Points,
+    Spans,
+    colour,
+)
 
 PER_INCH = 96  # CSS pixels
 
@@ -29,16 +43,21 @@ def draw(picture: Picture) -> Any:
     except ImportError as error:
         raise MissingExtraError("plotly", "plots") from error
     titles = [escape(panel.title) for panel in picture.panels]
-    figure = make_subplots(rows=1, cols=len(picture.panels), subplot_titles=titles if any(titles) else None)
+    count = len(picture.panels)
+    shape: dict[str, Any] = {"rows": count, "cols": 1} if picture.stacked else {"rows": 1, "cols": count}
+    if picture.stacked:
+        shape["vertical_spacing"] = min(0.9 / picture.height, 0.9 / count)  # room for ticks and the next title
+    figure = make_subplots(**shape, subplot_titles=titles if any(titles) else None)
     named: set[str] = set()
     for number, panel in enumerate(picture.panels, start=1):
+        row, column = (number, 1) if picture.stacked else (1, number)
         for mark in panel.marks:
             for trace in _traces(mark, figure, number):
                 first = bool(trace.name) and trace.name not in named and trace.showlegend is not False
                 trace.update(showlegend=first, legendgroup=trace.name)
                 named.add(trace.name or "")
-                figure.add_trace(trace, row=1, col=number)
-        _axes(figure, panel, number)
+                figure.add_trace(trace, row=row, col=column)
+        _axes(figure, panel, row, column)
     _frame(figure, picture)
     return figure
 
@@ -71,9 +90,9 @@ def _frame(figure: Any, picture: Picture) -> None:
     )  # fmt: skip
 
 
-def _axes(figure: Any, panel: Panel, number: int) -> None:
+def _axes(figure: Any, panel: Panel, row: int, column: int) -> None:
     for axis, update in ((panel.x, figure.update_xaxes), (panel.y, figure.update_yaxes)):
-        update(**_axis(axis), row=1, col=number)
+        update(**_axis(axis), row=row, col=column)
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -90,31 +109,40 @@ def _axis(axis: Axis) -> dict[str, Any]:
 def _traces(mark: Any, figure: Any, number: int) -> list[Any]:
     import plotly.graph_objects as go
 
+    traces: list[Any] = []
     match mark:
         case Line():
-            return _line(go, mark)
+            traces = _line(go, mark)
         case Points():
-            faint = mark.series < 0
-            look = {
-                "color": colour(mark.series), "symbol": "circle" if faint else _SHAPES[mark.series % len(_SHAPES)],
-                "size": 15 if mark.large else 5 if faint else 8, "opacity": 0.6 if faint else 0.85,
-                "line": {"width": 0.5, "color": "white"},
-            }  # fmt: skip
-            names = [escape(name) for name in mark.names]
-            text = {"text": names, "hovertemplate": "%{text}<extra></extra>"} if names else {}
-            return [
-                go.Scatter(
-                    x=list(mark.x), y=list(mark.y), mode="markers", name=escape(mark.label), marker=look, **text
-                )
-            ]
+            traces = [_points(go, mark)]
         case Bars():
-            return [_bars(go, mark)]
+            traces = [_bars(go, mark)]
         case Arrows():
             _arrows(figure, mark, number)
-            return []
         case Cells():
-            return [_cells(go, mark)]
-    return []
+            traces = [_cells(go, mark)]
+        case Spans():
+            traces = [_spans(go, mark, figure, number)]
+        case Labels():
+            traces = [_labels(go, mark)]
+    return traces
+
+
+def _points(go: Any, mark: Points) -> Any:
+    faint = mark.series < 0
+    look = {
+        "color": colour(mark.series), "symbol": "circle" if faint else _SHAPES[mark.series % len(_SHAPES)],
+        "size": 15 if mark.large else 5 if faint else 8, "opacity": 0.6 if faint else 0.85,
+        "line": {"width": 0.5, "color": "white"},
+    }  # fmt: skip
+    names = [_lines(name) for name in mark.names]
+    text = {"text": names, "hovertemplate": "%{text}<extra></extra>"} if names else {}
+    return go.Scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=escape(mark.label), marker=look, **text)
+
+
+def _lines(text: str) -> str:
+    """Return text as plotly's markup, with its line breaks."""
+    return escape(text).replace("\n", "<br>")
 
 
 def _line(go: Any, mark: Line) -> list[Any]:
@@ -131,7 +159,7 @@ def _line(go: Any, mark: Line) -> list[Any]:
         ]  # fmt: skip
     look: dict[str, Any] = {"color": shade, "dash": _DASHES[mark.series % len(_DASHES)], "shape": shape}
     look["width"] = 2.2 if mark.series >= 0 else 1.0
-    filled = {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10)} if mark.filled else {}
+    filled = {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10 if mark.series >= 0 else 0.4)} if mark.filled else {}
     dots = {"symbol": _SHAPES[mark.series % len(_SHAPES)], "size": 8}
     traces.append(
         go.Scatter(
@@ -165,6 +193,27 @@ def _arrows(figure: Any, mark: Arrows, number: int) -> None:
             x=x1, y=y1, ax=x0, ay=y0, xref=f"x{suffix}", yref=f"y{suffix}", axref=f"x{suffix}", ayref=f"y{suffix}",
             showarrow=True, arrowhead=2, arrowwidth=1.2, arrowcolor="#666666", opacity=0.7, text="",
         )  # fmt: skip
+
+
+def _spans(go: Any, mark: Spans, figure: Any, number: int) -> Any:
+    """Shade the spans; return what stands for them in the legend."""
+    suffix = "" if number == 1 else str(number)
+    for first, last in mark.spans:
+        figure.add_shape(
+            type="rect", x0=first, x1=last, y0=0, y1=1, xref=f"x{suffix}", yref=f"y{suffix} domain",
+            fillcolor=SHADE, opacity=0.35, line_width=0, layer="below",
+        )  # fmt: skip
+    look = {"color": SHADE, "symbol": "square", "size": 12, "opacity": 0.6}
+    return go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=escape(mark.label))
+
+
+def _labels(go: Any, mark: Labels) -> Any:
+    return go.Scatter(
+        x=list(mark.x), y=list(mark.y), mode="text", text=[escape(text) for text in mark.texts],
+        textposition="middle right" if mark.leading else "middle center",
+        hovertext=[_lines(name) for name in mark.names],
+        hovertemplate="%{hovertext}<extra></extra>", textfont={"size": 10, "color": "#333333"}, showlegend=False,
+    )  # fmt: skip
 
 
 def _cells(go: Any, mark: Cells) -> Any:

@@ -13,6 +13,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's colours, told apart by all kinds of colour vision; their yellow is too pale for a white page."""
 
 GREY = "#B0B0B0"
+SHADE = "#F0E442"  # Okabe and Ito's yellow, for areas behind what is drawn
+STACKED_WIDTH = 11.0  # inches
 BACKGROUND = -1  # number of the series that is only background; the ones below it are grey too
 
 
@@ -23,7 +25,7 @@ def colour(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line, or a step curve that keeps its value up to the next x.
+    """A line, or a step curve that keeps its value up to the next x; it breaks where y is nan.
 
     Attributes:
         low, high: of a band around it; empty for none.
@@ -93,7 +95,26 @@ class Cells:
     label: str
 
 
-Mark: TypeAlias = Line | Points | Bars | Arrows | Cells
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """Stretches of the x axis, (first, last) each, shaded over the whole height."""
+
+    spans: Sequence[tuple[float, float]]
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Short texts at places, centred there, or from there on where they are `leading`; `names` show on hovering."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    texts: Sequence[str]
+    names: Sequence[str]
+    leading: bool = False
+
+
+Mark: TypeAlias = Line | Points | Bars | Arrows | Cells | Spans | Labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,20 +139,24 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A figure: panels side by side on equal space, a title, and a caption that states the numbers.
+    """A figure: panels on equal space, a title, and a caption that states the numbers.
 
     Attributes:
         height: in inches; the width follows from the number of panels.
+        stacked: panels are one below the other, wide, instead of side by side.
     """
 
     title: str
     caption: str
     panels: Sequence[Panel]
     height: float = 4.4
+    stacked: bool = False
 
     @property
     def width(self) -> float:
         """The width in inches."""
+        if self.stacked:
+            return STACKED_WIDTH
         return 8.4 if len(self.panels) == 1 else 4.0 * len(self.panels) + 1.6
 
     def save(self, path: str | Path) -> Path:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import MissingExtraError
-from catena.plots.picture import Arrows, Bars, Cells, Line, Panel, Picture, Points, colour
+from catena.plots.picture import SHADE, Arrows, Bars, Cells, Labels, Line, Panel, Picture, Points, Spans, colour
 
 DPI = 150
+LABEL_SIZE = 7.5  # points
 
 _DASHES = ("-", "--", "-.", ":")
 _SHAPES = ("o", "^", "s", "D", "v", "P", "X")
@@ -40,7 +41,8 @@ def draw(picture: Picture) -> Any:
         raise MissingExtraError("matplotlib", "plots") from error
     with mpl.rc_context(_settings()):
         figure = Figure(figsize=(picture.width, picture.height), dpi=DPI, layout="constrained")
-        axes = figure.subplots(1, len(picture.panels), squeeze=False)[0]
+        count = len(picture.panels)
+        axes = figure.subplots(*((count, 1) if picture.stacked else (1, count)), squeeze=False).ravel()
         for panel, ax in zip(picture.panels, axes, strict=True):
             _panel(figure, ax, panel)
         figure.suptitle(picture.title, fontsize=12, fontweight="bold", x=0.01, ha="left")
@@ -103,12 +105,7 @@ def _mark(figure: Any, ax: Any, mark: Any) -> None:
         case Line():
             _line(ax, mark)
         case Points():
-            shape = _SHAPES[mark.series % len(_SHAPES)]
-            faint = mark.series < 0
-            ax.scatter(
-                mark.x, mark.y, s=_SIZES[mark.large, faint], c=colour(mark.series), marker="o" if faint else shape,
-                alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label, zorder=3,
-            )  # fmt: skip
+            _points(ax, mark)
         case Bars():
             _bars(ax, mark)
         case Arrows():
@@ -117,6 +114,27 @@ def _mark(figure: Any, ax: Any, mark: Any) -> None:
                 ax.annotate("", xy=head, xytext=tail, arrowprops=style)
         case Cells():
             _cells(figure, ax, mark)
+        case Spans():
+            for number, (first, last) in enumerate(mark.spans):
+                label = "" if number else mark.label
+                ax.axvspan(first, last, color=SHADE, alpha=0.35, linewidth=0, label=label, zorder=0)
+        case Labels():
+            _labels(ax, mark)
+
+
+def _points(ax: Any, mark: Points) -> None:
+    shape = _SHAPES[mark.series % len(_SHAPES)]
+    faint = mark.series < 0
+    ax.scatter(
+        mark.x, mark.y, s=_SIZES[mark.large, faint], c=colour(mark.series), marker="o" if faint else shape,
+        alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label, zorder=3,
+    )  # fmt: skip
+
+
+def _labels(ax: Any, mark: Labels) -> None:
+    side = "left" if mark.leading else "center"
+    for x, y, text in zip(mark.x, mark.y, mark.texts, strict=True):
+        ax.text(x, y, text, ha=side, va="center", fontsize=LABEL_SIZE, color="#333333", clip_on=True)
 
 
 def _line(ax: Any, mark: Line) -> None:
@@ -128,7 +146,8 @@ def _line(ax: Any, mark: Line) -> None:
         ax.fill_between(mark.x, mark.low, mark.high, color=shade, alpha=0.15, linewidth=0, **step)
     if mark.filled:
         step = {"step": "post"} if mark.step else {}
-        ax.fill_between(mark.x, mark.y, color=shade, alpha=0.10, linewidth=0, **step)
+        alpha = 0.10 if mark.series >= 0 else 0.4
+        ax.fill_between(mark.x, mark.y, color=shade, alpha=alpha, linewidth=0, **step)
     shape = _SHAPES[mark.series % len(_SHAPES)] if mark.dotted else None
     ax.plot(
         mark.x,

@@ -1,0 +1,184 @@
+"""The picture of segment extraction: what each chunk is worth along its document, and which runs were taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from math import nan
+from pathlib import Path
+
+from catena.citation import SEPARATOR
+from catena.errors import EvaluationError, ParameterError
+from catena.extraction.explaining import Explanation, Weighed, Worth, explain
+from catena.extraction.results import Extraction
+from catena.plots.label_rows import LETTER, position_ticks, round_ticks, shortened
+from catena.plots.picture import BACKGROUND, Axis, Line, Mark, Panel, Picture, Points, Spans, finished
+from catena.plots.segment_rows import DASHED, PLAIN, Row, ends_of, row_of, section_titles, segment_labels
+
+_TIER = 0.1  # height of a row of labels, in parts of the values' range
+_EXCERPT = 90  # letters of a chunk's text, on hovering
+_NAME = 26  # letters of a query, in the legend
+
+
+def relevance_curve(
+    extraction: Extraction | Explanation,
+    path: str | Path | None = None,
+    *,
+    documents: int = 3,
+    queries: Sequence[str] = (),
+    title: str = "What chunks are worth, and the segments taken",
+) -> Picture | Path:
+    """Draw the value of each chunk to each query along its document; segments are shaded, with what they are worth.
+
+    One row for each document, in the order considered. A line for each query, which breaks where the query did not
+    find a chunk; what no query found is grey. Below are the sections, above the values of the segments. The x axis
+    leaves out chunks that no segment could cross: there is a gap. On hovering (HTML) each chunk tells its rank
+    (from 1), probability, what made its value, and how its text begins.
+
+    Args:
+        extraction: what `catena.extraction.extract` returned; or what `explain` says of it, without texts and with
+            ids for titles.
+        path: a .png or .html to write; None returns the picture.
+        documents: how many rows at most, at least 1.
+        queries: names for the legend, one per query; by default their numbers, from 1.
+        title: of the picture.
+
+    Raises:
+        EvaluationError: no document was considered.
+        ParameterError: `documents` is less than 1, names are missing, or the suffix is not known.
+        MissingExtraError: the library that draws is not installed.
+    """
+    if documents < 1:
+        raise ParameterError("documents", documents, "1 or more")
+    told = explain(extraction) if isinstance(extraction, Extraction) else extraction
+    known = (
+        {chunk.id: chunk for chunk in extraction.considered.laid.chunks} if isinstance(extraction, Extraction) else {}
+    )
+    weighed = [chunk for chunk in told.chunks if any(worth.value is not None for worth in chunk.worths)]
+    rows = [row_of(list(chunks), known) for _, chunks in groupby(weighed, key=lambda chunk: chunk.document_id)]
+    if not rows:
+        raise EvaluationError("a relevance curve needs at least one document that was considered")
+    count = len(weighed[0].worths)
+    if queries and len(queries) != count:
+        raise ParameterError("queries", len(queries), f"a name for each of {count} queries")
+    names = [shortened(name, _NAME) for name in queries] or [f"query {number}" for number in range(1, count + 1)]
+    shown = rows[:documents]
+    drawn = [_panel(row, told, names) for row in shown]
+    picture = Picture(
+        title=title,
+        caption=_caption(told, shown, len(rows)),
+        panels=[panel for panel, _ in drawn],
+        height=1.3 + sum(height for _, height in drawn),
+        stacked=True,
+    )
+    return finished(picture, path)
+
+
+def _panel(row: Row, told: Explanation, names: Sequence[str]) -> tuple[Panel, float]:
+    """Return the panel of a document and its height in inches."""
+    penalty = told.params.irrelevance_penalty
+    values = [worth.value or 0.0 for chunk in row.chunks for worth in chunk.worths]
+    low, high = min(*values, -penalty), max(*values, 0.0)
+    tier = _TIER * (high - low)
+    spans = [span for span in told.spans if span[0] == row.chunks[0].document_id]
+    worths, worth_tiers = segment_labels(row, spans, high, tier)
+    titles, title_tiers = section_titles(row, low - tier, tier)
+    ends = (-0.7, max(row.places[-1] + 0.7, 3.3))
+    marks: list[Mark] = [
+        Spans(spans=[ends_of(row, span) for span in spans], label="segment, with its value"),
+        Line(x=ends, y=(0.0, 0.0), label="0: worth reading from here up", series=PLAIN),
+        Line(x=ends, y=(-penalty, -penalty), label="0 less the penalty", series=DASHED),
+        *_unfound(row),
+    ]
+    for query, name in enumerate(names):
+        marks += _curve(row, query, name)
+    positions = [chunk.position for chunk in row.chunks]
+    ticks = position_ticks(row.places, positions, letter=1.2 * LETTER * row.scale)  # larger than labels
+    panel = Panel(
+        title=row.title,
+        marks=[*marks, worths, *titles],
+        x=Axis(label="position of the chunk in its document", ticks=ticks, limits=ends),
+        y=Axis(
+            label="value",
+            ticks=round_ticks(low, high),
+            limits=(low - (title_tiers + 1.6) * tier, high + (worth_tiers + 0.8) * tier),
+        ),
+    )
+    return panel, 2.3 + 0.19 * (worth_tiers + title_tiers)
+
+
+def _curve(row: Row, query: int, name: str) -> list[Mark]:
+    """Return a query's values: a level for each chunk that it found, and a point to hover over."""
+    xs: list[float] = []
+    ys: list[float] = []
+    points: list[tuple[float, float, str]] = []
+    for place, chunk in zip(row.places, row.chunks, strict=True):
+        worth = chunk.worths[query]
+        if worth.rank is None or worth.value is None:
+            continue
+        if xs and xs[-1] != place - 0.5:
+            xs.append(nan)
+            ys.append(nan)
+        xs += [place - 0.5, place + 0.5]
+        ys += [worth.value] * 2
+        points.append((place, worth.value, _hover(row, chunk, worth)))
+    if not points:
+        return []
+    x, y, names = zip(*points, strict=True)
+    return [
+        Line(x=xs, y=ys, label=name, series=query),
+        Points(x=x, y=y, label=name, series=query, names=names),
+    ]
+
+
+def _unfound(row: Row) -> list[Mark]:
+    """Return the chunks that no query found: grey, from 0 down to what crossing them costs."""
+    held = [
+        (place, chunk, chunk.worths[0])
+        for place, chunk in zip(row.places, row.chunks, strict=True)
+        if all(worth.rank is None for worth in chunk.worths)
+    ]
+    if not held:
+        return []
+    xs = [x for place, _, _ in held for x in (place - 0.45, place + 0.45, nan)]
+    ys = [y for _, _, worth in held for y in (worth.value or 0.0, worth.value or 0.0, nan)]
+    label = "found by no query"
+    return [
+        Line(x=xs, y=ys, label=label, series=PLAIN, filled=True),
+        Points(
+            x=[place for place, _, _ in held],
+            y=[worth.value or 0.0 for _, _, worth in held],
+            label=label,
+            series=BACKGROUND,
+            names=[_hover(row, chunk, worth) for _, chunk, worth in held],
+        ),
+    ]
+
+
+def _hover(row: Row, chunk: Weighed, worth: Worth) -> str:
+    found = f"rank {worth.rank + 1}, P {worth.probability:.3f}" if worth.rank is not None else "not found"
+    made = f"decay {worth.decay:.3f}, penalty {worth.penalty:g}, length factor {worth.factor:.2f}"
+    where = f"segment {chunk.segment + 1}" if chunk.segment is not None else chunk.why
+    text = row.known[chunk.chunk_id].text if chunk.chunk_id in row.known else ""
+    parts = [
+        f"chunk {chunk.position}: value {worth.value:+.3f}", found, made, where,
+        SEPARATOR.join(chunk.path), shortened(text, _EXCERPT),
+    ]  # fmt: skip
+    return "\n".join(part for part in parts if part)
+
+
+def _caption(told: Explanation, shown: Sequence[Row], count: int) -> str:
+    by_document = Counter(document for document, *_ in told.spans)
+    here = sum(by_document[row.chunks[0].document_id] for row in shown)
+    total = sum(value for *_, value in told.spans)
+    unit = "tokens" if told.in_tokens else "chunks"
+    params = told.params
+    lost = sum(1 for row in shown for chunk in row.chunks if all(worth.rank is None for worth in chunk.worths))
+    return (
+        f"{len(shown)} of {count} documents considered, with {here} of {len(told.spans)} segments; all are worth "
+        f"{total:.3f} and take {told.used:,} of {told.budget:,} {unit} ({params.selection}). "
+        f"Value = (P × decay − {params.irrelevance_penalty:g}) × length factor ({params.length_adjustment}). "
+        f"{sum(len(row.chunks) for row in shown):,} chunks drawn, {lost:,} of them found by no query. "
+        "A query's line breaks where it did not find a chunk."
+    )
