@@ -99,7 +99,7 @@ def test_create_documents_pairs_texts_with_metadatas() -> None:
 
 
 def test_bad_options_are_named() -> None:
-    with pytest.raises(ParameterError, match="content must be 'raw', 'headed' or 'definition'"):
+    with pytest.raises(ParameterError, match="content must be 'raw', 'headed', 'definition' or 'context'"):
         CatenaDocumentTransformer(content="both")  # type: ignore[arg-type]
 
 

@@ -1,10 +1,16 @@
-"""Catena in LangChain: long-document retrieval as loader, document transformer, retrievers and embeddings."""
+"""Catena in LangChain: long documents as loader, transformers, retrievers, compressors, embeddings and chain."""
 
+from langchain_catena.answering import segment_answer_chain
 from langchain_catena.convert import to_chunk, to_core_document, to_document
 from langchain_catena.enrichment import CatenaEntityTransformer
+from langchain_catena.extraction import CatenaSegmentExtractor
 from langchain_catena.figures import CatenaFigureRetriever
 from langchain_catena.loading import CatenaLoader
+from langchain_catena.neighbours import Neighbours
+from langchain_catena.places import with_links
+from langchain_catena.rerank import CatenaRerank, LangChainReranker
 from langchain_catena.retrieval import CatenaRetriever
+from langchain_catena.segment_retrieval import CatenaSegmentRetriever
 from langchain_catena.services import (
     CatenaEmbeddings,
     LangChainCaptioner,
@@ -22,13 +28,20 @@ __all__ = [
     "CatenaEntityTransformer",
     "CatenaFigureRetriever",
     "CatenaLoader",
+    "CatenaRerank",
     "CatenaRetriever",
+    "CatenaSegmentExtractor",
+    "CatenaSegmentRetriever",
     "LangChainCaptioner",
     "LangChainEmbedder",
     "LangChainLLM",
+    "LangChainReranker",
+    "Neighbours",
     "RetrieverStore",
+    "segment_answer_chain",
     "to_chunk",
     "to_core_document",
     "to_document",
     "whole_chunk",
+    "with_links",
 ]

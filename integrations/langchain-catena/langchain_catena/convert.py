@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langchain_core.documents import Document
 
 from catena import model
 from catena.answering.answer import readable
 from catena.citation import SOURCE, TITLE, citation
+from catena.context import HeaderTemplate, reader_text, segment_header
+from catena.extraction import Extraction, SegmentHit
 from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import Formatted
 from catena.ids import digest
@@ -28,6 +30,28 @@ PAGE_OFFSETS = "page_offsets"
 A string, because vector stores take no lists. Chunks cut by `CatenaDocumentTransformer` have page numbers instead.
 """
 
+RAW_TEXT = "raw_text"
+"""Metadata key of the exact slice, where the content is another view of it."""
+
+CHUNK_ID = "chunk_id"
+"""Metadata key by which a definition leads to its whole chunk."""
+
+HEADER = "header"
+"""Metadata key of the words before a chunk or a segment: of what document and section it is."""
+
+POSITION = "position"
+"""Metadata key of a chunk's place among the chunks of its document, from 0."""
+
+PREVIOUS, NEXT = "previous_id", "next_id"
+"""Metadata keys of the ids of the chunks before and after a chunk; the first and the last lack one."""
+
+NO_OFFSETS = "no_offsets"
+"""Metadata key, in the core alone, of a chunk that does not say where in its document it begins."""
+
+VALUE = "value"
+"""Metadata key of what a segment is worth: the sum of its chunks' values."""
+
+_UNKNOWN = "unknown"  # kind of a document that is no passage
 _ORIGINAL = "langchain_document"  # metadata key under which a retrieved document travels through the core
 
 
@@ -48,22 +72,33 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
             "unknown": _unknown(ranking),
         },
     }
-    original = hit.chunk.metadata.get(_ORIGINAL)
-    if isinstance(original, Document):
+    original = original_of(hit.chunk)
+    if original is not None:
         return original.model_copy(update={"metadata": {**original.metadata, **found}})
     metadata = {**chunk_metadata(hit.chunk), **found}
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
 
 
-def unknown_document(ranking: model.Ranking) -> Document:
+def original_of(chunk: model.Chunk) -> Document | None:
+    """Return the LangChain document that a chunk was made from by `to_chunk`."""
+    original = chunk.metadata.get(_ORIGINAL)
+    return original if isinstance(original, Document) else None
+
+
+def unknown_document(ranking: model.Ranking | Extraction) -> Document:
     """Return a document that says which names of the question stand nowhere, and what is like them."""
     return Document(
         page_content=". ".join(map(str, ranking.unknown)) + ".",
-        metadata={"kind": "unknown", PROVENANCE: {"unknown": _unknown(ranking)}},
+        metadata={"kind": _UNKNOWN, PROVENANCE: {"unknown": _unknown(ranking)}},
     )
 
 
-def _unknown(ranking: model.Ranking) -> list[dict[str, Any]]:
+def is_unknown(document: Document) -> bool:
+    """Return whether this is what `unknown_document` makes."""
+    return document.metadata.get("kind") == _UNKNOWN
+
+
+def _unknown(ranking: model.Ranking | Extraction) -> list[dict[str, Any]]:
     return [{"text": name.text, "near": list(name.near)} for name in ranking.unknown]
 
 
@@ -77,6 +112,47 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
         page_content=segment.text,
         metadata={**found.metadata, **place, "chunk_id": hit.chunk.id},
     )
+
+
+def segment_documents(
+    extraction: Extraction, *, content: Literal["raw", "headed"], header: HeaderTemplate | None
+) -> list[Document]:
+    """Return segments as documents, in their order, with the metadata that `CatenaSegmentExtractor` states."""
+    about = model.Ranking((), model.Scale.VALUE, extraction.degraded, extraction.unknown)
+    ranks = {hit.chunk.id: rank for rank, hit in enumerate(extraction.ranking().hits, start=1)}
+    return [
+        _segment_document(found, ranks[found.segment.id], about, content, header) for found in extraction.segments
+    ]
+
+
+def _segment_document(
+    found: SegmentHit,
+    rank: int,
+    about: model.Ranking,
+    content: Literal["raw", "headed"],
+    header: HeaderTemplate | None,
+) -> Document:
+    segment = found.segment
+    way = model.Provenance(route="segments", rank=rank, score=found.value)
+    document = to_document(model.Hit(segment.as_chunk(), found.value, (way,)), about)
+    said = "" if header is None else segment_header(segment, template=header)
+    placed = NO_OFFSETS not in segment.metadata
+    hidden = {POSITION, NO_OFFSETS, *(() if placed else ("start_index", "end_index"))}
+    metadata = {key: value for key, value in document.metadata.items() if key not in hidden}
+    metadata[PROVENANCE] = {
+        **metadata[PROVENANCE],
+        "chunk_ids": list(segment.chunk_ids),
+        "queries": list(found.queries),
+    }
+    metadata[VALUE] = found.value
+    if segment.positions is not None:
+        metadata["first_position"], metadata["last_position"] = segment.positions
+    if said:
+        metadata[HEADER] = said
+    if content == "headed":
+        metadata[RAW_TEXT] = segment.text
+    text = reader_text(segment, template=header) if content == "headed" and header is not None else segment.text
+    return Document(id=segment.id, page_content=text, metadata=metadata)
 
 
 def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ranking: model.Ranking) -> Document:
@@ -100,7 +176,7 @@ def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
 
     `start_index` is LangChain's; pages and lines are counted from 1, first and last.
     """
-    known = {**chunk.metadata, **_place(chunk, citation(chunk)), "kind": chunk.kind}
+    known = {**chunk.metadata, POSITION: chunk.position, **_place(chunk, citation(chunk)), "kind": chunk.kind}
     return {**known, SOURCE: chunk.metadata.get(SOURCE) or chunk.document_id}
 
 
@@ -133,7 +209,7 @@ def to_core_document(document: Document) -> model.Document:
         title=str(metadata.get(TITLE) or ""),
         source=source,
         page_starts=_page_starts(metadata, document.page_content),
-        metadata=_scalars(metadata),
+        metadata=scalars(metadata),
     )
 
 
@@ -200,5 +276,6 @@ def to_chunk(document: Document) -> model.Chunk:
     )
 
 
-def _scalars(metadata: Mapping[str, Any]) -> dict[str, model.Scalar]:
+def scalars(metadata: Mapping[str, Any]) -> dict[str, model.Scalar]:
+    """Return what of a document's metadata a core value can hold: text, numbers, yes and no."""
     return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}

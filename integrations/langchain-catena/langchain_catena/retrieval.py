@@ -18,12 +18,12 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
-from langchain_core.runnables.config import set_config_context
 from pydantic import ConfigDict, Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
 from catena.enrichment.entities import QueryEntities, query_entities
+from catena.extraction import Extraction
 from catena.library import Library
 from catena.model import Degraded, Ranking, Unknown
 from catena.retrieval.fusion import RankFusion, ScoreFusion
@@ -31,6 +31,7 @@ from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
 from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
 from langchain_catena.convert import section_document, to_document, unknown_document
+from langchain_catena.running import arun_within, run_within
 from langchain_catena.services import LangChainLLM, RetrieverStore
 
 DEGRADED = "catena_degraded"
@@ -131,20 +132,16 @@ class CatenaRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
-        # children of retrievers used as routes are found through the context, in threads too
-        with set_config_context({"callbacks": run_manager.get_child()}) as context:
-            ranking = context.run(run, self._step(query, **options), self._services())
-        for name, part in _told(ranking):
+        ranking = run_within(run_manager.get_child(), self._step(query, **options), self._services())
+        for name, part in told(ranking):
             dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return self._documents(ranking)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
-        with set_config_context({"callbacks": run_manager.get_child()}) as context:
-            work = arun(self._step(query, **options), self._services())
-            ranking = await asyncio.get_running_loop().create_task(work, context=context)
-        for name, part in _told(ranking):
+        ranking = await arun_within(run_manager.get_child(), self._step(query, **options), self._services())
+        for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         if self.whole_sections:
             return await asyncio.to_thread(self._documents, ranking)
@@ -195,11 +192,11 @@ class CatenaRetriever(BaseRetriever):
         return LangSmithRetrieverParams(ls_retriever_name="catena", ls_vector_store_provider="catena")
 
 
-def _told(ranking: Ranking) -> Iterator[tuple[str, Degraded | Unknown]]:
+def told(found: Ranking | Extraction) -> Iterator[tuple[str, Degraded | Unknown]]:
     """Write to the log, and yield as events, what failed and what stands nowhere."""
-    for part in ranking.degraded:
+    for part in found.degraded:
         _log.warning("%s: %s", part.what, part.why)
         yield DEGRADED, part
-    for name in ranking.unknown:
+    for name in found.unknown:
         _log.warning("%s", name)
         yield UNKNOWN, name

@@ -26,7 +26,7 @@ class LangChainEmbedder:
 
     def __init__(self, embeddings: Embeddings, *, identity: str | None = None) -> None:
         self.embeddings = embeddings
-        self.identity = identity or _identity(embeddings)
+        self.identity = identity or identity_of(embeddings)
         self._dim: int | None = None
 
     @property
@@ -71,7 +71,7 @@ class LangChainLLM:
 
     def __init__(self, model: BaseLanguageModel[Any], *, identity: str | None = None) -> None:
         self.model = model
-        self.identity = identity or _identity(model)
+        self.identity = identity or identity_of(model)
 
     def complete(self, request: Complete) -> Completion:
         return _completion(self.model.invoke(_messages(request)))
@@ -90,7 +90,7 @@ class LangChainCaptioner:
 
     def __init__(self, model: BaseChatModel, *, identity: str | None = None) -> None:
         self.model = model
-        self.identity = identity or _identity(model)
+        self.identity = identity or identity_of(model)
 
     def caption(self, image: bytes, prompt: str) -> str:
         return self._description(self.model.invoke(_seen(image, prompt)))
@@ -162,7 +162,7 @@ def _unit_row(row: Sequence[float]) -> NDArray[np.float32]:
     return unit
 
 
-def _identity(model: object) -> str:
+def identity_of(model: object) -> str:
     """Return class and model name: what tells one model's replies and vectors from another's."""
     names = ("model", "model_name", "model_id", "deployment_name")
     name = next((value for key in names if isinstance(value := getattr(model, key, None), str)), "")

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
 
+from catena.context import chunk_header
+from catena.effects import Complete, Failed, Services, Step, arun, run, together
+from catena.enrichment.context import ContextOptions
 from catena.errors import ParameterError
-from catena.pipeline import Preparation, prepare
+from catena.ingestion import Ingested, ingest_document
+from catena.model import Entry
+from catena.pipeline import Preparation
 from catena.structure.chunking import ChunkOptions
-from langchain_catena.convert import PAGE_OFFSETS, chunk_metadata, to_core_document
+from catena.structure.context_views import passage_views
+from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from langchain_catena.convert import (
+    CHUNK_ID,
+    HEADER,
+    NEXT,
+    PAGE_OFFSETS,
+    PREVIOUS,
+    RAW_TEXT,
+    chunk_metadata,
+    to_core_document,
+)
+from langchain_catena.services import LangChainEmbedder, LangChainLLM
 
-RAW_TEXT = "raw_text"
-"""Metadata key of the exact slice, where the content is another view of it."""
+__all__ = ["CHUNK_ID", "RAW_TEXT", "CatenaDocumentTransformer", "whole_chunk"]
 
-CHUNK_ID = "chunk_id"
-"""Metadata key by which a definition leads to its whole chunk."""
+Content = Literal["raw", "headed", "definition", "context"]
+
+_log = logging.getLogger(__name__)
 
 
 def whole_chunk(document: Document) -> Document:
@@ -30,18 +51,27 @@ def whole_chunk(document: Document) -> Document:
 
 
 class CatenaDocumentTransformer(BaseDocumentTransformer):
-    """Cuts documents at their headings into chunks that are exact slices of the input.
+    """Cuts documents at their headings, or by meaning, into chunks that are exact slices of the input.
 
     Each chunk has a derived id, `start_index` and `end_index` such that
-    `parent.page_content[start_index:end_index]` is its text, heading path, lines and kind in its metadata, and
-    all the parent's metadata (the chunk's own keys win). Chunks of a file that `CatenaLoader` read know their pages.
+    `parent.page_content[start_index:end_index]` is its text, and in its metadata heading path, lines and kind, its
+    `position` in the document and the ids of its neighbours (`previous_id`, `next_id`), and all the parent's metadata
+    (the chunk's own keys win). Chunks of a file that `CatenaLoader` read know their pages. All metadata that the
+    transformer writes is flat: any vector store takes it.
+
+        transformer = CatenaDocumentTransformer(
+            segmentation=SegmentOptions(), context=ContextOptions(), llm=model, content="context"
+        )
+
+    What a model fails at costs what it would have added, never the document, and is told in the log.
 
     Args:
         max_tokens: a hard cap on the length of a chunk.
         min_tokens: shorter text joins a neighbour in its section.
         content: "raw" keeps the exact slice as `page_content`; "headed" puts the titles above it in front,
             which is what finds the right one among look-alike documents in a plain vector store; the slice
-            is then in `metadata["raw_text"]`. "definition" does the same, but gives a table as its titles,
+            is then in `metadata["raw_text"]`. "context" does the same with whole sentences on document and section,
+            as TextRAG has it. "definition" does so, too, but gives a table as its titles,
             description, column names and row labels, without its data: for a vector store whose hits lead to
             the whole chunks in another store, as LangChain's MultiVectorRetriever has it:
 
@@ -49,6 +79,17 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
                 retriever = MultiVectorRetriever(vectorstore=store, docstore=InMemoryStore(), id_key="chunk_id")
                 retriever.vectorstore.add_documents(chunks)
                 retriever.docstore.mset([(chunk.metadata["chunk_id"], whole_chunk(chunk)) for chunk in chunks])
+        segmentation: divide documents into sections by meaning: `SegmentOptions` lets the model read numbered lines,
+            `EmbeddingOptions` compares embeddings; None takes the printed headings.
+        context: make titles and summaries, by the model or offline: `title`, `document_summary` and
+            `section_summary` in the metadata, and `header`, the words that they make before a chunk.
+            `embed` is said by `content="context"`.
+        llm: any chat model or LLM, for segmentation and context.
+        embeddings: for `EmbeddingOptions` and for offline context; by default the shipped ones.
+        services: journal, budget and limits of the models' calls; what is given above goes before its models.
+
+    Raises:
+        ParameterError: an option is out of range, or no model is given where one is asked.
     """
 
     def __init__(
@@ -56,18 +97,33 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         *,
         max_tokens: int = 320,
         min_tokens: int = 24,
-        content: Literal["raw", "headed", "definition"] = "raw",
+        content: Content = "raw",
+        segmentation: SegmentOptions | EmbeddingOptions | None = None,
+        context: ContextOptions | None = None,
+        llm: BaseLanguageModel[Any] | None = None,
+        embeddings: Embeddings | None = None,
+        services: Services | None = None,
     ) -> None:
-        if content not in ("raw", "headed", "definition"):
-            raise ParameterError("content", content, "'raw', 'headed' or 'definition'")
+        if content not in ("raw", "headed", "definition", "context"):
+            raise ParameterError("content", content, "'raw', 'headed', 'definition' or 'context'")
+        if context is not None and context.embed and content != "context":
+            raise ParameterError("content", content, "'context' where the context's embed is True")
         self.content = content
+        self.llm, self.embeddings, self.services = llm, embeddings, services
         self.preparation = Preparation(
             chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens),
             embed_tables="definition" if content == "definition" else "whole",
+            segmentation=segmentation,
+            context=context,
         )
+        if Complete in self.preparation.asks and self._services().llm is None:
+            raise ParameterError("llm", None, "a chat model or LLM: segmentation or context asks it")
 
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        return [chunk for document in documents for chunk in self._chunks(document)]
+        return self._cut(documents, run(self._step(documents), self._services()))
+
+    async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        return self._cut(documents, await arun(self._step(documents), self._services()))
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Return the chunks of the documents, as LangChain's text splitters do."""
@@ -87,14 +143,50 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         documents = [Document(page_content=t, metadata=dict(m)) for t, m in zip(texts, about, strict=True)]
         return self.transform_documents(documents)
 
-    def _chunks(self, document: Document) -> list[Document]:
-        entry = prepare(to_core_document(document), self.preparation)
-        shown = {view.chunk_id: view.text for view in entry.views}  # a table view comes after the headed one
+    def _services(self) -> Services:
+        services = self.services or Services()
+        if self.llm is not None:
+            services = replace(services, llm=LangChainLLM(self.llm))
+        if self.embeddings is not None:
+            return replace(services, embedder=LangChainEmbedder(self.embeddings))
+        how = self.preparation
+        offline = how.context is not None and how.context.by == "offline"
+        if services.embedder is None and (offline or isinstance(how.segmentation, EmbeddingOptions)):
+            from catena.enrichment.static_embedding import StaticEmbedder
+
+            return replace(services, embedder=StaticEmbedder())
+        return services
+
+    def _step(self, documents: Sequence[Document]) -> Step[list[Ingested]]:
+        """Prepare the documents side by side."""
+        results = yield from together(
+            [ingest_document(to_core_document(document), self.preparation) for document in documents]
+        )
+        for result in results:
+            if isinstance(result, Failed):
+                raise result.error
+        return [result for result in results if isinstance(result, Ingested)]
+
+    def _cut(self, documents: Sequence[Document], made: Sequence[Ingested]) -> list[Document]:
+        chunks: list[Document] = []
+        for document, done in zip(documents, made, strict=True):
+            for note in done.notes:
+                _log.warning("%s: %s", done.entry.document.id, note)
+            chunks += self._chunks(document, done.entry)
+        return chunks
+
+    def _chunks(self, document: Document, entry: Entry) -> list[Document]:
+        views = passage_views(entry.chunks) if self.content == "context" else entry.views
+        shown = {view.chunk_id: view.text for view in views}  # a table view comes after the headed one
         parents = {key: value for key, value in document.metadata.items() if key != PAGE_OFFSETS}
+        ids = [None, *(chunk.id for chunk in entry.chunks), None]
         made = []
-        for chunk in entry.chunks:
-            metadata = {**parents, **chunk_metadata(chunk)}
+        for place, chunk in enumerate(entry.chunks, start=1):
+            links = {PREVIOUS: ids[place - 1], NEXT: ids[place + 1]}
+            metadata = {**parents, **chunk_metadata(chunk), **{key: link for key, link in links.items() if link}}
             text = chunk.text
+            if self.preparation.context is not None and (header := chunk_header(chunk)):
+                metadata[HEADER] = header
             if self.content != "raw":
                 text, metadata[RAW_TEXT] = shown[chunk.id], chunk.text
             if self.content == "definition":

@@ -1,0 +1,150 @@
+"""The chunks beside those that were found, fetched from where the user keeps them: a store, a function, a library."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from typing import Any, TypeAlias
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+
+from catena.effects import FetchChunks, FetchText, Handler, Request, Services, Step, arun, ask, run
+from catena.errors import ParameterError
+from catena.extraction.links import FetchLinked, Linked, follow_links
+from catena.extraction.neighbours import Span
+from catena.library import Library
+from catena.model import Chunk
+from langchain_catena.places import Passages, PlaceKeys, to_linked
+
+Fetch: TypeAlias = Callable[[str, int, int], Sequence[Document] | Awaitable[Sequence[Document]]]
+"""From a document's id, a first and an end position to the chunks there, in any order; or a coroutine function."""
+
+Neighbours: TypeAlias = VectorStore | BaseStore[str, Any] | Library | Fetch
+"""Where chunks come from that no query found but that a segment could cross.
+
+A vector store (`get_by_ids`) or a docstore (`mget`) is asked along the links `previous_id` and `next_id` of the
+chunks that were found; `with_links` and `CatenaDocumentTransformer` write these.
+"""
+
+NeighbourKey: TypeAlias = Callable[[str, int], str]
+"""From a document's id and a position to the key under which a store holds that chunk: then no links are needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FetchSpan:
+    span: Span
+    purpose: str = field(default="neighbours", compare=False)
+
+
+def neighbour_handlers(
+    neighbours: Neighbours | None, passages: Passages, *, key: NeighbourKey | None = None
+) -> Mapping[type[Request], Handler]:
+    """Return who answers `FetchChunks` and `FetchText` while segments are extracted.
+
+    Args:
+        neighbours: None: nobody has other chunks than those found.
+        passages: what was found, for its links and for the keys by which documents tell their place.
+        key: of a chunk in the store, in place of links.
+
+    Raises:
+        ParameterError: it is none of these.
+    """
+    if isinstance(neighbours, Library):
+        return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText)}
+    return {
+        FetchChunks: _nobody() if neighbours is None else _chunks(neighbours, passages, key),
+        FetchText: Handler(identity="no text", call=lambda request: (None,) * len(request.spans)),
+    }
+
+
+def _nobody() -> Handler:
+    return Handler(identity="no neighbours", call=lambda request: ((),) * len(request.spans))
+
+
+def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None) -> Handler:
+    if isinstance(neighbours, VectorStore | BaseStore):
+        asked: type[Request] = FetchLinked
+        answers = _by_id(neighbours, passages.keys)
+    elif callable(neighbours):
+        asked, answers, key = _FetchSpan, _by_span(neighbours, passages.keys), None
+    else:
+        allowed = "a vector store, a docstore, a Library or a function (document_id, first, end) -> documents"
+        raise ParameterError("neighbours", type(neighbours).__name__, allowed)
+    services = Services(handlers={asked: answers})
+
+    def fetched(request: FetchChunks) -> Step[tuple[tuple[Chunk, ...], ...]]:
+        if asked is _FetchSpan:
+            return _spans(request.spans)
+        return _linked(request.spans, passages) if key is None else _keyed(request.spans, key)
+
+    return Handler(
+        identity=answers.identity,
+        call=lambda request: run(fetched(request), services),
+        acall=lambda request: arun(fetched(request), services),
+    )
+
+
+def _linked(spans: Sequence[Span], passages: Passages) -> Step[tuple[tuple[Chunk, ...], ...]]:
+    known = passages.linked
+    if not any(linked.previous or linked.next for linked in known):
+        allowed = "in the metadata of chunks, where neighbours are fetched by id: with_links(splits) writes them"
+        raise ParameterError("previous_id and next_id", None, allowed)
+    return (yield from follow_links(spans, known))
+
+
+def _keyed(spans: Sequence[Span], key: NeighbourKey) -> Step[tuple[tuple[Chunk, ...], ...]]:
+    ids = tuple(key(document, position) for document, first, end in spans for position in range(first, end))
+    (found,) = yield from ask([FetchLinked(ids=ids)])
+    places = {linked.place: linked.chunk for linked in found}
+    return tuple(
+        tuple(places[name, position] for position in range(first, end) if (name, position) in places)
+        for name, first, end in spans
+    )
+
+
+def _spans(spans: Sequence[Span]) -> Step[tuple[tuple[Chunk, ...], ...]]:
+    replies = yield from ask([_FetchSpan(span=span) for span in spans])
+    return tuple(tuple(sorted(reply, key=lambda chunk: chunk.position)) for reply in replies)
+
+
+def _by_id(store: VectorStore | BaseStore[str, Any], keys: PlaceKeys) -> Handler:
+    """Answer `FetchLinked` from a store."""
+    identity = f"langchain:{type(store).__name__}"
+
+    def linked(found: Sequence[Any]) -> list[Linked]:
+        for document in found:
+            if document is not None and not isinstance(document, Document):
+                allowed = "a Document: langchain's create_kv_docstore makes a docstore of a store of bytes"
+                raise ParameterError(f"what {type(store).__name__} holds", type(document).__name__, allowed)
+        return [to_linked(document, keys) for document in found if document is not None]
+
+    async def from_vectors(request: FetchLinked) -> list[Linked]:
+        return linked(await store.aget_by_ids(list(request.ids)))  # type: ignore[union-attr]
+
+    async def from_docstore(request: FetchLinked) -> list[Linked]:
+        return linked(await store.amget(list(request.ids)))  # type: ignore[union-attr]
+
+    if isinstance(store, VectorStore):
+        return Handler(
+            identity=identity, call=lambda request: linked(store.get_by_ids(list(request.ids))), acall=from_vectors
+        )
+    return Handler(identity=identity, call=lambda request: linked(store.mget(list(request.ids))), acall=from_docstore)
+
+
+def _by_span(fetch: Fetch, keys: PlaceKeys) -> Handler:
+    """Answer `_FetchSpan` by a function, or by a coroutine function."""
+    identity = f"neighbours by {getattr(fetch, '__name__', type(fetch).__name__)}"
+
+    def chunks(found: Sequence[Document]) -> list[Chunk]:
+        return [to_linked(document, keys).chunk for document in found]
+
+    if iscoroutinefunction(fetch) or iscoroutinefunction(type(fetch).__call__):
+
+        async def acall(request: _FetchSpan) -> list[Chunk]:
+            return chunks(await fetch(*request.span))  # type: ignore[misc]
+
+        return Handler(identity=identity, acall=acall)
+    return Handler(identity=identity, call=lambda request: chunks(fetch(*request.span)))  # type: ignore[arg-type]

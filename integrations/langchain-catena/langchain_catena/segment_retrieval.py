@@ -1,0 +1,218 @@
+"""Segments for a question, as a LangChain retriever: over a library, or any retriever and the store beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import Runnable
+from pydantic import ConfigDict, Field, InstanceOf, model_validator
+
+from catena.effects import Handler, Services, Step, ask
+from catena.errors import FilterError
+from catena.extraction import Extraction, SegmentHit
+from catena.library import Library
+from catena.model import Ranking
+from catena.ports import Reranker
+from catena.retrieval.fusion import RankFusion, ScoreFusion
+from catena.segment_search import SegmentSearch, find_segments
+from langchain_catena.convert import POSITION, segment_documents, unknown_document
+from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
+from langchain_catena.places import Passages, PlaceKeys
+from langchain_catena.rerank import to_reranker
+from langchain_catena.retrieval import told
+from langchain_catena.running import arun_within, run_within
+from langchain_catena.services import LangChainLLM
+
+
+class AskedSegments(TypedDict, total=False):
+    """What `invoke` takes besides the question; each goes before the retriever's own."""
+
+    k: int | None
+    budget_tokens: int | None
+    where: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Retrieve:
+    """Ask the base retriever; the reply is its documents."""
+
+    query: str
+    purpose: str = field(default="search", compare=False)
+
+
+class CatenaSegmentRetriever(BaseRetriever):
+    """Returns the segments that answer a question: runs of adjacent chunks, each worth more than it costs to read.
+
+        CatenaSegmentRetriever(library=library)
+        CatenaSegmentRetriever(retriever=store.as_retriever(search_kwargs={"k": 100}), neighbours=store)
+
+    What the documents' metadata say, and what those of the base retriever must say, is stated at
+    `CatenaSegmentExtractor`. `extraction` and `aextraction` return the core's `Extraction`, for
+    `catena.extraction.explain`. A name in the question that stands nowhere is told as `CatenaRetriever` tells it.
+
+    Attributes:
+        library: whose chunks are ranked; else `retriever`, any LangChain retriever, which should return many chunks
+            (100 or so): they are what segments are made of. Its scores are read as `CatenaSegmentExtractor` reads
+            them, but where they are no probabilities, `options.calibration` is asked, by default for the order alone.
+        neighbours, neighbour_key, document_key, position_key: with `retriever`, as of `CatenaSegmentExtractor`.
+        options: what is searched for, what a score says of relevance, what a segment is worth.
+        k: most segments returned, the best; None: as many as the budget of `options.extraction` holds.
+        budget_tokens: of all segments together, headers counted, in place of that budget.
+        reranker: of the core or of LangChain, see `CatenaRerank`; `options.calibration` should be made for it.
+        llm: any chat model or LLM; it writes the search queries.
+        services: with `retriever`, journal, budget and limits of the model's and the reranker's calls.
+        where: a filter on the library's chunks.
+        fusion, by_name, on_unknown: with `library`, as of `CatenaRetriever`.
+        tell_unknown: the first document names what stands nowhere and what is like it; on top of k.
+        content: "headed" puts the header of `options.header` before the text.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
+    retriever: InstanceOf[Runnable[str, list[Document]]] | None = None
+    neighbours: Any = Field(default=None, exclude=True)
+    neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
+    document_key: str | None = None
+    position_key: str = POSITION
+    options: InstanceOf[SegmentSearch] = Field(default_factory=SegmentSearch)
+    k: int | None = Field(default=None, ge=0)
+    budget_tokens: int | None = Field(default=None, ge=1)
+    reranker: InstanceOf[Reranker] | InstanceOf[BaseDocumentCompressor] | InstanceOf[BaseCrossEncoder] | None = Field(
+        default=None, exclude=True
+    )
+    llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
+    services: InstanceOf[Services] | None = Field(default=None, exclude=True)
+    where: dict[str, Any] | None = None
+    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | None = None
+    by_name: bool = True
+    on_unknown: Literal["empty", "keep"] = "empty"
+    tell_unknown: bool = False
+    content: Literal["raw", "headed"] = "raw"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.library is None) == (self.retriever is None):
+            raise ValueError("give either library=… or retriever=…")
+        if self.library is not None and (self.neighbours is not None or self.services is not None):
+            raise ValueError("neighbours=… and services=… are for retriever=…: a library has its own")
+        neighbour_handlers(self.neighbours, self._passages(), key=self.neighbour_key)
+        return self
+
+    def extraction(self, query: str, **asked: Unpack[AskedSegments]) -> Extraction:
+        """Return the core's extraction: segments with values, what failed, and what `explain` needs."""
+        return self._run(None, query, asked)
+
+    async def aextraction(self, query: str, **asked: Unpack[AskedSegments]) -> Extraction:
+        """As `extraction`, without blocking the event loop."""
+        return await self._arun(None, query, asked)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedSegments]
+    ) -> list[Document]:
+        extraction = self._run(run_manager.get_child(), query, asked)
+        for name, part in told(extraction):
+            dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return self._documents(extraction)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedSegments]
+    ) -> list[Document]:
+        extraction = await self._arun(run_manager.get_child(), query, asked)
+        for name, part in told(extraction):
+            await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return self._documents(extraction)
+
+    def _run(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
+        passages = self._passages()
+        return run_within(callbacks, self._step(query, passages, **asked), self._services(passages))
+
+    async def _arun(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
+        passages = self._passages()
+        return await arun_within(callbacks, self._step(query, passages, **asked), self._services(passages))
+
+    def _passages(self) -> Passages:
+        keys = PlaceKeys(document=self.document_key, position=self.position_key)
+        return Passages(keys, positions_needed=self.neighbours is not None)
+
+    def _services(self, passages: Passages) -> Services:
+        services = self.services or Services() if self.library is None else self.library.services
+        if self.retriever is not None:
+            base = self.retriever
+            search = Handler(
+                identity=f"langchain:{type(base).__name__}",
+                call=lambda request: base.invoke(request.query),
+                acall=lambda request: base.ainvoke(request.query),
+            )
+            beside = neighbour_handlers(self.neighbours, passages, key=self.neighbour_key)
+            services = replace(services, handlers={_Retrieve: search, **beside})
+        if self.reranker is not None:
+            services = replace(services, reranker=to_reranker(self.reranker))
+        return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
+
+    def _step(
+        self,
+        query: str,
+        passages: Passages,
+        *,
+        k: int | None = None,
+        budget_tokens: int | None = None,
+        where: dict[str, Any] | None = None,
+    ) -> Step[Extraction]:
+        how, filtered = self._how(budget_tokens), self.where if where is None else where
+        if self.retriever is None:
+            search: Mapping[str, Any] = {
+                "where": filtered,
+                "fusion": self.fusion,
+                "by_name": self.by_name,
+                "on_unknown": self.on_unknown,
+            }
+        else:
+            if filtered:
+                raise FilterError(filtered, "the base is a LangChain retriever; filter inside it")
+            search = {"ranked": _ranked(passages), "place": passages.place}
+        found = yield from find_segments(query, how, **search)
+        most = self.k if k is None else k
+        return found if most is None else replace(found, segments=_best(found, most))
+
+    def _how(self, budget_tokens: int | None) -> SegmentSearch:
+        how, budget = self.options, self.budget_tokens if budget_tokens is None else budget_tokens
+        if budget is not None:
+            how = replace(how, extraction=replace(how.extraction, overall_max_tokens=budget))
+        if self.reranker is not None:
+            how = replace(how, rerank=True)
+        return how if self.llm is None else replace(how, queries_by="llm")
+
+    def _documents(self, extraction: Extraction) -> list[Document]:
+        first = [unknown_document(extraction)] if self.tell_unknown and extraction.unknown else []
+        return [*first, *segment_documents(extraction, content=self.content, header=self.options.header)]
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        return LangSmithRetrieverParams(ls_retriever_name="catena-segments", ls_vector_store_provider="catena")
+
+
+def _ranked(passages: Passages) -> Callable[[str], Step[Ranking]]:
+    def ranked(query: str) -> Step[Ranking]:
+        (documents,) = yield from ask([_Retrieve(query=query)])
+        return passages.ranking(documents)
+
+    return ranked
+
+
+def _best(found: Extraction, most: int) -> tuple[SegmentHit, ...]:
+    """Return the segments of most value, in the order they are in."""
+    kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
+    return tuple(hit for hit in found.segments if hit.segment.id in kept)
