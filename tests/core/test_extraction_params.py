@@ -96,6 +96,7 @@ def test_optimal_selection_takes_the_queries_together() -> None:
         *((name, value) for name in ("max_tokens", "overall_max_tokens") for value in (0, -5, 2.0, True)),
         *(("minimum_value", value) for value in (float("nan"), float("inf"), "0.5", None)),
         *(("irrelevance_penalty", value) for value in (-0.1, 1.01, float("nan"), None)),
+        *(("lending", value) for value in (-0.1, 1, 1.0, float("nan"), None)),
         *(("decay_rate", value) for value in (0, -1.0, float("inf"), float("nan"), "30")),
         *(("reference_length", value) for value in (0, 700.0)),
         *(("length_adjustment", value) for value in ("on", True, None, ["scale"])),

@@ -111,6 +111,19 @@ def test_without_a_penalty_gaps_cost_nothing_and_segments_end_at_chunks_found() 
     assert places(extraction) == [("a", 3, 10), ("a", 40, 40)]
 
 
+def test_what_is_lent_to_neighbours_is_fetched_and_explained() -> None:
+    shelf = Shelf({"a": 60})
+    params = replace(PLAIN, lending=0.5)
+    extraction = shelf.extract(shelf.ranking(("a", 0, 0.9), ("a", 30, 0.9), ("a", 50, 0.3)), params=params)
+    assert shelf.asked[0] == FetchChunks(spans=(("a", 1, 2), ("a", 29, 30), ("a", 31, 32)))
+    assert places(extraction) == [("a", 29, 31), ("a", 0, 1)]
+    assert extraction.segments[1].value == pytest.approx(0.9 - 0.18 + 0.45 - 0.18)
+    (before,) = (chunk for chunk in explain(extraction).chunks if chunk.position == 29)
+    (worth,) = before.worths
+    assert (worth.rank, worth.lent) == (None, pytest.approx(0.45 * 0.9672161))
+    assert worth.value == pytest.approx((max(worth.probability * worth.decay, worth.lent) - 0.18) * worth.factor)
+
+
 def test_a_segment_is_the_exact_slice_with_what_its_chunks_have_in_common() -> None:
     shelf = Shelf({"a": 20})
     extraction = shelf.extract(shelf.ranking(("a", 6, 0.95), ("a", 4, 0.95)))
@@ -343,6 +356,7 @@ def questions(draw: st.DrawFn) -> tuple[Shelf, list[Ranking], ExtractionParams]:
         minimum_value=draw(st.sampled_from([0.0, 0.2, 0.5])),
         top_k=draw(st.integers(1, 4)),
         length_adjustment=draw(st.sampled_from(["scale", "floor", "boost_only", "off"])),
+        lending=draw(st.sampled_from([0.0, 0.3, 0.7])),
         reference_length=40,
         selection=draw(st.sampled_from(["greedy", "optimal"])),
         order=draw(st.sampled_from(["score", "reading", "picked"])),

@@ -20,6 +20,7 @@ from catena.extraction.values import (
     chunk_values,
     documents_considered,
     length_factors,
+    lent_by_neighbours,
     weighted_values,
 )
 from catena.model import Chunk, Hit, Ranking, Scale
@@ -55,10 +56,21 @@ def test_crossing_a_chunk_costs_what_reading_it_costs_in_scale_alone(
 ) -> None:
     ranks, lengths = np.array([[0, -1]]), np.array([700, 1400])
     params = replace(BALANCED, length_adjustment=adjustment)
-    values, decays, factors = weighted_values(ranks, np.array([[0.5, 0.0]]), lengths, params=params)
+    values, decays, _, factors = weighted_values(ranks, np.array([[0.5, 0.0]]), lengths, params=params)
     assert values.tolist() == [pytest.approx([0.32, absent])]
     assert decays.tolist() == [[1.0, 0.0]]
     assert values == pytest.approx((decays * [0.5, 0] - 0.18) * factors)
+
+
+def test_a_hit_lends_to_its_neighbours_and_to_no_other_run() -> None:
+    worths = np.array([[0.0, 0.8, 0.0, 0.0, 0.4], [0.6, 0.5, 0.0, 0.0, 0.0]])
+    lent = lent_by_neighbours(worths, np.array([3, 5]), 0.5)
+    assert lent.tolist() == [[0.4, 0.0, 0.4, 0.2, 0.0], [0.25, 0.3, 0.25, 0.0, 0.0]]
+    ranks, lengths = np.array([[-1, 0, -1]]), np.array([700, 700, 1400])
+    params = replace(BALANCED, lending=0.5)
+    found = weighted_values(ranks, np.array([[0.0, 0.8, 0.0]]), lengths, params=params, ends=np.array([3]))
+    assert found.values.tolist() == [pytest.approx([0.4 - 0.18, 0.8 - 0.18, 2 * (0.4 - 0.18)])]
+    assert found.lent.tolist() == [[0.4, 0.0, 0.4]]
 
 
 def test_the_reference_grids_come_out() -> None:

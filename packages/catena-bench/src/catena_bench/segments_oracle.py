@@ -203,8 +203,8 @@ def _meta_document(
                 ranks[query, place], probabilities[query, place] = rank, hit.score
                 lengths[query, place] = len(hit.chunk.text)
     used = replace(params, length_adjustment="scale") if seed_era else params
-    values, _, _ = weighted_values(ranks, probabilities, lengths, params=used)
-    return Track(values=values, ends=ends), starts
+    weights = weighted_values(ranks, probabilities, lengths, params=used, ends=ends)
+    return Track(values=weights.values, ends=ends), starts
 
 
 def _id(number: object) -> str:

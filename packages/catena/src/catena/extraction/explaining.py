@@ -13,16 +13,19 @@ from catena.extraction.track import Ints, Limits, Track, reaches
 from catena.extraction.values import length_factors
 from catena.model import Chunk
 
-_COLUMNS = ("document", "chunk", "query", "rank", "P", "decay", "penalty", "length", "factor", "value", "segment")
+_COLUMNS = (
+    "document", "chunk", "query", "rank", "P", "decay", "lent", "penalty", "length", "factor", "value", "segment",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """What a chunk is worth to one query: `value = (probability * decay - penalty) * factor`.
+    """What a chunk is worth to one query: `value = (max(probability * decay, lent) - penalty) * factor`.
 
     Attributes:
         query: from 0.
         rank: from 0, in the query's whole ranking; None where the query did not find the chunk.
+        lent: by the chunk before or after it, see `ExtractionParams.lending`.
         factor: of the chunk's length.
         value: None for a chunk of a document that was not considered.
     """
@@ -31,6 +34,7 @@ class Worth:
     rank: int | None
     probability: float
     decay: float
+    lent: float
     penalty: float
     factor: float
     value: float | None
@@ -80,20 +84,7 @@ class Explanation:
 
     def table(self) -> str:
         """Return one line per chunk and query, for people."""
-        header = (
-            "document",
-            "chunk",
-            "query",
-            "rank",
-            "P",
-            "decay",
-            "penalty",
-            "length",
-            "factor",
-            "value",
-            "segment",
-        )
-        rows = [header]
+        rows = [_COLUMNS]
         for chunk in self.chunks:
             where = f"{chunk.segment}" if chunk.segment is not None else f"- {chunk.why}"
             for worth in chunk.worths:
@@ -105,6 +96,7 @@ class Explanation:
                         "-" if worth.rank is None else str(worth.rank),
                         f"{worth.probability:.3f}",
                         f"{worth.decay:.3f}",
+                        f"{worth.lent:.3f}" if worth.lent else "-",
                         f"{worth.penalty:.2f}",
                         str(chunk.length),
                         f"{worth.factor:.2f}",
@@ -140,6 +132,7 @@ def explain(extraction: Extraction) -> Explanation:
                     rank=int(laid.ranks[query, place]) if laid.ranks[query, place] >= 0 else None,
                     probability=float(laid.probabilities[query, place]),
                     decay=float(laid.decays[query, place]),
+                    lent=float(laid.lent[query, place]),
                     penalty=params.irrelevance_penalty,
                     factor=float(laid.factors[query, place]),
                     value=float(track.values[query, place]),
@@ -217,6 +210,7 @@ def _left_out(extraction: Extraction) -> list[Weighed]:
                 rank=rank,
                 probability=hit.score,
                 decay=float(np.exp(-rank / params.decay_rate)),
+                lent=0.0,
                 penalty=params.irrelevance_penalty,
                 factor=float(factor),
                 value=None,

@@ -33,11 +33,17 @@ def lay_out(chunks: Sequence[Chunk], found: Sequence[Mapping[Place, Found]], par
         ranks[query, where] = [hit.rank for hit in mine.values()]
         probabilities[query, where] = [hit.hit.score for hit in mine.values()]
     lengths = np.array([len(chunk.text) for chunk in chunks], np.int64)
-    values, decays, factors = weighted_values(ranks, probabilities, lengths, params=params)
-    ends = [number for number, pair in enumerate(pairwise(chunks), start=1) if not _adjacent(*pair)]
-    track = Track(values=values, ends=np.array([*ends, len(chunks)], np.int64))
+    inner = [number for number, pair in enumerate(pairwise(chunks), start=1) if not _adjacent(*pair)]
+    ends = np.array([*inner, len(chunks)], np.int64)
+    weights = weighted_values(ranks, probabilities, lengths, params=params, ends=ends)
     return LaidOut(
-        chunks=tuple(chunks), track=track, ranks=ranks, probabilities=probabilities, decays=decays, factors=factors
+        chunks=tuple(chunks),
+        track=Track(values=weights.values, ends=ends),
+        ranks=ranks,
+        probabilities=probabilities,
+        decays=weights.decays,
+        lent=weights.lent,
+        factors=weights.factors,
     )
 
 

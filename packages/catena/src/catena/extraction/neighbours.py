@@ -53,13 +53,16 @@ def hits_by_place(rankings: Sequence[Ranking], documents: Iterable[str]) -> list
 def gaps(found: Sequence[Mapping[Place, Found]], params: ExtractionParams) -> tuple[Span, ...]:
     """Return the spans that no query found and that a segment could cross, in order of document and place.
 
-    A segment begins and ends with a value >= 0 of its query, and has at most `max_chunks`: so what lies between
-    two neighbouring such chunks of one query, at most `max_chunks` with both, and nothing else.
+    A segment begins and ends with a value >= 0 of its query, and has at most `max_chunks`: so chunks that have such a
+    value because it is lent to them, and what lies between two neighbouring such chunks of one query, at most
+    `max_chunks` with both; and nothing else.
     """
     known = {place for mine in found for place in mine}
     missing: set[Place] = set()
     for mine in found:
-        for (document, before), (other, after) in pairwise(_worth_reading(mine, params)):
+        worth_reading = _worth_reading(mine, params)
+        missing.update(worth_reading)
+        for (document, before), (other, after) in pairwise(worth_reading):
             if document == other and after - before < params.max_chunks:
                 missing.update((document, position) for position in range(before + 1, after))
     spans: list[Span] = []
@@ -72,20 +75,28 @@ def gaps(found: Sequence[Mapping[Place, Found]], params: ExtractionParams) -> tu
 
 
 def _worth_reading(mine: Mapping[Place, Found], params: ExtractionParams) -> list[Place]:
-    """Return the places with a value >= 0, in order."""
+    """Return the places with a value >= 0, in order; those that no query found only where it is lent to them."""
     if not mine:
         return []
-    values = chunk_values(
+    own = chunk_values(
         [found.rank for found in mine.values()],
         [found.hit.score for found in mine.values()],
-        penalty=params.irrelevance_penalty,
+        penalty=0.0,
         decay_rate=params.decay_rate,
-    ) * length_factors(
+    )
+    worths = dict(zip(mine, own.tolist(), strict=True))
+    if params.lending:
+        for (document, position), worth in list(zip(mine, own.tolist(), strict=True)):
+            for place in ((document, position - 1), (document, position + 1)):
+                if place[1] >= 0:
+                    worths[place] = max(params.lending * worth, worths.get(place, 0.0))
+    factors = length_factors(
         [len(found.hit.chunk.text) for found in mine.values()],
         params.length_adjustment,
         reference=params.reference_length,
     )
-    return sorted(place for place, value in zip(mine, values, strict=True) if value >= 0)
+    short = {place for place, factor in zip(mine, factors.tolist(), strict=True) if factor == 0.0}
+    return sorted(place for place in worths if worths[place] >= params.irrelevance_penalty or place in short)
 
 
 def fetched_by_place(spans: Sequence[Span], reply: Sequence[Iterable[Chunk]]) -> dict[Place, Chunk]:

@@ -50,6 +50,9 @@ class ExtractionParams:
         irrelevance_penalty: taken off each chunk's P(relevant); higher means shorter, see `penalty_for_length`. At 0
             gaps cost nothing, and a segment runs from its first to its last chunk found.
         decay_rate: in ranks: a chunk at rank r (from 0) keeps exp(-r / decay_rate) of its probability.
+        lending: the share of what a hit is worth (its decayed probability) that the chunks before and after it are
+            worth at least; 0 as in the article. Where single chunks hold half an answer it brings the other half;
+            where one sentence is wanted it costs tokens.
         top_k: documents considered are those of the first `top_k` *chunks* of each ranking.
         length_adjustment: how a chunk's length weighs, see `catena.extraction.values.length_factors`.
         reference_length: in characters; a chunk of this length has the factor 1.
@@ -68,6 +71,7 @@ class ExtractionParams:
     minimum_value: float = 0.5
     irrelevance_penalty: float = 0.18
     decay_rate: float = 30.0
+    lending: float = 0.0
     top_k: int = 10
     length_adjustment: LengthAdjustment = "scale"
     reference_length: int = 700
@@ -86,6 +90,7 @@ class ExtractionParams:
         penalty, rate = self.irrelevance_penalty, self.decay_rate
         _check("irrelevance_penalty", penalty, "a number in [0, 1]", _is_number(penalty) and 0 <= penalty <= 1)
         _check("decay_rate", rate, "a finite number > 0, in ranks", _is_number(rate) and rate > 0)
+        _check("lending", self.lending, "a share in [0, 1)", _is_number(self.lending) and 0 <= self.lending < 1)
         for name, words in _WORDS.items():
             value = getattr(self, name)
             _check(name, value, f"one of {', '.join(words)}", isinstance(value, str) and value in words)

@@ -27,7 +27,8 @@ class LaidOut:
         chunks: one per place; those that no query found are the gaps that a segment could cross.
         track: values of shape (queries, n), and the runs without holes.
         ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
-        probabilities, decays, factors: shape (queries, n); value = (probability * decay - penalty) * factor.
+        probabilities, decays, lent, factors: shape (queries, n);
+            value = (max(probability * decay, lent) - penalty) * factor.
     """
 
     chunks: tuple[Chunk, ...]
@@ -35,6 +36,7 @@ class LaidOut:
     ranks: Ints
     probabilities: Floats
     decays: Floats
+    lent: Floats
     factors: Floats
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,15 @@ from catena.errors import ParameterError, ScaleError
 from catena.extraction.params import ExtractionParams, LengthAdjustment
 from catena.extraction.track import Floats, Ints
 from catena.model import Ranking, Scale
+
+
+class Weights(NamedTuple):
+    """Values of chunks and what made them, each of shape (queries, n); the decay of a chunk not found is 0."""
+
+    values: Floats
+    decays: Floats
+    lent: Floats
+    factors: Floats
 
 
 def chunk_values(ranks: ArrayLike, probabilities: ArrayLike, *, penalty: float, decay_rate: float) -> Floats:
@@ -52,29 +62,51 @@ def length_factors(lengths: ArrayLike, adjustment: LengthAdjustment, *, referenc
     return np.ones_like(given) if floor is None else np.maximum(given, floor) / reference
 
 
-def weighted_values(
-    ranks: Ints, probabilities: Floats, lengths: Ints, *, params: ExtractionParams
-) -> tuple[Floats, Floats, Floats]:
-    """Return the values of all chunks of a track, and what made them: their decays and their length factors.
+def lent_by_neighbours(worths: Floats, ends: Ints, share: float) -> Floats:
+    """Return what the chunk before and the chunk after lend: `share * max(worth before, worth after)`.
 
-    `value = (probability * decay - penalty) * factor`
+    Args:
+        worths: shape (queries, n), of chunks laid end to end.
+        ends: ascending, of the runs without holes; nothing is lent across one.
+        share: in [0, 1).
+
+    Returns:
+        Shape (queries, n).
+    """
+    lent = np.zeros(worths.shape)
+    joined = np.ones(max(0, worths.shape[1] - 1), bool)
+    joined[ends[ends < worths.shape[1]] - 1] = False
+    np.multiply(worths[:, :-1], share * joined, out=lent[:, 1:])
+    lent[:, :-1] = np.maximum(lent[:, :-1], worths[:, 1:] * (share * joined))
+    return lent
+
+
+def weighted_values(
+    ranks: Ints, probabilities: Floats, lengths: Ints, *, params: ExtractionParams, ends: Ints | None = None
+) -> Weights:
+    """Return the values of all chunks of a track, and what made them.
+
+    `value = (max(probability * decay, lent) - penalty) * factor`
 
     Args:
         ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
         probabilities: shape (queries, n); 0 where the query did not find the chunk.
         lengths: shape (n,), in characters, of found and other chunks.
-        params: penalty, decay and length adjustment.
-
-    Returns:
-        Values, decays and factors, each of shape (queries, n); the decay of a chunk not found is 0.
+        params: penalty, decay, lending and length adjustment.
+        ends: of the runs without holes; needed where something is lent.
     """
     found = ranks >= 0
     decays = np.zeros(ranks.shape)
     decays[found] = np.exp(-ranks[found] / params.decay_rate)  # few of many: no exponential of the rest
     seen = lengths if params.length_adjustment == "scale" else np.where(found, lengths, 0)
     factors = length_factors(seen, params.length_adjustment, reference=params.reference_length)
-    values = (decays * probabilities - params.irrelevance_penalty) * factors
-    return values, decays, np.broadcast_to(factors, ranks.shape)
+    worths = decays * probabilities
+    lent = np.broadcast_to(0.0, ranks.shape)
+    if params.lending and ends is not None:
+        lent = lent_by_neighbours(worths, ends, params.lending)
+        worths = np.maximum(worths, lent)
+    values = (worths - params.irrelevance_penalty) * factors
+    return Weights(values, decays, lent, np.broadcast_to(factors, ranks.shape))
 
 
 def documents_considered(rankings: Sequence[Ranking], top_k: int) -> tuple[str, ...]:
