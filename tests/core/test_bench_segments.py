@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import exp, isclose
+from math import isclose
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from catena.effects import Services
 from catena.errors import ParameterError
 from catena.evaluation.spans import GoldSpan
 from catena.indexing.checks import problems_of
@@ -29,7 +28,7 @@ from catena_bench.segments_data import Asked, find_collections, read_long_docume
 from catena_bench.segments_filling import Shelf, evidence, fill, with_neighbours, with_section
 from catena_bench.segments_search import INDEXES, searching
 from catena_bench.segments_sweep import calibrated, swept
-from catena_bench.segments_systems import SYSTEMS, Reading, by_budget, lend, readable
+from catena_bench.segments_systems import SYSTEMS, Reading
 
 
 @pytest.fixture(autouse=True)
@@ -140,25 +139,6 @@ def test_no_budget_is_passed(positions: list[int], budget: int, take: object, he
     runs = fill(shelf, ranked(entry, positions), budget, header=chosen, **how)  # type: ignore[arg-type]
     assert shelf.tokens(runs, chosen) <= budget
     assert all(first.stop < second.start for (_, first), (_, second) in pairwise(runs))
-
-
-def test_the_decay_ends_where_the_budget_does() -> None:
-    entry = book(10)
-    reading = Reading(
-        shelf=Shelf.of([entry]), services=Services(), ranking=ranked(entry, range(10)), budget=4 * WORDS + 1
-    )
-    n = readable(reading)
-    assert n == 4
-    assert readable(reading, header) == 2, "25 tokens hold two chunks of 6 with headers of 3"
-    assert isclose(0.8 * exp(-n / by_budget(n, penalty=0.1)), 0.1)
-
-
-def test_hits_lend_to_their_neighbours_within_the_document() -> None:
-    entry = book(5)
-    probable = Ranking(tuple(replace(hit, score=0.8) for hit in ranked(entry, [0, 3]).hits), Scale.PROBABILITY)
-    worth = {hit.chunk.position: hit.score for hit in lend(probable, Shelf.of([entry]), decay_rate=1.0).hits}
-    second = 0.8 * exp(-1)
-    assert worth == {0: 0.8, 1: 0.4, 3: second, 2: 0.5 * second, 4: 0.5 * second}
 
 
 def write(path: Path, rows: Sequence[object]) -> None:

@@ -19,6 +19,7 @@ from catena.model import Scale
 from catena.rerank.calibration import COHERE, Identity
 from catena.segment_answer import AnswerOptions, answer_from
 from catena.segment_search import SegmentSearch, find_segments
+from catena.structure.tokens import count_tokens
 from catena.testing.fakes import FakeLLM, FakeReranker
 
 MANUAL = """# {name} manual
@@ -84,6 +85,17 @@ def test_a_budget_in_tokens_counts_headers(library: Library) -> None:
     without = library.segments(QUESTION, SegmentSearch(extraction=tight, header=None))
     taken = [sum(len(hit.segment.text) for hit in found.segments) for found in (with_headers, without)]
     assert 0 < taken[0] < taken[1]
+
+
+def test_without_settings_the_budget_decides_and_a_reranker_that_is_calibrated_takes_the_preset(
+    library: Library,
+) -> None:
+    by_order = library.segments(QUESTION, SegmentSearch(budget_tokens=150))
+    assert by_order.degraded == ()
+    assert 0 < sum(count_tokens(hit.segment.text) for hit in by_order.segments) <= 150
+    assert (by_order.params.minimum_value, by_order.params.lending) == (0.0, 0.5)
+    rated = library.segments(QUESTION, SegmentSearch(rerank=True, calibration=COHERE, budget_tokens=150))
+    assert rated.params == replace(BALANCED, overall_max_tokens=150)
 
 
 def test_the_reranker_reads_headers_and_its_scores_are_calibrated(library: Library) -> None:
@@ -168,18 +180,20 @@ def test_headers_and_conflicts_can_be_left_out(library: Library) -> None:
 
 
 def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said(library: Library) -> None:
-    found = library.segments(QUESTION)
+    found = library.segments(QUESTION, SegmentSearch(extraction=BALANCED))
     (best,) = found.segments
     assert best.value < BALANCED.minimum_value
     assert [part.what for part in found.degraded] == ["segments"]
     every = library.segments(QUESTION, SegmentSearch(extraction=LOOSE))
     assert best.value == max(hit.value for hit in every.segments)
     assert every.degraded == ()
-    assert library.segments(QUESTION, SegmentSearch(never_empty=False)).segments == ()
+    assert library.segments(QUESTION, SegmentSearch(extraction=BALANCED, never_empty=False)).segments == ()
 
 
 @pytest.mark.parametrize(
-    "given", [{"depth": 0}, {"most_queries": 0}, {"queries_by": "chance"}], ids=lambda given: next(iter(given))
+    "given",
+    [{"depth": 0}, {"budget_tokens": 0}, {"most_queries": 0}, {"queries_by": "chance"}],
+    ids=lambda given: next(iter(given)),
 )
 def test_bad_options_are_named(given: dict) -> None:
     with pytest.raises(ParameterError, match=next(iter(given))):

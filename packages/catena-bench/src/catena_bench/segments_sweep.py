@@ -4,7 +4,7 @@
 |---|---|---|
 | PRESET.CALIBRATION | of the scores, by the calibration | the article's preset |
 | fixed.CALIBRATION.PENALTY.DECAY | of the scores | one decay for every budget, no minimum, no length adjustment |
-| budget.LENGTH.PENALTY | 0.8 | the decay set by the budget (`segments_systems.by_budget`) |
+| budget.LENGTH.PENALTY | 0.8 | the decay set by the budget (`catena.extraction.within_budget`) |
 | lent.SHARE | 0.8, and a share of it for the neighbours of a hit | as `segments_systems.lent` |
 
 Calibrations: "constant" (0.8), "identity", and "fitted", a Beta fitted to all scores of the run without labels.
@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from catena.extraction import ExtractionParams
-from catena.extraction.params import PRESETS
+from catena.extraction import BALANCED, ExtractionParams
+from catena.extraction.budgeted import PENALTY
+from catena.extraction.params import PRESETS, LengthAdjustment
 from catena.model import Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant, Identity
 from catena.rerank.fitted import fit_beta
@@ -29,16 +30,15 @@ from catena_bench.segments_filling import Shelf, evidence
 from catena_bench.segments_search import ROUTES, searching
 from catena_bench.segments_systems import (
     BELIEVED,
-    BY_BUDGET,
     SYSTEMS,
     Reading,
     Runs,
-    by_budget,
+    budgeted,
     lent,
-    readable,
     segments,
 )
 
+UNBOUNDED = replace(BALANCED, minimum_value=0.0, length_adjustment="off")  # the budget says where to stop
 PENALTIES = (0.02, 0.05, 0.1, 0.2)
 FIXED = ((0.1, 3.0), (0.2, 3.0), (0.1, 30.0), (0.3, 200.0))  # penalty and decay
 SHARES = (0.3, 0.5)
@@ -100,12 +100,11 @@ def settings(rules: Mapping[str, Calibration]) -> dict[str, Setting]:
         for preset, params in PRESETS.items():
             named[f"{preset}.{calibration}"] = _with(rule, params)
         for penalty, decay in FIXED:
-            params = replace(BY_BUDGET, irrelevance_penalty=penalty, decay_rate=decay)
+            params = replace(UNBOUNDED, irrelevance_penalty=penalty, decay_rate=decay)
             named[f"fixed.{calibration}.{penalty:g}.{decay:g}"] = _with(rule, params)
     for penalty in PENALTIES:
-        named[f"budget.off.{penalty:g}"] = _by_budget(replace(BY_BUDGET, irrelevance_penalty=penalty))
-    scaled = replace(BY_BUDGET, length_adjustment="scale")
-    named[f"budget.scale.{scaled.irrelevance_penalty:g}"] = _by_budget(scaled)
+        named[f"budget.off.{penalty:g}"] = _by_budget(penalty, "off")
+    named[f"budget.scale.{PENALTY:g}"] = _by_budget(PENALTY, "scale")
     return named | {f"lent.{share:g}": _lent(share) for share in SHARES}
 
 
@@ -117,19 +116,13 @@ def _with(rule: Calibration, params: ExtractionParams) -> Setting:
     return lambda reading: segments(reading, calibrated(reading.ranking, rule), params, None)
 
 
-def _by_budget(params: ExtractionParams) -> Setting:
+def _by_budget(penalty: float, adjustment: LengthAdjustment) -> Setting:
     def setting(reading: Reading) -> Runs:
-        n = readable(reading)
-        decay = by_budget(n, penalty=params.irrelevance_penalty)
-        return segments(
-            reading,
-            by_rank(reading.ranking, BELIEVED),
-            replace(params, decay_rate=decay, top_k=max(params.top_k, n)),
-            None,
-        )
+        params = replace(budgeted(reading, penalty=penalty), length_adjustment=adjustment)
+        return segments(reading, by_rank(reading.ranking, BELIEVED), params, None)
 
     return setting
 
 
 def _lent(share: float) -> Setting:
-    return lambda reading: lent(reading, None, share=share)
+    return lambda reading: lent(reading, None, lending=share)

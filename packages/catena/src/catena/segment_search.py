@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from catena.context import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.effects import Failed, Step, together
 from catena.errors import ParameterError
-from catena.extraction import BALANCED, Extraction, ExtractionParams, extract
+from catena.extraction import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.model import Degraded, Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
 from catena.rerank.reranking import OnFailure, by_rank, calibrated, rerank
@@ -24,7 +24,11 @@ from catena.retrieval.queries import Queries, generate_queries, search_all
 from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from catena.model import Chunk
+    from collections.abc import Sequence
+
+    from catena.model import Chunk, Segment
+
+    Header: TypeAlias = Callable[[Chunk | Segment], str]
 
 QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
 
@@ -37,7 +41,10 @@ class SegmentSearch:
     """How a question becomes segments.
 
     Attributes:
-        extraction: what segments are worth, and how much of them is returned.
+        extraction: what segments are worth, and how much of them is returned: a preset, or settings of your own. None
+            takes what `budget_tokens` allows: by `within_budget` where the order alone is believed, which is what
+            measured best without a reranker, else by the preset `BALANCED`.
+        budget_tokens: of all segments together, headers counted; not looked at where `extraction` is given.
         rerank: let the run's reranker score question and text together; else the fused scores are taken.
         calibration: what a score (the reranker's, or the fused one) says of relevance: a fixed or a fitted rule. The
             default believes the order alone, which is right of every ranking.
@@ -46,14 +53,15 @@ class SegmentSearch:
             run's "llm".
         most_queries: of one question, >= 1.
         guidance: what the model should know of the documents when it writes queries.
-        never_empty: return the best segment, and say so, where none is worth `extraction.minimum_value` and something
-            was found; False returns none, as the article and dsRAG do.
+        never_empty: return the best segment, and say so, where none is worth the minimum value and something was
+            found; False returns none, as the article and dsRAG do.
         on_failure: of the reranker, as `catena.rerank.rerank` takes it. A model that writes no queries costs
             only these: the question is then taken apart without it.
         header: the words before a segment, counted in a budget in tokens; None where the reader is given none.
     """
 
-    extraction: ExtractionParams = BALANCED
+    extraction: ExtractionParams | None = None
+    budget_tokens: int = 2_000
     rerank: bool = False
     calibration: Calibration = field(default_factory=Constant)
     depth: int = 200
@@ -65,6 +73,8 @@ class SegmentSearch:
     header: HeaderTemplate | None = DSRAG
 
     def __post_init__(self) -> None:
+        if self.budget_tokens < 1:
+            raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 1")
         if self.depth < 1:
             raise ParameterError("depth", self.depth, "an integer >= 1")
         if self.most_queries < 1:
@@ -110,19 +120,31 @@ def find_segments(
     if place is not None:
         rankings = yield from place(rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
-    found = yield from extract(rankings, params=how.extraction, count=count_tokens, header=header)
+    params = _params(rankings, how, header)
+    found = yield from extract(rankings, params=params, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
-        anything = replace(how.extraction, minimum_value=0.0)
-        found = _best_alone((yield from extract(rankings, params=anything, count=count_tokens, header=header)), how)
+        anything = replace(params, minimum_value=0.0)
+        found = _best_alone(
+            (yield from extract(rankings, params=anything, count=count_tokens, header=header)), params
+        )
     return replace(found, asked=queries.queries, degraded=(*queries.degraded, *found.degraded))
 
 
-def _best_alone(found: Extraction, how: SegmentSearch) -> Extraction:
+def _params(rankings: Sequence[Ranking], how: SegmentSearch, header: Header | None) -> ExtractionParams:
+    if how.extraction is not None:
+        return how.extraction
+    if not isinstance(how.calibration, Constant):
+        return replace(BALANCED, overall_max_tokens=how.budget_tokens)
+    believed = how.calibration.value
+    return within_budget(rankings, how.budget_tokens, count=count_tokens, header=header, believed=believed)
+
+
+def _best_alone(found: Extraction, params: ExtractionParams) -> Extraction:
     """Return the extraction with its best segment only, which is worth less than was asked for, and say so."""
     best = sorted(found.segments, key=lambda hit: (-hit.value, hit.segment.id))[:1]
-    asked = how.extraction.minimum_value
+    asked = params.minimum_value
     told = [Degraded("segments", f"none is worth {asked:g}; this is the best, worth {hit.value:.2g}") for hit in best]
-    return replace(found, segments=tuple(best), params=how.extraction, degraded=(*found.degraded, *told))
+    return replace(found, segments=tuple(best), params=params, degraded=(*found.degraded, *told))
 
 
 def _queries(question: str, how: SegmentSearch) -> Step[Queries]:

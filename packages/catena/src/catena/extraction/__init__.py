@@ -1,5 +1,6 @@
 """From calibrated rankings to segments: runs of adjacent chunks that answer, within a budget."""
 
+from catena.extraction.budgeted import within_budget
 from catena.extraction.explaining import Explanation, explain
 from catena.extraction.extracting import extract
 from catena.extraction.params import (
@@ -28,4 +29,5 @@ __all__ = [
     "length_for_penalty",
     "penalty_for_length",
     "preset",
+    "within_budget",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from catena.effects import Step, ask
+from catena.extraction.links import FetchLinked, Linked
 from catena.model import Chunk
 
 
@@ -31,6 +33,42 @@ def placed_by_links(chunks: Iterable[Chunk], after: Mapping[str, str]) -> tuple[
             numbered += [replace(chunk, position=at) for at, chunk in enumerate(run, start=position)]
             position += len(run) + 1
     return tuple(numbered)
+
+
+def gather_links(found: Iterable[Linked], *, hops: int) -> Step[tuple[Linked, ...]]:
+    """Follow the links forward from the chunks found, until they meet or so many hops were made.
+
+    So it is known which of them stand near each other, where no position says so. All chains advance side by side,
+    one request a hop.
+
+    Args:
+        found: chunks with their links.
+        hops: chunks fetched behind each of them at most; more than a segment holds serves nothing.
+
+    Returns:
+        The chunks found, and those fetched.
+
+    Raises:
+        CatenaError: the store failed.
+    """
+    known = {linked.chunk.id: linked for linked in found}
+    left = dict.fromkeys(known, hops)
+    ends = list(known.values())
+    while wanted := {
+        end.next: left[end.chunk.id] - 1 for end in ends if end.next and end.next not in known and left[end.chunk.id]
+    }:
+        (reply,) = yield from ask([FetchLinked(ids=tuple(wanted))])
+        ends = [linked for linked in reply if linked.chunk.id in wanted]
+        for linked in ends:
+            known[linked.chunk.id], left[linked.chunk.id] = linked, wanted[linked.chunk.id]
+    return tuple(known.values())
+
+
+def links_between(chunks: Iterable[Linked]) -> dict[str, str]:
+    """Return chunk id -> id of the chunk that follows it, as the one or the other says."""
+    known = tuple(chunks)
+    backward = {linked.previous: linked.chunk.id for linked in known if linked.previous}
+    return {**backward, **{linked.chunk.id: linked.next for linked in known if linked.next}}
 
 
 def _runs(chunks: Sequence[Chunk], after: Mapping[str, str]) -> list[list[Chunk]]:
