@@ -113,6 +113,7 @@ def find_segments(
     queries = yield from _queries(question, how)
     search_for = ranked or partial(retrieve, k=how.depth, **search)
     rankings = yield from search_all(queries.queries, search_for)
+    by_order = _by_order(rankings, how)
     if how.rerank:
         rankings = yield from _reranked(queries.queries, rankings, how)
     else:
@@ -120,7 +121,7 @@ def find_segments(
     if place is not None:
         rankings = yield from place(rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
-    params = _params(rankings, how, header)
+    params = _params(rankings, how, header, by_order)
     found = yield from extract(rankings, params=params, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
         anything = replace(params, minimum_value=0.0)
@@ -130,13 +131,24 @@ def find_segments(
     return replace(found, asked=queries.queries, degraded=(*queries.degraded, *found.degraded))
 
 
-def _params(rankings: Sequence[Ranking], how: SegmentSearch, header: Header | None) -> ExtractionParams:
+def _by_order(found: Sequence[Ranking], how: SegmentSearch) -> bool:
+    """Return whether nothing but the order of what was found will be believed."""
+    constant = isinstance(how.calibration, Constant)
+    if how.rerank:
+        return constant
+    scales = {ranking.scale for ranking in found}
+    return scales == {Scale.RANK} or (constant and Scale.PROBABILITY not in scales)
+
+
+def _params(
+    rankings: Sequence[Ranking], how: SegmentSearch, header: Header | None, by_order: bool
+) -> ExtractionParams:
     if how.extraction is not None:
         return how.extraction
-    if not isinstance(how.calibration, Constant):
+    if not by_order:
         return replace(BALANCED, overall_max_tokens=how.budget_tokens)
-    believed = how.calibration.value
-    return within_budget(rankings, how.budget_tokens, count=count_tokens, header=header, believed=believed)
+    believed = how.calibration if isinstance(how.calibration, Constant) else Constant()
+    return within_budget(rankings, how.budget_tokens, count=count_tokens, header=header, believed=believed.value)
 
 
 def _best_alone(found: Extraction, params: ExtractionParams) -> Extraction:

@@ -35,9 +35,9 @@ class FetchLinked:
 def follow_links(spans: Sequence[Span], known: Iterable[Linked]) -> Step[tuple[tuple[Chunk, ...], ...]]:
     """Fetch chunks by their place where a store knows them by id alone: what `FetchChunks` asks for.
 
-    From the known chunks on both sides of a span the links are followed inwards, all spans side by side, so that a
-    span of n chunks takes at most `ceil(n / 2)` requests. A link that leads to nothing, or to a chunk of another
-    place than it should, ends the walk there.
+    From the known chunks beside a span the links are followed inwards, all spans side by side, so that a span of n
+    chunks takes at most `ceil(n / 2)` requests from both sides, n from one. A link that leads to nothing, or to a
+    chunk of another place than it should, ends the walk there.
 
     Args:
         spans: (document id, first position, end position), 0-based and half-open.
