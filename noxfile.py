@@ -84,7 +84,9 @@ def wheels(session: nox.Session) -> None:
     session.run("uv", "pip", "install", "--python", str(empty), "-c", "constraints.txt", *built, external=True)
     with session.chdir(session.create_tmp()):  # away from the sources
         modules = "catena, catena_bench, langchain_catena, llama_index_catena"
-        kinds = ("embeddings", "extractors", "node_parser", "readers", "retrievers")
+        kinds = (
+            "embeddings", "extractors", "node_parser", "postprocessor", "query_engine", "readers", "retrievers"
+        )  # fmt: skip
         names = ", ".join(f"llama_index.{kind}.catena" for kind in kinds)
         session.run(str(bin_dir / "python"), "-c", f"import {modules}, {names}", external=True)
         session.run(str(bin_dir / "catena"), "demo", "--library", "demo-from-wheels", external=True)

@@ -1,13 +1,17 @@
-"""Catena in LlamaIndex: a reader, a node parser, an extractor and retrievers, and its models as Catena's services."""
+"""Catena in LlamaIndex: from files to nodes, from questions to segments and cited answers, and models both ways."""
 
+from llama_index_catena.answering import CatenaQueryEngine
+from llama_index_catena.context import CatenaContextExtractor, ContextDegradedEvent
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.entities import CatenaEntityExtractor, EntitiesDegradedEvent
 from llama_index_catena.figures import CatenaFigureRetriever
 from llama_index_catena.reading import CatenaReader
+from llama_index_catena.reranking import CatenaRerank, LlamaIndexReranker
 from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent, UnknownNameEvent
+from llama_index_catena.segments import CatenaSegmentPostprocessor, CatenaSegmentRetriever
 from llama_index_catena.services import LlamaIndexCaptioner, LlamaIndexEmbedder, LlamaIndexLLM
 from llama_index_catena.stores import RetrieverStore, retriever_store
-from llama_index_catena.structure import CatenaNodeParser, TableNode
+from llama_index_catena.structure import CatenaNodeParser, SegmentationDegradedEvent, TableNode
 
 __version__ = "0.1.0"
 
@@ -16,14 +20,22 @@ __all__ = [
     "CatenaNodeParser",
     "CatenaEntityExtractor",
     "EntitiesDegradedEvent",
+    "CatenaContextExtractor",
+    "ContextDegradedEvent",
+    "SegmentationDegradedEvent",
     "CatenaRetriever",
     "CatenaFigureRetriever",
+    "CatenaSegmentRetriever",
+    "CatenaRerank",
+    "CatenaSegmentPostprocessor",
+    "CatenaQueryEngine",
     "RouteDegradedEvent",
     "UnknownNameEvent",
     "CatenaEmbedding",
     "LlamaIndexCaptioner",
     "LlamaIndexEmbedder",
     "LlamaIndexLLM",
+    "LlamaIndexReranker",
     "RetrieverStore",
     "retriever_store",
     "TableNode",

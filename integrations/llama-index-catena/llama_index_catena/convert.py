@@ -53,7 +53,9 @@ FIGURE_TITLE = "figure_title"
 
 _CHUNK_KEYS = ("kind", "position", "section", "first_line", "last_line", "first_page", "last_page", HEADER_PATH)
 _FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE, UNKNOWN)
-_ORIGINAL = "llama_index_node"  # metadata key under which a foreign node travels through the core
+ORIGINAL = "llama_index_node"
+"""Metadata key under which a foreign node travels through the core."""
+
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
 
@@ -103,7 +105,7 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
 
     A node that a LlamaIndex retriever gave to the core comes back as it was, copied, with the provenance added.
     """
-    original = hit.chunk.metadata.get(_ORIGINAL)
+    original = hit.chunk.metadata.get(ORIGINAL)
     if isinstance(original, BaseNode):
         return NodeWithScore(node=_with_found(original, _found(hit, ranking)), score=hit.score)
     return NodeWithScore(node=_slice_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
@@ -262,7 +264,7 @@ def _carrying(node: BaseNode) -> model.Chunk:
         start=0,
         end=len(text),
         text=text,
-        metadata=cast("model.Metadata", {_ORIGINAL: node}),
+        metadata=cast("model.Metadata", {ORIGINAL: node}),
     )
 
 

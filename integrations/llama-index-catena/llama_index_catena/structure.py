@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from llama_index.core.bridge.pydantic import Field, field_validator
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer, field_validator
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import (
@@ -23,18 +28,28 @@ from llama_index.core.schema import (
 )
 from llama_index.core.utils import get_tqdm_iterable
 
-from catena import model
+from catena import model, prompts
+from catena.effects import Failed, Services, Step, arun, run, together
 from catena.errors import ParameterError
+from catena.ingestion import GENERATED_TITLE, divide
+from catena.pipeline import Preparation
 from catena.structure.cascade import SEPARATOR, searchable, titles_above
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
+from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from catena.structure.table_views import table_views
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
 from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
+from llama_index_catena.embedding import CatenaEmbedding
+from llama_index_catena.services import LlamaIndexEmbedder, LlamaIndexLLM, ajournalled, journalled
+
+Sections: TypeAlias = Segmentation | None
+"""How a document is divided; None by its printed headings."""
 
 dispatcher = get_dispatcher(__name__)
+_log = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 2  # grows when equal inputs and parameters give other nodes
+SCHEMA_VERSION = 3  # grows when equal inputs and parameters give other nodes
 
 DEFINITION = "definition"
 """Metadata key of what a table is embedded by: description, column names and row labels, without its data."""
@@ -57,6 +72,18 @@ class TableNode(TextNode):
         ).strip()
 
 
+class SegmentationDegradedEvent(BaseEvent):
+    """Part of a document was divided at headings and paragraphs, because no answer of the model was of use."""
+
+    what: str
+    why: str
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return "SegmentationDegradedEvent"
+
+
 class CatenaNodeParser(NodeParser):
     """Cuts documents into chunks that follow their headings, tables and figures.
 
@@ -71,11 +98,18 @@ class CatenaNodeParser(NodeParser):
         max_tokens: hard cap of a chunk, in the core's tokens, >= 1.
         min_tokens: shorter text joins a neighbour in its section; 0 joins nothing.
         media_type: how to read the texts; None reads each as the document says, else as Markdown.
+        segmentation: divide documents by meaning instead of by printed headings: `SegmentOptions` asks `llm`,
+            `EmbeddingOptions` asks `embed_model`; with `under="headings"` they divide what is long below headings.
+            What a model fails at is divided at headings and paragraphs, told in the log and as a
+            `SegmentationDegradedEvent`. A title that was made, and is not printed, has `generated_title` beside it.
+        llm: any LlamaIndex language model.
+        embed_model: any LlamaIndex embedding model; by default the shipped one.
+        journal: the file in which replies are kept, so that a run that was stopped goes on.
         embed_tables: "definition" makes tables `TableNode`s, whose data no embedding sees; "whole" does not.
         fields: those of every LlamaIndex node parser, e.g. `include_metadata`, `include_prev_next_rel`, `id_func`.
 
     Raises:
-        ParameterError: the lengths are out of range.
+        ParameterError: the lengths are out of range, or a model is asked for that is not given.
     """
 
     max_tokens: int = Field(description="Hard cap of a chunk, in tokens.")
@@ -86,6 +120,13 @@ class CatenaNodeParser(NodeParser):
     embed_tables: Literal["definition", "whole"] = Field(
         default="whole", description="What an embedding is given of a table."
     )
+    segmentation: Any = Field(default=None, description="How documents are divided by meaning.")
+    llm: SerializeAsAny[LLM] | None = Field(default=None, description="The model that divides documents.")
+    embed_model: SerializeAsAny[BaseEmbedding] | None = Field(
+        default=None, description="The embedding by which documents are divided."
+    )
+    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
+    prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
     def __init__(
@@ -95,9 +136,19 @@ class CatenaNodeParser(NodeParser):
         min_tokens: int = DEFAULT_OPTIONS.min_tokens,
         media_type: Literal["text/markdown", "text/plain"] | None = None,
         embed_tables: Literal["definition", "whole"] = "whole",
+        segmentation: SegmentOptions | EmbeddingOptions | None = None,
+        llm: LLM | None = None,
+        embed_model: BaseEmbedding | None = None,
         **fields: Any,
     ) -> None:
         fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
+        how = _revived(segmentation)
+        if isinstance(how, SegmentOptions) and llm is None:
+            raise ParameterError("llm", None, "given with SegmentOptions; after from_dict, given again")
+        if isinstance(how, EmbeddingOptions) and embed_model is None:
+            embed_model = CatenaEmbedding()
+        version = prompts.load("segment_lines").version if isinstance(how, SegmentOptions) else ""
+        fields = {**fields, "segmentation": how, "llm": llm, "embed_model": embed_model, "prompt_version": version}
         own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type}
         super().__init__(**{**fields, **own, "embed_tables": embed_tables})
         self._options()  # refuses lengths that contradict each other now, not at the first document
@@ -117,16 +168,59 @@ class CatenaNodeParser(NodeParser):
             return default_id_func
         return value
 
+    @field_serializer("segmentation")
+    def _written(self, segmentation: Any) -> dict[str, Any] | None:
+        return None if segmentation is None else {"by": type(segmentation).__name__, **asdict(segmentation)}
+
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        return self._linked([chunk for node in shown for chunk in self._chunks(node)])
+        divided: Iterable[Sections] = [None] * len(nodes)
+        if self.segmentation is not None:
+            with journalled(self._services(), self.journal) as services:
+                divided = self._sections(run(self._divided(nodes), services))
+        return self._linked(
+            [chunk for node, sections in zip(shown, divided, strict=True) for chunk in self._chunks(node, sections)]
+        )
 
     @dispatcher.span
     async def _aparse_nodes(
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
     ) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        return self._linked([chunk for node in shown for chunk in await asyncio.to_thread(self._chunks, node)])
+        divided: Iterable[Sections] = [None] * len(nodes)
+        if self.segmentation is not None:
+            async with ajournalled(self._services(), self.journal) as services:
+                divided = self._sections(await arun(self._divided(nodes), services))
+        return self._linked(
+            [
+                chunk
+                for node, sections in zip(shown, divided, strict=True)
+                for chunk in await asyncio.to_thread(self._chunks, node, sections)
+            ]
+        )
+
+    def _services(self) -> Services:
+        return Services(
+            llm=None if self.llm is None else LlamaIndexLLM(self.llm),
+            embedder=None if self.embed_model is None else LlamaIndexEmbedder(self.embed_model),
+        )
+
+    def _divided(self, nodes: Sequence[BaseNode]) -> Step[list[Segmentation | Failed | None]]:
+        """Divide all documents side by side."""
+        how = Preparation(segmentation=self.segmentation)
+        return together([divide(to_core_document(node, media_type=self.media_type), how) for node in nodes])
+
+    def _sections(self, results: Sequence[Segmentation | Failed | None]) -> list[Sections]:
+        """Return the sections of each document, and tell where a model gave none."""
+        found: list[Sections] = []
+        for result in results:
+            if isinstance(result, Failed):
+                raise result.error
+            for part in result.degraded if result is not None else ():
+                _log.warning("%s: %s", part.what, part.why)
+                dispatcher.event(SegmentationDegradedEvent(what=part.what, why=part.why))
+            found.append(result)
+        return found
 
     def _postprocess_parsed_nodes(self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]) -> list[BaseNode]:
         """Leave the nodes as they are: the inherited method would search for each text to guess its offsets."""
@@ -135,9 +229,12 @@ class CatenaNodeParser(NodeParser):
     def _options(self) -> ChunkOptions:
         return ChunkOptions(max_tokens=self.max_tokens, min_tokens=self.min_tokens)
 
-    def _chunks(self, node: BaseNode) -> list[TextNode]:
+    def _chunks(self, node: BaseNode, divided: Sections) -> list[TextNode]:
         document = to_core_document(node, media_type=self.media_type)
-        chunks = searchable(cut(document, outline(document), options=self._options()))
+        sections = outline(document) if divided is None else divided.sections
+        generated = frozenset[int]() if divided is None else divided.generated
+        found = searchable(cut(document, sections, options=self._options()))
+        chunks = [_marked(chunk, generated) for chunk in found]
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         source, shift = _source(node)
         ids = [
@@ -171,7 +268,11 @@ class CatenaNodeParser(NodeParser):
         }
 
     def _linked(self, nodes: list[TextNode]) -> list[BaseNode]:
-        """Return the nodes, neighbours of one source joined by PREVIOUS and NEXT."""
+        """Return the nodes, counted in their source, neighbours of one source joined by PREVIOUS and NEXT."""
+        counted = Counter[str | None]()
+        for node in nodes:
+            node.metadata["position"] = counted[node.ref_doc_id]
+            counted[node.ref_doc_id] += 1
         if self.include_prev_next_rel:
             infos = [node.as_related_node_info() for node in nodes]
             for before, (left, right) in enumerate(pairwise(nodes)):
@@ -179,6 +280,24 @@ class CatenaNodeParser(NodeParser):
                     left.relationships[NodeRelationship.NEXT] = infos[before + 1]
                     right.relationships[NodeRelationship.PREVIOUS] = infos[before]
         return list(nodes)
+
+
+def _revived(written: Any) -> SegmentOptions | EmbeddingOptions | None:
+    """Return options as they are, or from their written form."""
+    if written is None or isinstance(written, SegmentOptions | EmbeddingOptions):
+        return written
+    known: dict[Any, type[SegmentOptions | EmbeddingOptions]] = {
+        each.__name__: each for each in (SegmentOptions, EmbeddingOptions)
+    }
+    if not isinstance(written, dict) or written.get("by") not in known:
+        raise ParameterError("segmentation", written, "SegmentOptions, EmbeddingOptions or None")
+    return known[written["by"]](**{key: value for key, value in written.items() if key != "by"})
+
+
+def _marked(chunk: model.Chunk, generated: frozenset[int]) -> model.Chunk:
+    if chunk.section not in generated:
+        return chunk
+    return replace(chunk, metadata={**chunk.metadata, GENERATED_TITLE: True})
 
 
 def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dict[str, dict[str, str]]:

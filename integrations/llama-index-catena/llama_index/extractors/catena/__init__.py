@@ -1,5 +1,5 @@
-"""Catena's entity extractor under LlamaIndex's conventional name."""
+"""Catena's extractors under LlamaIndex's conventional name."""
 
-from llama_index.extractors.catena.base import CatenaEntityExtractor
+from llama_index.extractors.catena.base import CatenaContextExtractor, CatenaEntityExtractor
 
-__all__ = ["CatenaEntityExtractor"]
+__all__ = ["CatenaContextExtractor", "CatenaEntityExtractor"]

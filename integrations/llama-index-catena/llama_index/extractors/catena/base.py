@@ -1,5 +1,6 @@
-"""The conventional place of Catena's entity extractor; it lives in `llama_index_catena.entities`."""
+"""The conventional place of Catena's extractors; they live in `llama_index_catena.context` and `.entities`."""
 
+from llama_index_catena.context import CatenaContextExtractor
 from llama_index_catena.entities import CatenaEntityExtractor
 
-__all__ = ["CatenaEntityExtractor"]
+__all__ = ["CatenaContextExtractor", "CatenaEntityExtractor"]

@@ -1,5 +1,5 @@
 """Catena's retrievers under LlamaIndex's conventional name."""
 
-from llama_index.retrievers.catena.base import CatenaFigureRetriever, CatenaRetriever
+from llama_index.retrievers.catena.base import CatenaFigureRetriever, CatenaRetriever, CatenaSegmentRetriever
 
-__all__ = ["CatenaFigureRetriever", "CatenaRetriever"]
+__all__ = ["CatenaFigureRetriever", "CatenaRetriever", "CatenaSegmentRetriever"]

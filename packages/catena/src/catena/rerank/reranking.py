@@ -123,6 +123,32 @@ def by_rank(ranking: Ranking, value: float = Constant().value) -> Ranking:
     return replace(ranking, hits=hits, scale=Scale.PROBABILITY)
 
 
+def probabilities(ranking: Ranking, calibration: Calibration | None) -> Ranking:
+    """Return a ranking in `Scale.PROBABILITY`: its own probabilities, or what its scores say of relevance.
+
+    Where only the order means anything every probability is the same, see `by_rank`.
+
+    Args:
+        ranking: of any scale but that of segments.
+        calibration: of its scores; not needed where they are probabilities, or missing.
+
+    Raises:
+        ParameterError: there are scores and no calibration.
+        ScaleError: the scores are values of segments.
+    """
+    if ranking.scale is Scale.PROBABILITY or not ranking.hits:
+        return replace(ranking, scale=Scale.PROBABILITY)
+    if ranking.scale is Scale.RANK:
+        return by_rank(ranking)
+    if calibration is None:
+        allowed = (
+            "given, because the scores are no probabilities: a rule for such scores, as COHERE or a fitted one, or "
+            "Constant() to believe their order alone; or let a reranker with a calibration score before"
+        )
+        raise ParameterError("calibration", None, allowed)
+    return calibrated(ranking, calibration)
+
+
 def _first(ranking: Ranking, k: int | None) -> Ranking:
     return ranking if k is None else ranking.top(k)
 

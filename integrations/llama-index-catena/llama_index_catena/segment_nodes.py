@@ -1,0 +1,254 @@
+"""Segments as nodes and back, and nodes with scores as a ranking that remembers how they were found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any, cast
+
+from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
+
+from catena.answering.integration import Passage
+from catena.citation import TITLE, citation
+from catena.extraction import Extraction, SegmentHit
+from catena.extraction.links import Linked
+from catena.model import Chunk, Degraded, FrozenMetadata, Hit, Provenance, Ranking, Scale, Segment, Unknown
+from llama_index_catena.convert import (
+    CITATION,
+    HEADER_PATH,
+    HEADINGS,
+    NOTICE,
+    ORIGINAL,
+    PROVENANCE,
+    UNKNOWN,
+    header_path,
+    headings_metadata,
+    joined_keys,
+    provenance,
+    to_chunk,
+)
+
+SEGMENT = "segment"
+"""The `kind` in the metadata of a node that is a segment."""
+
+CHUNK_IDS, QUERIES = "chunk_ids", "queries"
+"""Metadata keys of a segment: JSON lists of the ids of its chunks, and of the queries that it answers, in words."""
+
+FIRST_POSITION, LAST_POSITION = "first_position", "last_position"
+"""Metadata keys of a segment: the places of its first and last chunk in the document, from 0."""
+
+POSITION = "position"
+"""Metadata key of a node: its place in its document, from 0."""
+
+_MACHINE = ("kind", CHUNK_IDS, QUERIES, FIRST_POSITION, LAST_POSITION, HEADER_PATH, PROVENANCE, "document_id")
+_PLACES = ("first_line", "last_line", "first_page", "last_page")
+
+
+def linked_chunk(node: BaseNode) -> Linked:
+    """Return a node as a chunk that carries it, with the nodes that it says stand before and after it."""
+    chunk = to_chunk(node)
+    named = {} if chunk.metadata.get(TITLE) or "file_name" not in node.metadata else {TITLE: _stem(node)}
+    carrying = cast("Any", {**chunk.metadata, **named, ORIGINAL: node})
+    before, after = node.prev_node, node.next_node
+    return Linked(
+        replace(chunk, metadata=FrozenMetadata(carrying)),
+        previous=None if before is None else before.node_id,
+        next=None if after is None else after.node_id,
+    )
+
+
+def _stem(node: BaseNode) -> str:
+    return PurePath(str(node.metadata["file_name"])).stem
+
+
+def carried_node(chunk: Chunk) -> BaseNode | None:
+    """Return the node that a chunk was made of, None for a chunk of a library."""
+    node = chunk.metadata.get(ORIGINAL)
+    return node if isinstance(node, BaseNode) else None
+
+
+def counts_positions(chunk: Chunk) -> bool:
+    """Say whether a chunk's position is one, i.e. whether its node names it or it comes from a library."""
+    node = carried_node(chunk)
+    return node is None or isinstance(node.metadata.get(POSITION), int)
+
+
+def apart(nodes: Iterable[NodeWithScore]) -> tuple[list[NodeWithScore], list[NodeWithScore]]:
+    """Return passages and notices, which say why there is no passage."""
+    passages: list[NodeWithScore] = []
+    notices: list[NodeWithScore] = []
+    for found in nodes:
+        (notices if found.node.metadata.get("kind") == NOTICE else passages).append(found)
+    return passages, notices
+
+
+def ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
+    """Return nodes with scores as a ranking, best first, one hit per node.
+
+    Where `CatenaRerank` gave the scores they are probabilities; other scores are similarities, and where one is
+    missing only the order counts. By which routes a node was found stays known.
+    """
+    told = [provenance(found.node) for found in nodes]
+    scored = all(found.score is not None for found in nodes)
+    calibrated = scored and bool(nodes) and all(each.get("scale") == Scale.PROBABILITY.value for each in told)
+    scale = Scale.PROBABILITY if calibrated else Scale.SIMILARITY if scored else Scale.RANK
+    hits = (
+        Hit(
+            linked_chunk(found.node).chunk,
+            float(found.score) if scored and found.score is not None else -float(rank),
+            tuple(Provenance(**way) for way in each.get("routes", ())),
+        )
+        for rank, (found, each) in enumerate(zip(nodes, told, strict=True), start=1)
+    )
+    degraded = dict.fromkeys(Degraded(**part) for each in told for part in each.get("degraded", ()))
+    unknown = dict.fromkeys(unknown_in(nodes))
+    return replace(Ranking.of(hits, scale, degraded), unknown=tuple(unknown))
+
+
+def unknown_in(nodes: Iterable[NodeWithScore]) -> tuple[Unknown, ...]:
+    """Return the names that stand nowhere, as nodes of Catena's retrievers tell them, each once."""
+    told = (name for found in nodes for name in provenance(found.node).get("unknown", ()))
+    return tuple(dict.fromkeys(Unknown(name["text"], tuple(name["near"])) for name in told))
+
+
+def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
+    """Return a segment as a node: its id and text, its value as the score, and in the metadata where it stands.
+
+    Metadata that all of its nodes share are kept, so are their templates, and what they hide from models is hidden.
+    """
+    segment = hit.segment
+    chunks = {chunk.id: chunk for chunk in found.considered.laid.chunks}
+    originals = [node for id_ in segment.chunk_ids if (node := carried_node(chunks[id_])) is not None]
+    title = str(segment.metadata.get(TITLE, ""))
+    named = not originals or TITLE in originals[0].metadata  # else it is the file's name, for citations alone
+    shared = {k: v for k, v in segment.metadata.items() if k != ORIGINAL and (named or k != TITLE)}
+    queries = [found.asked[query] for query in hit.queries if query < len(found.asked)]
+    metadata: dict[str, Any] = {
+        **shared,
+        "kind": SEGMENT,
+        "document_id": segment.document_id,
+        HEADER_PATH: header_path(segment.path),
+        **_spans(segment),
+        **headings_metadata(segment.as_chunk(), title),
+        CITATION: citation(segment, title=title),
+        CHUNK_IDS: json.dumps(segment.chunk_ids),
+        QUERIES: json.dumps(queries or [str(query) for query in hit.queries], ensure_ascii=False),
+        **({UNKNOWN: ". ".join(map(str, found.unknown))} if found.unknown else {}),
+        PROVENANCE: _provenance(hit, found),
+    }
+    machine = [key for key in metadata if key in {*_MACHINE, *_PLACES}]
+    first = originals[0] if originals else None
+    node = TextNode(
+        id_=segment.id,
+        text=segment.text,
+        start_char_idx=segment.start,
+        end_char_idx=segment.end,
+        metadata=metadata,
+        excluded_embed_metadata_keys=_hidden(
+            originals, "excluded_embed_metadata_keys", [*machine, CITATION, UNKNOWN]
+        ),
+        excluded_llm_metadata_keys=_hidden(originals, "excluded_llm_metadata_keys", [*machine, HEADINGS]),
+        relationships={NodeRelationship.SOURCE: _source(first, segment)},
+        **_templates(first),
+    )
+    return NodeWithScore(node=node, score=hit.value)
+
+
+def _spans(segment: Segment) -> dict[str, int]:
+    spans: dict[str, int] = {}
+    for name, span in (("page", segment.pages), ("line", segment.lines), ("position", segment.positions)):
+        if span is not None:
+            spans[f"first_{name}"], spans[f"last_{name}"] = span
+    return spans
+
+
+def _provenance(hit: SegmentHit, found: Extraction) -> str:
+    degraded = [{"what": part.what, "why": part.why} for part in found.degraded]
+    unknown = [{"text": name.text, "near": list(name.near)} for name in found.unknown]
+    told = {"scale": Scale.VALUE.value, "chunk_id": hit.segment.id, "routes": []}
+    return json.dumps({**told, "degraded": degraded, "unknown": unknown}, ensure_ascii=False)
+
+
+def _hidden(nodes: Sequence[BaseNode], name: str, more: Iterable[str]) -> list[str]:
+    return joined_keys([key for node in nodes for key in getattr(node, name)], more)
+
+
+def _source(node: BaseNode | None, segment: Segment) -> RelatedNodeInfo:
+    origin = None if node is None else node.source_node
+    return origin or RelatedNodeInfo(node_id=segment.document_id, node_type=ObjectType.DOCUMENT)
+
+
+def _templates(node: BaseNode | None) -> Mapping[str, Any]:
+    if not isinstance(node, TextNode):
+        return {}
+    names = ("metadata_template", "metadata_separator", "text_template", "mimetype")
+    return {name: getattr(node, name) for name in names}
+
+
+def to_segment(node: BaseNode) -> Segment:
+    """Return a node as a segment, as `segment_node` made it; any other node as a segment of one chunk."""
+    chunk = linked_chunk(node).chunk
+    own = (CHUNK_IDS, QUERIES, FIRST_POSITION, LAST_POSITION, ORIGINAL)
+    metadata = {key: value for key, value in chunk.metadata.items() if key not in own}
+    written, first, last = (node.metadata.get(key) for key in (CHUNK_IDS, FIRST_POSITION, LAST_POSITION))
+    return Segment(
+        id=chunk.id,
+        document_id=chunk.document_id,
+        start=chunk.start,
+        end=chunk.end,
+        text=chunk.text,
+        path=chunk.path,
+        chunk_ids=tuple(json.loads(written)) if written else (chunk.id,),
+        pages=chunk.pages,
+        lines=chunk.lines,
+        positions=(first, last) if isinstance(first, int) and isinstance(last, int) else None,
+        metadata=metadata,
+    )
+
+
+def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWithScore:
+    """Return a passage that a model read as a node: the node that it is, else a node of its text and place.
+
+    Args:
+        passage: of an integrated context.
+        nodes: those that the context was made of, by id; where several became one passage, the first of them that
+            lies in it says what else is known.
+    """
+    segment = passage.segment
+    same = nodes.get(segment.id)
+    if same is not None and same.node.get_content() == segment.text:
+        return same
+    within = (
+        found
+        for found in nodes.values()
+        if found.node.ref_doc_id == segment.document_id and _overlaps(found.node, segment)
+    )
+    first = same or next(within, None)
+    known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in (CHUNK_IDS, *_PLACES)}
+    metadata = {
+        **known,
+        "document_id": segment.document_id,
+        **_spans(segment),
+        CITATION: passage.citation,
+        CHUNK_IDS: json.dumps(segment.chunk_ids),
+    }
+    originals = [] if first is None else [first.node]
+    machine = [key for key in metadata if key in {*_MACHINE, *_PLACES}]
+    node = TextNode(
+        id_=segment.id,
+        text=segment.text,
+        start_char_idx=segment.start,
+        end_char_idx=segment.end,
+        metadata=metadata,
+        excluded_embed_metadata_keys=_hidden(originals, "excluded_embed_metadata_keys", machine),
+        excluded_llm_metadata_keys=_hidden(originals, "excluded_llm_metadata_keys", machine),
+        relationships={NodeRelationship.SOURCE: _source(None if first is None else first.node, segment)},
+    )
+    return NodeWithScore(node=node, score=passage.value)
+
+
+def _overlaps(node: BaseNode, segment: Segment) -> bool:
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    return isinstance(start, int) and isinstance(end, int) and start < segment.end and segment.start < end
