@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +40,9 @@ Tighten the cover screws of the {name} to {torque} N·m, crosswise, in two passe
 
 ## 3 Fuse
 
-The fuse is rated {fuse} mA, slow.
+The fuse is slow.
+
+Rating of the fuse: {fuse} mA
 
 ## 4 Cleaning
 
@@ -207,3 +213,49 @@ def test_models_that_were_not_given_are_named(tmp_path: Path) -> None:
                 library.segments("Which fuse?", how)
         with pytest.raises(ParameterError, match="llm must be given to"):
             library.answer("Which fuse?")
+
+
+def test_the_order_in_which_answers_come_changes_nothing(library: Library) -> None:
+    class Late(FakeReranker):
+        """Answers some queries last."""
+
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            time.sleep(0.02 if "HX200" in query else 0.0)
+            return super().score(query, texts)
+
+    how = SegmentSearch(rerank=True, queries_by="decomposition")
+    question = "What are the torque and the fuse of the HX200 and the HX210?"
+    late = run(find_segments(question, how), replace(library.services, reranker=Late()))
+    assert late.segments == library.segments(question, how).segments
+    assert len(late.asked) == 4
+
+
+_WHOLE = """
+import sys
+from catena import Library
+from catena.effects import run
+from catena.extraction import explain
+from catena.ids import digest
+from catena.segment_answer import answer_from
+from catena.segment_search import SegmentSearch
+from catena.testing.fakes import FakeLLM
+
+question = "What are the torque and the fuse of the HX200 and the HX210?"
+with Library.open(sys.argv[1], llm=FakeLLM(lambda request: "None. [1]"), create=False) as library:
+    found = library.segments(question, SegmentSearch(queries_by="decomposition"))
+    answered = run(answer_from(question, found.segments), library.services)
+    notes = [conflict.note for conflict in answered.conflicts]
+    print(digest(repr(found.segments), repr(explain(found).as_dict()), answered.context.text, repr(notes)))
+    assert notes and len(found.segments) > 1, (notes, found.segments)
+"""
+
+
+def test_any_hash_seed_gives_the_same_segments_context_and_conflicts(library: Library) -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _WHOLE, str(library.store.path)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("0", "1", "42")
+    }  # fmt: skip
+    assert len(outputs) == 1
