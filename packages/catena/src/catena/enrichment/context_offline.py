@@ -100,7 +100,7 @@ def _central(by_section: Sequence[Sequence[str]]) -> Step[tuple[str, list[str]]]
     flat = [sentence for sentences in by_section for sentence in sentences]
     distinct = list(dict.fromkeys(flat))
     texts = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
-    replies: list[Any] = yield from ask([Embed(texts=batch, purpose="central sentences") for batch in texts])
+    replies: list[Any] = yield from ask([Embed(texts=batch, purpose="embedding for summaries") for batch in texts])
     rows = np.concatenate([np.asarray(reply, dtype=np.float64) for reply in replies])
     row_of = {sentence: row for sentence, row in zip(distinct, rows, strict=True)}
     vectors = np.stack([row_of[sentence] for sentence in flat])

@@ -174,7 +174,7 @@ def _embedded(texts: Sequence[str]) -> Step[NDArray[np.float32]]:
     if not texts:
         return np.zeros((0, 1), dtype=np.float32)
     batches = [tuple(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
-    replies = yield from ask([Embed(texts=batch, purpose="segmentation") for batch in batches])
+    replies = yield from ask([Embed(texts=batch, purpose="embedding for segmentation") for batch in batches])
     return np.concatenate(replies)
 
 
