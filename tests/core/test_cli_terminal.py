@@ -70,7 +70,10 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COMMANDS = {
     "search": (["search", "fuse", "-l", "lib"], 0),
     "search of sections": (["search", "fuse", "-l", "lib", "--section"], 0),
+    "search for segments": (["search", "fuse", "-l", "lib", "--segments", "--explain"], 0),
+    "segment": (["segment", "note.md"], 0),
     "ask": (["ask", "fuse", "-l", "lib"], 0),
+    "ask of segments": (["ask", "fuse", "-l", "lib", "--segments"], 0),
     "ask of a file": (["ask", "note.md", "fuse"], 0),
     "status": (["status", "-l", "lib"], 0),
     "verify": (["verify", "-l", "lib"], 0),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, calibrate, demo, doctor, evaluate, figures, library, parse, search, tune
+from catena.cli import ask, calibrate, demo, doctor, evaluate, figures, library, parse, search, segment, tune
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ def catena(
 
 app.command()(demo.demo)
 app.command()(parse.parse)
+app.command()(segment.segment)
 app.command()(library.index)
 app.command()(search.search)
 app.command()(figures.figures)

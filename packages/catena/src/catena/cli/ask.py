@@ -1,20 +1,23 @@
-"""`catena ask`: files and a question to cited passages, and to a written answer where a model is named."""
+"""`catena ask`: files and a question to cited passages or segments, and to an answer where a model is named."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catena.cli import ask_model, segment_views
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
 from catena.cli.figures import places, shown_figures
 from catena.cli.library import indexed
-from catena.cli.llm_options import BaseUrl, opened_llm
+from catena.cli.llm_options import BaseUrl
+from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.options import (
     AsJson,
     Engine,
@@ -22,23 +25,54 @@ from catena.cli.options import (
     Figures,
     KeepNeighbours,
     NoNames,
-    Number,
     Password,
     PdfEngine,
     RuledTables,
     names_options,
     preparation_of,
 )
-from catena.cli.search import ranking_as_json, stands_nowhere, tell_unknown
+from catena.cli.search import ranking_as_json
+from catena.cli.segment_options import (
+    BudgetTokens,
+    CalibrationOption,
+    Models,
+    PresetOption,
+    QueriesOption,
+    RerankOption,
+    SegmentChoices,
+    check_kind,
+)
 from catena.cli.terminal import printable
-from catena.errors import ServiceError
 
 if TYPE_CHECKING:
     from catena.answering.answer import Answer
-    from catena.backends.openai_llm import OpenAILLM
-    from catena.library import Library, SearchOptions
-    from catena.model import Hit, Outcome, Ranking
+    from catena.extraction import Extraction
+    from catena.library import Library, SegmentSearchOptions
+    from catena.model import Figure, Outcome, Ranking
     from catena.pipeline import Preparation
+    from catena.segment_answer import SegmentAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What was found, as passages or as segments, and what was written of it.
+
+    Attributes:
+        figures: chunk id -> figure and its file.
+        answer: as written, with quotes or without.
+        problem: why there is no answer though a model was named.
+    """
+
+    found: Ranking | Extraction
+    figures: dict[str, tuple[Figure, Path | None]] = field(default_factory=dict)
+    answer: Answer | SegmentAnswer | None = None
+    problem: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        from catena.model import Ranking
+
+        return not (self.found.hits if isinstance(self.found, Ranking) else self.found.segments)
 
 
 def ask(
@@ -46,11 +80,23 @@ def ask(
         list[str], typer.Argument(metavar="FILES… QUESTION", help="Files or folders, then the question in quotes.")
     ],
     *,
-    k: Number = 5,
+    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="How many passages [5].")] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Let this OpenAI-compatible model write an answer.")
     ] = None,
     base_url: BaseUrl = None,
+    no_quotes: Annotated[
+        bool,
+        typer.Option("--no-quotes", help="Ask for no quotes: shorter, but no statement is checked."),
+    ] = False,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="From segments, runs of adjacent chunks; the next five are theirs.")
+    ] = False,
+    preset: PresetOption = None,
+    budget_tokens: BudgetTokens = None,
+    queries: QueriesOption = None,
+    calibration: CalibrationOption = None,
+    rerank: RerankOption = None,
     library: Annotated[
         Path | None,
         typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
@@ -66,47 +112,108 @@ def ask(
 ) -> None:
     """Answer a question from files: numbered passages with citations, and with --model a written answer.
 
-    The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY. Without --model nothing leaves this machine.
-    No model is asked where a name of the question stands nowhere in the files: then that is the answer.
+    The model gives a quote for each statement. Each quote is looked up in the source: shown are its page and lines,
+    and whether it stands there letter by letter, with changes, or not at all; statements without a verified quote
+    and fields in which the documents differ are named. The key of the model is read from CATENA_API_KEY or
+    OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. No model is asked where a name of the
+    question stands nowhere in the files: then that is the answer.
     """
     *files, question = words
     if not files and library is None:
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
-    if base_url is not None and model is None:
-        raise ProblemError("--base-url needs the name of a model", "--model NAME")
-    options: SearchOptions = {"k": k, **names_options(entity, keep_neighbours, no_names)}
-    llm = None if model is None else opened_llm(model, base_url)
+    choices = SegmentChoices(
+        preset=preset, budget_tokens=budget_tokens, queries=queries, calibration=calibration, rerank=rerank
+    )
+    _check(model, {"--base-url": base_url, "--no-quotes": no_quotes})
+    check_kind(segments, choices.given, {"-k": k, "--no-quotes": no_quotes})
+    choices.check(model=model, whole=no_names, naming="--model NAME")
+    options = names_options(entity, keep_neighbours, no_names)
     preparation = preparation_of(engine, ruled_tables, figures)
-    with _opened(library, preparation, create=bool(files)) as opened:
+    with (
+        choices.opened(model, base_url) as models,
+        _opened(library, preparation, models, create=bool(files)) as opened,
+    ):
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
-        ranking = opened.search(question, **options)
-        shown = shown_figures(opened, ranking.hits)
-    if library is None:  # its files are gone with it
-        shown = {chunk: (figure, None) for chunk, (figure, _) in shown.items()}
-    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    for outcome in failed if ranking.hits or len(failed) > 1 else ():
-        err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
-    if not ranking.hits:
-        if as_json:
-            nothing = ranking_as_json(question, ranking)
-            write_json({"answer": None, "problem": None, **nothing, "files": outcomes})
-        raise _nothing_found(failed) if failed or not ranking.unknown else stands_nowhere(ranking)
-    tell_unknown(ranking)
-    answer, problem = _answer(llm, question, ranking)
+        if segments:
+            asked = _from_segments(opened, question, choices, options, models)
+        else:
+            asked = _from_passages(opened, question, k or 5, options, models, quotes=not no_quotes)
+    _tell(asked, outcomes)
     if as_json:
-        found = ranking_as_json(question, ranking, figures=shown)
-        write_json({"answer": answer, "problem": problem, **found, "files": outcomes})
-    else:
-        _show(question, ranking.hits, answer, places(shown))
-    if problem is not None:
+        write_json({**_as_json(question, asked, kept=library is not None), "files": outcomes})
+    elif not asked.is_empty:
+        _show(question, asked, kept=library is not None)
+    _end(asked, outcomes)
+
+
+def _check(model: str | None, about_model: Mapping[str, object]) -> None:
+    for option in (name for name, value in about_model.items() if value and model is None):
+        raise ProblemError(f"{option} needs the name of a model", "--model NAME")
+
+
+def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
+    """Say on stderr which files were not read, what failed, and which names stand nowhere."""
+    from catena.model import Ranking
+
+    failed = _failed(outcomes)
+    for outcome in failed if not asked.is_empty or len(failed) > 1 else ():
+        err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
+    if not isinstance(asked.found, Ranking):
+        tell_degraded(asked.found.degraded)
+    if not asked.is_empty:
+        tell_unknown(asked.found)
+
+
+def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
+    """Raise where nothing was found, no answer was written, or a file was not read."""
+    failed = _failed(outcomes)
+    if asked.is_empty:
+        raise _nothing_found(failed) if failed or not asked.found.unknown else stands_nowhere(asked.found)
+    if asked.problem is not None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
-        raise ProblemError(f"no answer was written: {problem}", where)
+        raise ProblemError(f"no answer was written: {asked.problem}", where)
     if failed:
         raise ProblemError(f"{len(failed)} of {len(outcomes)} files were not read", _hint(failed), SOME_FAILED)
 
 
+def _failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.state == "failed"]
+
+
+def _from_passages(
+    opened: Library, question: str, k: int, options: SegmentSearchOptions, models: Models, *, quotes: bool
+) -> _Found:
+    ranking = opened.search(question, k=k, **options)
+    shown = shown_figures(opened, ranking.hits)
+    written: Answer | SegmentAnswer | None = None
+    problem = None
+    if models.llm is not None and ranking.hits and quotes:
+        written, problem = ask_model.quoted_answer(
+            models.llm, question, ranking.hits, opened, nowhere=ranking.unknown, budget_tokens=None
+        )
+    elif models.llm is not None and ranking.hits:
+        written, problem = ask_model.plain_answer(models.llm, question, ranking)
+    return _Found(found=ranking, figures=shown, answer=written, problem=problem)
+
+
+def _from_segments(
+    opened: Library, question: str, choices: SegmentChoices, options: SegmentSearchOptions, models: Models
+) -> _Found:
+    from catena.segment_answer import AnswerOptions
+
+    how = choices.search(models.reranker, embedder=opened.stats().embedder)
+    found = opened.segments(question, how, **options)
+    if models.llm is None or not found.segments:
+        return _Found(found=found)
+    budget = choices.budget_tokens or AnswerOptions().budget_tokens
+    written, problem = ask_model.quoted_answer(
+        models.llm, question, found.segments, opened, nowhere=found.unknown, budget_tokens=budget
+    )
+    return _Found(found=found, answer=written, problem=problem)
+
+
 @contextmanager
-def _opened(path: Path | None, preparation: Preparation, *, create: bool) -> Iterator[Library]:
+def _opened(path: Path | None, preparation: Preparation, models: Models, *, create: bool) -> Iterator[Library]:
     """Open the given library, or one that is gone afterwards."""
     from catena.library import Library
 
@@ -114,7 +221,8 @@ def _opened(path: Path | None, preparation: Preparation, *, create: bool) -> Ite
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="catena-ask-", ignore_cleanup_errors=True)
             path = Path(stack.enter_context(folder)) / "library"
-        yield stack.enter_context(Library.open(path, preparation=preparation, create=create))
+        library = Library.open(path, preparation=preparation, llm=models.llm, reranker=models.reranker, create=create)
+        yield stack.enter_context(library)
 
 
 def _nothing_found(failed: Sequence[Outcome]) -> ProblemError:
@@ -133,32 +241,38 @@ def _hint(failed: Sequence[Outcome]) -> str:
     return next(filter(None, hints), "the path and the type of the files named above")
 
 
-def _answer(llm: OpenAILLM | None, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
-    """Return the answer and no problem, or no answer and the problem; neither where no model was named."""
-    if llm is None:
-        return None, None
-    from catena.answering.answer import answer
-    from catena.effects import Services, run
+def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:
+    """Return all that was found and written; [n] in an answer with quotes is passage n of `passages`."""
+    from catena.model import Ranking
+    from catena.segment_answer import SegmentAnswer
 
-    try:
-        with llm, err().status("the model is writing …"):
-            return run(answer(question, ranking.hits, nowhere=ranking.unknown), Services(llm=llm)), None
-    except ServiceError as error:
-        return None, str(error)
+    if isinstance(asked.found, Ranking):
+        found = ranking_as_json(question, asked.found, figures=_figures(asked, kept=kept))
+    else:
+        found = segment_views.segments_as_json(question, asked.found)
+    if isinstance(asked.answer, SegmentAnswer):
+        return {**ask_model.answer_as_json(asked.answer), "problem": None, **found}
+    return {"answer": asked.answer, "problem": asked.problem, **found}
 
 
-def _show(question: str, passages: Sequence[Hit], answer: Answer | None, figures: Mapping[str, str]) -> None:
-    from rich.text import Text
+def _figures(asked: _Found, *, kept: bool) -> dict[str, tuple[Figure, Path | None]]:
+    """Return the figures with their files; those of a library that is not kept are gone with it."""
+    return asked.figures if kept else {chunk: (figure, None) for chunk, (figure, _) in asked.figures.items()}
 
-    from catena.cli.views import passages as listed
 
-    if answer is not None:
-        out().print(Text(printable(answer.text) + "\n"))
-        if answer.unknown:
-            numbers = ", ".join(map(str, answer.unknown))
-            err().print(
-                f"taken out of the answer: citations of passages that do not exist ({numbers})", style="yellow"
-            )
-        if not answer.cited:
-            err().print("the answer cites no passage: do not rely on it", style="yellow")
-    out().print(listed(passages, question, answer.cited if answer else None, figures=figures))
+def _show(question: str, asked: _Found, *, kept: bool) -> None:
+    from catena.cli.views import passages
+    from catena.model import Ranking
+    from catena.segment_answer import SegmentAnswer
+
+    figures = places(_figures(asked, kept=kept))
+    if isinstance(asked.answer, SegmentAnswer):
+        ask_model.show_quoted(asked.answer, question, figures)
+        return
+    if asked.answer is not None:
+        ask_model.show_plain(asked.answer)
+    if isinstance(asked.found, Ranking):
+        cited = asked.answer.cited if asked.answer else None
+        out().print(passages(asked.found.hits, question, cited, figures=figures))
+    else:
+        segment_views.show_segments(asked.found)

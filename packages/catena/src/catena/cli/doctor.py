@@ -27,10 +27,12 @@ EXTRAS = {
     "openai": ("openai", "written answers by an OpenAI-compatible model"),
     "eval": ("ir-measures", "standard retrieval measures"),
     "rank-bm25": ("rank-bm25", "the reference lexical engine"),
-    "sentence-transformers": ("sentence-transformers", "larger embedding models"),
+    "sentence-transformers": ("sentence-transformers", "larger embedding models, cross-encoders that rerank"),
+    "cohere": ("cohere", "Cohere's rerankers and embedding models"),
+    "voyage": ("voyageai", "Voyage's rerankers and embedding models"),
 }
 CORE = ("numpy", "pypdf", "tantivy", "tokenizers")
-KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY")
+KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "VOYAGE_API_KEY", "CATENA_LIBRARY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from catena.library import Library
     from catena.model import Outcome
     from catena.pipeline import Preparation
+    from catena.structure.segment_tree import Under
+    from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,10 @@ class Models:
     Attributes:
         llm, caption_model: names, asked of `base_url`.
         format_llm, entities_llm: what `llm` is for: to write the Markdown, to find critical entities.
+        segmentation: who divides documents by meaning, "llm" or "embedding"; None leaves them to their headings.
+        under_headings: whether printed headings stay, and only what is long below them is divided.
+        context: who makes titles and summaries, "llm" or "offline"; None makes none.
+        language: of titles and summaries, in words; None is the document's own.
         spacy: name or path of a pipeline that finds critical entities on this machine.
         journal: where replies are kept; by default in the working directory, where a server is asked.
     """
@@ -36,6 +42,10 @@ class Models:
     llm: str | None = None
     format_llm: bool = False
     entities_llm: bool = False
+    segmentation: Literal["embedding", "llm"] | None = None
+    under_headings: bool | None = None
+    context: Literal["offline", "llm"] | None = None
+    language: str | None = None
     caption_model: str | None = None
     base_url: str | None = None
     spacy: str | None = None
@@ -53,11 +63,18 @@ class Models:
         Raises:
             ProblemError: there is one.
         """
-        work = {"--format-llm": self.format_llm, "--entities-llm": self.entities_llm}
+        work = {
+            "--format-llm": self.format_llm, "--entities-llm": self.entities_llm,
+            "--segmentation llm": self.segmentation == "llm", "--context llm": self.context == "llm",
+        }  # fmt: skip
         for option in (name for name, wanted in work.items() if wanted and self.llm is None):
             raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
         if self.llm is not None and not any(work.values()):
-            raise ProblemError("--llm needs to be told what for", "--format-llm, --entities-llm, or both")
+            raise ProblemError("--llm needs to be told what for", ", ".join(work))
+        if self.under_headings is not None and self.segmentation is None:
+            raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")
+        if self.language is not None and self.context != "llm":
+            raise ProblemError("--language is obeyed by models only", "--context llm --llm NAME")
         about_server = {
             "--base-url": self.base_url, "--price-in": self.spending.price_in,
             "--price-out": self.spending.price_out, "--budget": self.spending.cap, "--plan": plan or None,
@@ -69,6 +86,7 @@ class Models:
 
     def prepared(self, preparation: Preparation) -> Preparation:
         """Return the preparation with what these models are to do."""
+        from catena.enrichment.context import ContextOptions
         from catena.enrichment.detectors import LLMDetector, RecognizerDetector
         from catena.formatting.llm_markdown import FormatOptions
 
@@ -77,8 +95,21 @@ class Models:
             detectors.append(LLMDetector())
         if self.spacy is not None:
             detectors.append(RecognizerDetector())
-        written = FormatOptions() if self.format_llm else None
-        return replace(preparation, detectors=tuple(detectors), format_with_llm=written)
+        return replace(
+            preparation,
+            detectors=tuple(detectors),
+            format_with_llm=FormatOptions() if self.format_llm else None,
+            segmentation=self._segmentation(),
+            context=None if self.context is None else ContextOptions(by=self.context, language=self.language or ""),
+        )
+
+    def _segmentation(self) -> SegmentOptions | EmbeddingOptions | None:
+        from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+
+        if self.segmentation is None:
+            return None
+        under: Under = "headings" if self.under_headings else "document"
+        return SegmentOptions(under=under) if self.segmentation == "llm" else EmbeddingOptions(under=under)
 
 
 @contextmanager
@@ -153,6 +184,7 @@ def show_plan(
     out().print(usage_table(found, models.spending))
     told = [f"{number(len(outcomes), 'file')}, {unchanged} of them skipped."]
     told += [f"{number(found.kept, 'answer')} are in the journal already."] * (found.kept > 0)
+    told += ["What is asked of sections that are not made yet is an estimate."] * bool(models.segmentation)
     told += ["An answer that is not faithful is asked for once again; that is not counted."] * models.format_llm
     out().print(" ".join(told))
 

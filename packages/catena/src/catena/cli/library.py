@@ -18,12 +18,15 @@ from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
 from catena.cli.options import (
     AsJson,
+    ContextBy,
     Engine,
     Figures,
     LibraryPath,
     Password,
     PdfEngine,
     RuledTables,
+    SegmentationBy,
+    SegmentUnder,
     TableText,
     preparation_of,
 )
@@ -55,7 +58,7 @@ def index(
         ),
     ] = None,
     llm: Annotated[
-        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for the next two.")
+        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for what is to ask one.")
     ] = None,
     format_llm: Annotated[
         bool, typer.Option("--format-llm", help="Let the model write the Markdown, checked page by page.")
@@ -63,6 +66,22 @@ def index(
     entities_llm: Annotated[
         bool, typer.Option("--entities-llm", help="Let the model find the critical entities of each chunk.")
     ] = False,
+    segmentation: Annotated[
+        SegmentationBy | None,
+        typer.Option("--segmentation", help="Divide documents by meaning, not by their headings; by whom."),
+    ] = None,
+    segment_under: Annotated[
+        SegmentUnder | None,
+        typer.Option("--segment-under", help="Divide all of it, or what is long below its headings [document]."),
+    ] = None,
+    context: Annotated[
+        ContextBy | None,
+        typer.Option("--context", help="Make titles and summaries of documents and sections; by whom."),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", metavar="WORD", help="Of the titles and summaries [the document's own]."),
+    ] = None,
     spacy: Annotated[
         str | None, typer.Option("--spacy", metavar="MODEL", help="Let this spaCy pipeline find them (extra spacy).")
     ] = None,
@@ -97,6 +116,9 @@ def index(
     began = time.monotonic()
     models = index_models.Models(
         llm=llm, format_llm=format_llm, entities_llm=entities_llm, caption_model=caption_model, base_url=base_url,
+        segmentation=None if segmentation is None else segmentation.value,
+        under_headings=None if segment_under is None else segment_under is SegmentUnder.HEADINGS,
+        context=None if context is None else context.value, language=language,
         spacy=spacy, journal=journal, spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
     )  # fmt: skip
     models.check(plan=plan)

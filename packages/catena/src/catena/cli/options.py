@@ -14,7 +14,7 @@ from catena.cli.console import err
 from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
-    from catena.library import SearchOptions
+    from catena.library import SegmentSearchOptions
     from catena.pipeline import Preparation
     from catena.retrieval.multi_route import OnUnknown
 
@@ -62,6 +62,27 @@ class TableText(StrEnum):
     DEFINITION = "definition"
 
 
+class SegmentationBy(StrEnum):
+    """Who divides documents into sections by meaning."""
+
+    EMBEDDING = "embedding"
+    LLM = "llm"
+
+
+class SegmentUnder(StrEnum):
+    """What is divided: the whole document, or what is long below its printed headings."""
+
+    HEADINGS = "headings"
+    DOCUMENT = "document"
+
+
+class ContextBy(StrEnum):
+    """Who makes titles and summaries."""
+
+    OFFLINE = "offline"
+    LLM = "llm"
+
+
 Figures: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -70,8 +91,8 @@ Figures: TypeAlias = Annotated[
 ]
 
 
-def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_names: bool) -> SearchOptions:
-    """Return what `Library.search` is told about the names in a question.
+def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_names: bool) -> SegmentSearchOptions:
+    """Return what `Library.search` and `Library.segments` are told about the names in a question.
 
     Raises:
         ProblemError: one option leaves nothing to do for another.

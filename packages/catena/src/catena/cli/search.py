@@ -1,4 +1,4 @@
-"""`catena search`: a question to ranked, cited passages."""
+"""`catena search`: a question to ranked, cited passages, or to segments."""
 
 from __future__ import annotations
 
@@ -10,22 +10,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, write_json
+from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.figures import as_data, places, shown_figures
+from catena.cli.llm_options import BaseUrl
+from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.options import (
     AsJson,
     EntityNames,
     KeepNeighbours,
     LibraryPath,
     NoNames,
-    Number,
     names_options,
 )
-from catena.cli.terminal import printable
+from catena.cli.search_segments import Wanted, found_segments, tell_segments
+from catena.cli.segment_options import (
+    BudgetTokens,
+    CalibrationOption,
+    Decay,
+    LengthAdjustmentOption,
+    Minimum,
+    OrderOption,
+    Penalty,
+    PresetOption,
+    QueriesOption,
+    RerankOption,
+    SegmentChoices,
+    SelectionOption,
+    check_kind,
+)
 
 if TYPE_CHECKING:
-    from catena.library import Library
+    from catena.library import Library, SegmentSearchOptions
     from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
 
@@ -52,7 +68,7 @@ def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")],
     *,
     library: LibraryPath,
-    k: Number = 10,
+    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="How many passages [10].")] = None,
     route: Annotated[
         list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
     ] = None,
@@ -78,16 +94,53 @@ def search(
     no_names: NoNames = False,
     figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Find segments, runs of adjacent chunks; the options below are theirs.")
+    ] = False,
+    preset: PresetOption = None,
+    budget_tokens: BudgetTokens = None,
+    selection: SelectionOption = None,
+    penalty: Penalty = None,
+    decay: Decay = None,
+    minimum: Minimum = None,
+    length_adjustment: LengthAdjustmentOption = None,
+    order: OrderOption = None,
+    queries: QueriesOption = None,
+    llm: Annotated[
+        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for --queries llm.")
+    ] = None,
+    base_url: BaseUrl = None,
+    calibration: CalibrationOption = None,
+    rerank: RerankOption = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what every chunk is worth, and why.")] = False,
+    curve: Annotated[
+        Path | None, typer.Option("--curve", metavar="FILE.png|html", help="Draw what the chunks are worth.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the passages of a library for a question, each with its citation and the routes that found it.
 
     Names of documents in the question get a share each. A name that stands nowhere is said, with those near it.
-    """
-    from catena.library import Library, SearchOptions
 
-    options: SearchOptions = {"k": k, "where": _filter(where), **names_options(entity, keep_neighbours, no_names)}
-    options["fusion"] = _fusion(fusion, alpha, beta)
+    With --segments, runs of adjacent chunks instead of single ones, each worth what its chunks are worth. The presets
+    are made for a reranker. Without one only the order of the hits is believed: a --decay of half the number of
+    passages worth reading then keeps segments short. What `catena calibrate` fitted needs --no-names.
+    The keys of models are read from the environment: CATENA_API_KEY or OPENAI_API_KEY, CO_API_KEY, VOYAGE_API_KEY.
+    """
+    from catena.library import Library
+
+    choices = SegmentChoices(
+        preset=preset, budget_tokens=budget_tokens, selection=selection, penalty=penalty, decay=decay,
+        minimum=minimum, length_adjustment=length_adjustment, order=order, queries=queries,
+        calibration=calibration, rerank=rerank,
+    )  # fmt: skip
+    wanted = Wanted(choices=choices, llm=llm, base_url=base_url, explain=explain, curve=curve)
+    check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
+    options: SegmentSearchOptions = {
+        "where": _filter(where),
+        **names_options(entity, keep_neighbours, no_names),
+        "fusion": _fusion(fusion, alpha, beta),
+    }
     names = tuple(dict.fromkeys(name.value for name in route or ()))
     _check_options(
         one_route=len(names) == 1,
@@ -98,17 +151,25 @@ def search(
     )
     if names:
         options["routes"] = names
+    by_hand = options["fusion"]
+
+    def weights(opened: Library) -> Fusion | None:
+        return _weights(opened, library, tuned) if tuned or adapted else by_hand
+
+    if segments:
+        wanted.check(whole=no_names or len(names) == 1)
+        tell_segments(question, found_segments(question, library, wanted, options, weights), wanted, as_json=as_json)
+        return
+    number = k or 10
     with Library.open(library, create=False) as opened:
-        options["fusion"] = _weights(opened, library, tuned) if tuned or adapted else options["fusion"]
+        options["fusion"] = weights(opened)
         if figures:
-            ranking = opened.search_figures(question, k=k, where=options["where"])
+            ranking = opened.search_figures(question, k=number, where=options["where"])
         else:
-            ranking = opened.search(question, **options)
+            ranking = opened.search(question, k=number, **options)
         shown = shown_figures(opened, ranking.hits)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None
-    for degraded in ranking.degraded:
-        without = printable(f"without {degraded.what}: {degraded.why}", one_line=True)
-        err().print(without, style="yellow", soft_wrap=True)
+    tell_degraded(ranking.degraded)
     if ranking.hits:
         tell_unknown(ranking)
     if as_json:
@@ -125,20 +186,6 @@ def _nothing_found(ranking: Ranking, figures: bool) -> ProblemError:
     hint = "files indexed with --figures, or other words" if figures else None
     hint = hint or "other words, or `catena status` to see what is there"
     return ProblemError("nothing was found", hint, SOME_FAILED)
-
-
-def tell_unknown(ranking: Ranking) -> None:
-    """Say on stderr which names of the question stand nowhere."""
-    for name in ranking.unknown:
-        err().print(printable(str(name), one_line=True), style="yellow", soft_wrap=True)
-
-
-def stands_nowhere(ranking: Ranking) -> ProblemError:
-    """Return that nothing was found because the question names what is not there, and which names are near."""
-    what = "; ".join(map(str, ranking.unknown))
-    near = any(name.near for name in ranking.unknown)
-    hint = "a name that is there, or --keep-neighbours for what is said of the others" if near else "other words"
-    return ProblemError(f"nothing was found: {what}", hint, SOME_FAILED)
 
 
 def _filter(where: str | None) -> Any:

@@ -15,7 +15,7 @@ from rich.text import Text
 from catena.citation import citation
 from catena.cli.failures import split_hint
 from catena.cli.terminal import printable
-from catena.model import Chunk, Hit, IngestState, Outcome
+from catena.model import Chunk, Hit, IngestState, Outcome, Segment
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,13 +116,13 @@ def _figure_line(hit: Hit, figures: Mapping[str, str] | None) -> str:
     return "" if where is None else f"\nfigure: {printable(where, one_line=True)}"
 
 
-def cited_as(chunk: Chunk) -> str:
-    """Return the citation of a chunk, in one line that a terminal may show."""
+def cited_as(chunk: Chunk | Segment) -> str:
+    """Return the citation of a chunk or a segment, in one line that a terminal may show."""
     return printable(citation(chunk), one_line=True)
 
 
-def source_of(chunk: Chunk) -> str:
-    """Return the name of a chunk's file, in one line that a terminal may show."""
+def source_of(chunk: Chunk | Segment) -> str:
+    """Return the name of the file it is from, in one line that a terminal may show."""
     return printable(str(chunk.metadata.get("source", chunk.document_id)), one_line=True)
 
 

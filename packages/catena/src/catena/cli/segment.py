@@ -1,0 +1,204 @@
+"""`catena segment`: a file divided into sections by meaning, and every repair of what a model answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import err, out, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.llm_options import (
+    JOURNAL,
+    BaseUrl,
+    JournalPath,
+    PriceIn,
+    PriceOut,
+    Spending,
+    SpendingCap,
+    asking,
+    opened_llm,
+    stoppable,
+)
+from catena.cli.notices import tell_degraded
+from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, SegmentUnder, preparation_of
+from catena.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from catena.effects import Services, Step
+    from catena.model import Document
+    from catena.structure.segment_repair import Repair
+    from catena.structure.segmentation import Segmentation
+
+
+def segment(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF, HTML, Markdown or text file.")],
+    *,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", metavar="MODEL", help="Let this OpenAI-compatible model divide it, and name the parts."
+        ),
+    ] = None,
+    under: Annotated[
+        SegmentUnder, typer.Option("--under", help="Divide all of it, or what is long below its headings.")
+    ] = SegmentUnder.DOCUMENT,
+    base_url: BaseUrl = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
+    journal: JournalPath = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    budget: SpendingCap = None,
+    engine: PdfEngine = Engine.PYPDF,
+    ruled_tables: RuledTables = False,
+    password: Password = None,
+    as_json: AsJson = False,
+) -> None:
+    """Divide a file into sections by meaning: where its embedding turns, or, with --llm, as a model says.
+
+    The sections tile the text whatever the model answers: each repair of an answer is shown. The key of the model is
+    read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for twice.
+    `catena index --segmentation` divides files so while it indexes them.
+    """
+    from catena.pipeline import read
+
+    about_model = {
+        "--base-url": base_url, "--plan": plan or None, "--journal": journal, "--price-in": price_in,
+        "--price-out": price_out, "--budget": budget,
+    }  # fmt: skip
+    for option in (name for name, value in about_model.items() if value is not None and llm is None):
+        raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
+    spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
+    with _services(llm, base_url, journal, spending, dry=plan) as services:
+        document = read(file, preparation_of(engine, ruled_tables), source=str(file), password=password).document
+        step = _step(document, llm, under)
+        if plan:
+            _show_plan(step, services, spending, as_json=as_json)
+            return
+        found = _done(step, services)
+    tell_degraded(found.degraded)
+    if as_json:
+        write_json(_as_json(document, found))
+    elif found.sections:
+        _show(document, found)
+    if not found.sections:
+        raise ProblemError(f"{file} has no text to divide", "a file with text; a scan needs OCR", SOME_FAILED)
+
+
+@contextmanager
+def _services(
+    llm: str | None, base_url: str | None, journal: Path | None, spending: Spending, *, dry: bool
+) -> Iterator[Services]:
+    """Open the model and its journal, or the shipped embedding."""
+    if llm is not None:
+        with asking(opened_llm(llm, base_url), journal or JOURNAL, spending, dry=dry) as services:
+            yield services
+        return
+    from catena.effects import Services
+    from catena.enrichment.static_embedding import StaticEmbedder
+
+    yield Services(embedder=StaticEmbedder())
+
+
+def _step(document: Document, llm: str | None, under: SegmentUnder) -> Step[Segmentation]:
+    from catena.structure.segmentation import (
+        EmbeddingOptions,
+        SegmentOptions,
+        segment_by_embedding,
+        segment_with_llm,
+    )
+
+    if llm is None:
+        return segment_by_embedding(document, EmbeddingOptions(under=under.value))
+    return segment_with_llm(document, SegmentOptions(under=under.value))
+
+
+def _done(step: Step[Segmentation], services: Services) -> Segmentation:
+    from catena.effects import run
+
+    with stoppable(services.journal), err().status("dividing the text …"):
+        return run(step, services)
+
+
+def _show_plan(step: Step[Segmentation], services: Services, spending: Spending, *, as_json: bool) -> None:
+    from catena.cli.parse_llm import usage_as_json, usage_table
+    from catena.effects import plan
+    from catena.structure.segmentation import PLANNED_ANSWERS
+
+    found = plan(step, services, tariff=spending.tariff(), stand_ins=PLANNED_ANSWERS)
+    if found.stopped_by:
+        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
+    if as_json:
+        write_json({"kept": found.kept, "exact": found.exact, **usage_as_json(found, spending)})
+        return
+    out().print(usage_table(found, spending))
+    if not found.exact:
+        out().print("Where a window begins depends on the answer before it: this is an estimate.")
+
+
+def _lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the first and the last line of the slice [start, end), from 1, both included."""
+    first = text.count("\n", 0, start) + 1
+    return first, max(first, text.count("\n", 0, end) + (not text[:end].endswith("\n")))
+
+
+def _as_json(document: Document, found: Segmentation) -> dict[str, Any]:
+    """Return the sections with their lines, from 1, and every repair; offsets are 0-based, [start, end)."""
+    from catena.cli.console import plain
+
+    sections = [
+        {
+            **plain(section),
+            "lines": _lines(document.text, section.start, section.end),
+            "characters": section.end - section.start,
+            "generated": section.position in found.generated,
+        }
+        for section in found.sections
+    ]
+    return {
+        "source": document.source,
+        "characters": len(document.text),
+        "sections": sections,
+        "repairs": found.repairs,
+        "degraded": found.degraded,
+    }
+
+
+def _show(document: Document, found: Segmentation) -> None:
+    from rich.text import Text
+
+    from catena.cli.views import number, table
+
+    listed = table("Title", "Lines#", "Characters#")
+    for section in found.sections:
+        first, last = _lines(document.text, section.start, section.end)
+        indent = "  " * max(0, section.level - 1)
+        style = "italic" if section.position in found.generated else ""
+        title = Text(indent + printable(section.title or "(no title)", one_line=True), style=style)
+        listed.add_row(title, f"{first}-{last}" if first != last else str(first), f"{section.end - section.start:,}")
+    out().print(listed)
+    if found.repairs:
+        out().print(_repairs(found.repairs))
+    made = f", {number(len(found.generated), 'title')} not printed in it" if found.generated else ""
+    repaired = f"; {number(len(found.repairs), 'repair')} of what the model answered" if found.repairs else ""
+    out().print(f"{number(len(found.sections), 'section')}{made}{repaired}")
+
+
+def _repairs(repairs: Sequence[Repair]) -> Table:
+    """Return every repair; lines are those that the model was shown, which cut long ones into several."""
+    from catena.cli.views import table
+
+    made = table("Repair", "Shown lines#", "Section#", "Was", "Became", title="What was put right")
+    for each in repairs:
+        first, last = each.lines
+        place = "" if each.section is None else str(each.section + 1)
+        made.add_row(
+            each.kind.replace("_", " "), f"{first}-{last}", place,
+            printable(each.was, one_line=True), printable(each.became, one_line=True),
+        )  # fmt: skip
+    return made
