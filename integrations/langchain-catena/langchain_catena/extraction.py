@@ -13,10 +13,9 @@ from pydantic import ConfigDict, Field, InstanceOf, model_validator
 from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Services, Step
 from catena.errors import ParameterError
-from catena.extraction import BALANCED, Extraction, ExtractionParams, preset
+from catena.extraction import Extraction, ExtractionParams, preset
 from catena.model import Ranking, Scale
-from catena.rerank.calibration import Calibration
-from catena.rerank.reranking import by_rank, calibrated
+from catena.rerank.calibration import Calibration, Constant
 from catena.segment_search import SegmentSearch, find_segments
 from langchain_catena.convert import POSITION, segment_documents
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
@@ -49,7 +48,8 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
 
     Attributes:
         params: what a segment is worth and how long it may be; or the name of a preset, "balanced", "precision" or
-            "find_all".
+            "find_all". None takes what `budget_tokens` allows, as `catena.segment_search.SegmentSearch` does.
+        budget_tokens: of all segments together, headers counted; not looked at where `params` are given.
         calibration: what `relevance_score` says of relevance. Not needed where `CatenaRerank` made it a probability,
             and where there is none: then the order counts. `Constant()` believes the order of any score.
         neighbours: where chunks beside those found come from: a vector store (`get_by_ids`) or a docstore (`mget`)
@@ -67,7 +67,8 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    params: InstanceOf[ExtractionParams] | Literal["balanced", "precision", "find_all"] = BALANCED
+    params: InstanceOf[ExtractionParams] | Literal["balanced", "precision", "find_all"] | None = None
+    budget_tokens: int = Field(default=2_000, ge=1)
     calibration: InstanceOf[Calibration] | None = None
     neighbours: Any = Field(default=None, exclude=True)
     neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
@@ -101,23 +102,26 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
 
         def given(_: str) -> Step[Ranking]:
             yield from ()  # nothing is asked
-            return self._with_probabilities(passages.ranking(documents))
+            return self._checked(passages.ranking(documents))
 
-        how = SegmentSearch(extraction=params, never_empty=self.never_empty, header=self.header)
+        how = SegmentSearch(
+            extraction=params,
+            budget_tokens=self.budget_tokens,
+            never_empty=self.never_empty,
+            header=self.header,
+            calibration=Constant() if self.calibration is None else self.calibration,
+        )
         return find_segments(query, how, ranked=given, place=passages.place)
 
-    def _with_probabilities(self, ranking: Ranking) -> Ranking:
-        if ranking.scale is Scale.PROBABILITY:
-            return ranking
-        if ranking.scale is Scale.RANK:
-            return by_rank(ranking)
-        if self.calibration is None:
+    def _checked(self, ranking: Ranking) -> Ranking:
+        """Return a ranking of which it is known what its scores say of relevance."""
+        if self.calibration is None and ranking.scale not in (Scale.PROBABILITY, Scale.RANK):
             allowed = (
                 "given, because the documents' relevance_score is no probability: a rule for such scores, as COHERE "
                 "or a fitted one, or Constant() to believe their order alone; or let CatenaRerank make it one"
             )
             raise ParameterError("calibration", None, allowed)
-        return calibrated(ranking, self.calibration)
+        return ranking
 
     def _passages(self) -> Passages:
         keys = PlaceKeys(document=self.document_key, position=self.position_key)

@@ -69,8 +69,8 @@ class CatenaSegmentRetriever(BaseRetriever):
             them, but where they are no probabilities, `options.calibration` is asked, by default for the order alone.
         neighbours, neighbour_key, document_key, position_key: with `retriever`, as of `CatenaSegmentExtractor`.
         options: what is searched for, what a score says of relevance, what a segment is worth.
-        k: most segments returned, the best; None: as many as the budget of `options.extraction` holds.
-        budget_tokens: of all segments together, headers counted, in place of that budget.
+        k: most segments returned, the best; None: as many as the budget holds.
+        budget_tokens: of all segments together, headers counted, in place of the budget of `options`.
         reranker: of the core or of LangChain, see `CatenaRerank`; `options.calibration` should be made for it.
         llm: any chat model or LLM; it writes the search queries.
         services: with `retriever`, journal, budget and limits of the model's and the reranker's calls.
@@ -191,7 +191,8 @@ class CatenaSegmentRetriever(BaseRetriever):
     def _how(self, budget_tokens: int | None) -> SegmentSearch:
         how, budget = self.options, self.budget_tokens if budget_tokens is None else budget_tokens
         if budget is not None:
-            how = replace(how, extraction=replace(how.extraction, overall_max_tokens=budget))
+            given = how.extraction and replace(how.extraction, overall_max_tokens=budget)
+            how = replace(how, extraction=given, budget_tokens=budget)
         if self.reranker is not None:
             how = replace(how, rerank=True)
         return how if self.llm is None else replace(how, queries_by="llm")
