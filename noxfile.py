@@ -126,6 +126,16 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def dsrag(session: nox.Session) -> None:
+    """Measure segment extraction beside dsRAG: `nox -s dsrag -- --json FILE --plot FILE.png`.
+
+    dsRAG asks for versions that constraints.txt does not have, so it has an environment to itself, without them.
+    """
+    session.install("-e", CORE, "-e", BENCH, "dsrag==0.5.6")
+    session.run("catena-bench", "segment-speed", *session.posargs)
+
+
+@nox.session
 def cookbook(session: nox.Session) -> None:
     """Run every notebook from top to bottom; `-- --overwrite` keeps the new outputs."""
     install(session, *EVERYTHING, group="test")

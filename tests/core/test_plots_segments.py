@@ -113,6 +113,22 @@ def test_segments_are_shaded_with_their_values():
     assert f"{len(extraction.segments)} of {len(extraction.segments)} segments" in made.caption
 
 
+def test_what_neighbours_lend_is_drawn_and_told():
+    made = plots.relevance_curve(extracted(replace(PLAIN, lending=0.5)))
+    points = named(made, Points, "found by no query")
+    assert points.y[list(points.x).index(0.0)] == pytest.approx(0.98 / 2 - 0.18)  # position 2, beside 3
+    assert "lent 0.490, penalty 0.18" in points.names[0]
+    assert "max(P × decay, 0.5 × a neighbour's) − 0.18" in made.caption
+
+
+def test_values_of_nothing_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    nothing = run(extract([ranking(("a", 0, 0.0))], params=replace(PLAIN, irrelevance_penalty=0.0)), services())
+    low, high = plots.relevance_curve(nothing).panels[0].y.limits
+    assert low < 0 < high
+    assert plots.relevance_curve(nothing, tmp_path / "a.png").stat().st_size > 1_000
+
+
 def test_lines_stand_at_0_and_at_the_penalty():
     made = plots.relevance_curve(extracted(replace(PLAIN, irrelevance_penalty=0.3)))
     assert set(named(made, Line, "0: worth reading from here up").y) == {0.0}
@@ -171,6 +187,8 @@ def test_queries_may_be_named():
     )
     labels = {points.label for points in marks(made, Points)}
     assert "pump" in labels
+    asked = plots.relevance_curve(replace(extracted(), asked=("in", "words")))
+    assert {"in", "words"} <= {points.label for points in marks(asked, Points)}
     assert any(label.startswith("how often") and label.endswith("…") and len(label) < 30 for label in labels)
 
 

@@ -23,6 +23,7 @@ from catena_bench import (
     fidelity,
     fusion_speed,
     headings,
+    segment_speed,
     segments,
     segments_oracle,
     similar_docs,
@@ -44,9 +45,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "segments": segments.run,
     "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
+    "segment-speed": segment_speed.run,
 }
 WITHOUT_DATA = frozenset(
-    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity", "calibration"}
+    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity", "calibration", "segment-speed"}
 )  # generated data will do
 SIZES = {  # what --size can set, by benchmark
     "similar-docs": ("questions", "depth"),
@@ -57,6 +59,7 @@ SIZES = {  # what --size can set, by benchmark
     "table-views": ("questions", "most_tables"),
     "segments": ("questions", "sweep"),
     "calibration": ("depth", "seed"),
+    "segment-speed": ("chunks", "repeats", "seed"),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
 WITH_COLLECTIONS = frozenset({"segments"})  # they take a folder of several collections

@@ -14,6 +14,7 @@ from catena_bench.segments import BUDGETS, MEAN, USUAL
 from catena_bench.segments_systems import HEADERS
 
 Figures = Mapping[str, float]
+_SYSTEMS = {"greedy": "Catena, greedy", "optimal": "Catena, optimal", "dsrag": "dsRAG"}
 _LEVEL = 0.95  # of the intervals that the benchmarks give
 
 
@@ -100,12 +101,28 @@ def _recall_line(figures: Figures, collection: str, system: str, number: int) ->
     return Line(x=[float(budget) for budget in BUDGETS], y=y, label=system, series=number, dotted=True)
 
 
+def segment_speed(figures: Figures, path: Path) -> None:
+    """Draw the milliseconds of each system over the number of chunks, a panel for each case."""
+    cases: dict[str, dict[str, list[plots.Cost]]] = {}
+    for key in figures:
+        measure, _, rest = key.partition(".")
+        name, _, size = rest.rpartition(".")
+        if measure == "milliseconds" and size.isdecimal():
+            case, _, system = name.partition(".")
+            cost = plots.Cost(
+                size=int(size), milliseconds=figures[key], low=figures[f"{key}.low"], high=figures[f"{key}.high"]
+            )
+            cases.setdefault(case.replace("_", " "), {}).setdefault(_SYSTEMS[system], []).append(cost)
+    plots.cost_growth(cases, path, title="What segment extraction costs, for six queries")
+
+
 PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "ablation": ablation,
     "degradation": degradation,
     "similar-docs": similar_docs,
     "segments": segments,
     "calibration": calibration,
+    "segment-speed": segment_speed,
 }
 
 

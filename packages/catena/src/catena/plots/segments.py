@@ -41,7 +41,8 @@ def relevance_curve(
             ids for titles.
         path: a .png or .html to write; None returns the picture.
         documents: how many rows at most, at least 1.
-        queries: names for the legend, one per query; by default their numbers, from 1.
+        queries: names for the legend, one per query; by default the queries in words where the extraction has them,
+            else their numbers, from 1.
         title: of the picture.
 
     Raises:
@@ -60,6 +61,8 @@ def relevance_curve(
     if not rows:
         raise EvaluationError("a relevance curve needs at least one document that was considered")
     count = len(weighed[0].worths)
+    if not queries and isinstance(extraction, Extraction):
+        queries = extraction.asked
     if queries and len(queries) != count:
         raise ParameterError("queries", len(queries), f"a name for each of {count} queries")
     names = [shortened(name, _NAME) for name in queries] or [f"query {number}" for number in range(1, count + 1)]
@@ -80,7 +83,7 @@ def _panel(row: Row, told: Explanation, names: Sequence[str]) -> tuple[Panel, fl
     penalty = told.params.irrelevance_penalty
     values = [worth.value or 0.0 for chunk in row.chunks for worth in chunk.worths]
     low, high = min(*values, -penalty), max(*values, 0.0)
-    tier = _TIER * (high - low)
+    tier = _TIER * (high - low or 1.0)  # 0 where all values are 0
     spans = [span for span in told.spans if span[0] == row.chunks[0].document_id]
     worths, worth_tiers = segment_labels(row, spans, high, tier)
     titles, title_tiers = section_titles(row, low - tier, tier)
@@ -133,22 +136,27 @@ def _curve(row: Row, query: int, name: str) -> list[Mark]:
 
 
 def _unfound(row: Row) -> list[Mark]:
-    """Return the chunks that no query found: grey, from 0 down to what crossing them costs."""
+    """Return the chunks that no query found: grey, from 0 to what they are worth to the query they serve most."""
     held = [
-        (place, chunk, chunk.worths[0])
+        (place, chunk, max(chunk.worths, key=lambda worth: worth.value or 0.0))
         for place, chunk in zip(row.places, row.chunks, strict=True)
         if all(worth.rank is None for worth in chunk.worths)
     ]
     if not held:
         return []
-    xs = [x for place, _, _ in held for x in (place - 0.45, place + 0.45, nan)]
-    ys = [y for _, _, worth in held for y in (worth.value or 0.0, worth.value or 0.0, nan)]
+    levels = [worth.value or 0.0 for _, _, worth in held]
     label = "found by no query"
     return [
-        Line(x=xs, y=ys, label=label, series=PLAIN, filled=True),
+        Line(
+            x=[x for place, _, _ in held for x in (place - 0.45, place + 0.45, nan)],
+            y=[y for level in levels for y in (level, level, nan)],
+            label=label,
+            series=PLAIN,
+            filled=True,
+        ),
         Points(
             x=[place for place, _, _ in held],
-            y=[worth.value or 0.0 for _, _, worth in held],
+            y=levels,
             label=label,
             series=BACKGROUND,
             names=[_hover(row, chunk, worth) for _, chunk, worth in held],
@@ -158,7 +166,8 @@ def _unfound(row: Row) -> list[Mark]:
 
 def _hover(row: Row, chunk: Weighed, worth: Worth) -> str:
     found = f"rank {worth.rank + 1}, P {worth.probability:.3f}" if worth.rank is not None else "not found"
-    made = f"decay {worth.decay:.3f}, penalty {worth.penalty:g}, length factor {worth.factor:.2f}"
+    lent = f"lent {worth.lent:.3f}, " if worth.lent else ""
+    made = f"decay {worth.decay:.3f}, {lent}penalty {worth.penalty:g}, length factor {worth.factor:.2f}"
     where = f"segment {chunk.segment + 1}" if chunk.segment is not None else chunk.why
     text = row.known[chunk.chunk_id].text if chunk.chunk_id in row.known else ""
     parts = [
@@ -174,11 +183,12 @@ def _caption(told: Explanation, shown: Sequence[Row], count: int) -> str:
     total = sum(value for *_, value in told.spans)
     unit = "tokens" if told.in_tokens else "chunks"
     params = told.params
+    worth = f"max(P × decay, {params.lending:g} × a neighbour's)" if params.lending else "P × decay"
     lost = sum(1 for row in shown for chunk in row.chunks if all(worth.rank is None for worth in chunk.worths))
     return (
         f"{len(shown)} of {count} documents considered, with {here} of {len(told.spans)} segments; all are worth "
         f"{total:.3f} and take {told.used:,} of {told.budget:,} {unit} ({params.selection}). "
-        f"Value = (P × decay − {params.irrelevance_penalty:g}) × length factor ({params.length_adjustment}). "
+        f"Value = ({worth} − {params.irrelevance_penalty:g}) × length factor ({params.length_adjustment}). "
         f"{sum(len(row.chunks) for row in shown):,} chunks drawn, {lost:,} of them found by no query. "
         "A query's line breaks where it did not find a chunk."
     )

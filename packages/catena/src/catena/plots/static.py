@@ -81,6 +81,8 @@ def _settings() -> Any:
 
 
 def _panel(figure: Any, ax: Any, panel: Panel) -> None:
+    from matplotlib.ticker import NullFormatter
+
     ax.set_title(panel.title, fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, color="#E6E6E6", linewidth=0.7)
@@ -94,7 +96,8 @@ def _panel(figure: Any, ax: Any, panel: Panel) -> None:
         if axis.ticks is not None:
             places, labels = [at for at, _ in axis.ticks], [text for _, text in axis.ticks]
             getattr(ax, f"set_{side}ticks")(places, labels)
-            ax.tick_params(axis=side, which="minor", length=0, labelsize=0)
+            ax.tick_params(axis=side, which="minor", length=0)
+            getattr(ax, f"{side}axis").set_minor_formatter(NullFormatter())
         if axis.limits is not None:
             getattr(ax, f"set_{side}lim")(*axis.limits)
         ax.tick_params(axis=side, which="major", labelsize=8.5)
