@@ -205,6 +205,7 @@ def test_both_kinds_are_written(tmp_path):
     assert any("&lt;b&gt;pump" in text for trace in figure.data for text in trace.text or ())
     assert {shape.yref for shape in figure.layout.shapes} <= {"y domain", "y2 domain"}
     assert len(figure.layout.shapes) == len(extraction.segments)
+    assert {trace.hoverinfo for trace in figure.data if trace.mode == "lines"} == {"skip"}  # their points tell more
     names = [trace.name for trace in figure.data if trace.showlegend]
     assert len(names) == len(set(names))
 

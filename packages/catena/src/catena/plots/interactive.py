@@ -159,12 +159,16 @@ def _line(go: Any, mark: Line) -> list[Any]:
         ]  # fmt: skip
     look: dict[str, Any] = {"color": shade, "dash": _DASHES[mark.series % len(_DASHES)], "shape": shape}
     look["width"] = 2.2 if mark.series >= 0 else 1.0
-    filled = {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10 if mark.series >= 0 else 0.4)} if mark.filled else {}
+    extra: dict[str, Any] = {}
+    if mark.filled:
+        extra |= {"fill": "tozeroy", "fillcolor": _pale(shade, 0.10 if mark.series >= 0 else 0.4)}
+    if not mark.hovers:
+        extra["hoverinfo"] = "skip"
     dots = {"symbol": _SHAPES[mark.series % len(_SHAPES)], "size": 8}
     traces.append(
         go.Scatter(
             x=list(mark.x), y=list(mark.y), mode="lines+markers" if mark.dotted else "lines", line=look, marker=dots,
-            name=escape(mark.label), **filled,
+            name=escape(mark.label), **extra,
         )
     )  # fmt: skip
     return traces

@@ -42,6 +42,7 @@ class Line:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     dotted: bool = False  # with a dot at each value
+    hovers: bool = True  # whether its values show on hovering; not where points at the same places say more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ def section_titles(row: Row, top: float, tier: float) -> tuple[list[Mark], int]:
     kept = [number for number, at in enumerate(tiers) if at is not None]
     xs = [x for _, of in runs for x in (of[0] - 0.4, of[-1] + 0.4, nan)]
     middles = [(of[0] + of[-1]) / 2 for _, of in runs]
-    strip = Line(x=xs, y=[top] * len(xs), label="sections", series=PLAIN)
+    strip = Line(x=xs, y=[top] * len(xs), label="sections", series=PLAIN, hovers=False)
     hovers = Points(
         x=middles, y=[top] * len(runs), label="sections", series=BACKGROUND,
         names=[SEPARATOR.join(path) for path, _ in runs],

@@ -90,8 +90,8 @@ def _panel(row: Row, told: Explanation, names: Sequence[str]) -> tuple[Panel, fl
     ends = (-0.7, max(row.places[-1] + 0.7, 3.3))
     marks: list[Mark] = [
         Spans(spans=[ends_of(row, span) for span in spans], label="segment, with its value"),
-        Line(x=ends, y=(0.0, 0.0), label="0: worth reading from here up", series=PLAIN),
-        Line(x=ends, y=(-penalty, -penalty), label="0 less the penalty", series=DASHED),
+        Line(x=ends, y=(0.0, 0.0), label="0: worth reading from here up", series=PLAIN, hovers=False),
+        Line(x=ends, y=(-penalty, -penalty), label="0 less the penalty", series=DASHED, hovers=False),
         *_unfound(row),
     ]
     for query, name in enumerate(names):
@@ -130,7 +130,7 @@ def _curve(row: Row, query: int, name: str) -> list[Mark]:
         return []
     x, y, names = zip(*points, strict=True)
     return [
-        Line(x=xs, y=ys, label=name, series=query),
+        Line(x=xs, y=ys, label=name, series=query, hovers=False),
         Points(x=x, y=y, label=name, series=query, names=names),
     ]
 
@@ -153,6 +153,7 @@ def _unfound(row: Row) -> list[Mark]:
             label=label,
             series=PLAIN,
             filled=True,
+            hovers=False,
         ),
         Points(
             x=[place for place, _, _ in held],
