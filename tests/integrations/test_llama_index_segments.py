@@ -1,0 +1,373 @@
+"""Segments over the user's own stores: exact slices by hand-made numbers, whatever the store, sync and async."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index_models import Saying
+from llama_index_spans import listening
+from llama_index_stores import KeepingVectorStore, chain, docstore_of, splitter
+
+from catena import Library
+from catena.errors import CatenaError, ParameterError, ServiceError
+from catena.extraction import BALANCED
+from catena.rerank.calibration import Constant, Identity
+from catena.segment_search import SegmentSearch
+from catena.testing.fakes import FakeReranker
+from llama_index.postprocessor.catena import CatenaSegmentPostprocessor as FromNamespace
+from llama_index_catena import (
+    CatenaEmbedding,
+    CatenaNodeParser,
+    CatenaRerank,
+    CatenaRetriever,
+    CatenaSegmentPostprocessor,
+    CatenaSegmentRetriever,
+    UnknownNameEvent,
+)
+
+TEXTS = [f"{letter * 699}\n" for letter in "abcdefgh"]  # of the reference length: every length factor is 1
+QUERY = "what?"
+
+
+def scored(nodes: list[TextNode], **scores: float | None) -> list[NodeWithScore]:
+    """Return some nodes with scores, by their letter."""
+    return [NodeWithScore(node=nodes["abcdefgh".index(letter)], score=score) for letter, score in scores.items()]
+
+
+def letters(found: list[NodeWithScore]) -> list[str]:
+    return ["".join(sorted({letter for letter in each.node.get_content() if letter.isalpha()})) for each in found]
+
+
+def test_a_segment_is_worth_what_its_nodes_are_and_is_an_exact_slice() -> None:
+    nodes = chain("d", TEXTS)
+    post = CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity())
+    (found,) = post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
+    assert found.score == pytest.approx((0.9 - 0.18) - 0.18 + (0.8 * exp(-1 / 30) - 0.18), abs=1e-12)
+    assert found.node.text == "".join(TEXTS[1:4])
+    assert (found.node.start_char_idx, found.node.end_char_idx) == (700, 2800)
+    assert json.loads(found.node.metadata["chunk_ids"]) == ["d-1", "d-2", "d-3"]
+    assert json.loads(found.node.metadata["queries"]) == [QUERY]
+    assert found.node.metadata["citation"] == "Manual d"
+    assert found.node.source_node is not None
+    assert found.node.source_node.node_id == "d"
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("kind", ["docstore", "vectors"])
+async def test_neighbours_come_from_docstores_and_vector_stores_by_links_and_by_position(
+    linked: bool, counted: bool, kind: str
+) -> None:
+    nodes = chain("d", TEXTS, linked=linked, counted=counted)
+    vectors = KeepingVectorStore.of(nodes)
+    post = CatenaSegmentPostprocessor(docstore_of(nodes) if kind == "docstore" else vectors, calibration=Identity())
+    given_ = scored(nodes, b=0.9, d=0.8)
+    reachable = linked or (counted and kind == "vectors")
+    expected = ["bcd"] if reachable else ["b", "d"]
+    found = post.postprocess_nodes(given_, query_str=QUERY)
+    assert sorted(letters(found)) == expected
+    assert await post.apostprocess_nodes(given_, query_str=QUERY) == found
+
+
+def test_by_position_only_the_gap_is_read_and_by_links_no_more_than_a_segment_holds() -> None:
+    short = replace(BALANCED, max_chunks=3)
+    for counted, expected in ((True, {"d-2"}), (False, {"d-2", "d-4", "d-5"})):
+        nodes = chain("d", TEXTS, counted=counted)
+        store = docstore_of(nodes)
+        post = CatenaSegmentPostprocessor(store, calibration=Identity(), params=short)
+        post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
+        assert {id_ for id_ in store.read if id_ != "d"} == expected
+
+
+def test_without_a_store_only_nodes_that_were_found_are_joined() -> None:
+    post = CatenaSegmentPostprocessor(calibration=Identity())
+    for linked, counted in ((True, False), (False, True), (False, False)):
+        nodes = chain("d", TEXTS, linked=linked, counted=counted)
+        found = post.postprocess_nodes(scored(nodes, b=0.9, c=0.7, e=0.9), query_str=QUERY)
+        assert sorted(letters(found)) == ["bc", "e"]
+
+
+def test_nodes_whose_text_was_rewritten_are_joined_by_links_with_a_blank_line_between() -> None:
+    nodes = chain("d", TEXTS, offsets=False)
+    post = CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity())
+    (found,) = post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
+    assert found.node.text == "\n\n".join(TEXTS[1:4])
+
+
+def test_documents_are_never_joined_though_links_say_so() -> None:
+    first, second = chain("d", TEXTS[:2]), chain("e", TEXTS[2:4])
+    first[-1].relationships[NodeRelationship.NEXT] = second[0].as_related_node_info()
+    store = docstore_of([*first, *second])
+    found = [NodeWithScore(node=node, score=0.9) for node in (*first, *second)]
+    post = CatenaSegmentPostprocessor(store, calibration=Identity())
+    assert sorted(letters(post.postprocess_nodes(found, query_str=QUERY))) == ["ab", "cd"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.permutations(range(8)), st.sets(st.integers(0, 7), min_size=1), st.integers(20, 80), st.integers(0, 15))
+def test_segments_of_overlapping_splits_are_slices_of_their_document(order, chosen, size: int, overlap: int) -> None:
+    text = " ".join(f"Sentence number {i} of many says what number {i * 7 % 11} is about." for i in range(40))
+    document = Document(id_="d", text=text)
+    nodes = splitter(size, min(overlap, size - 1)).get_nodes_from_documents([document])
+    picked = [nodes[place % len(nodes)] for place in sorted(chosen, key=lambda place: order[place])]
+    found = [NodeWithScore(node=node, score=0.9 - 0.01 * rank) for rank, node in enumerate(picked)]
+    post = CatenaSegmentPostprocessor(
+        docstore_of(nodes), calibration=Identity(), params=replace(BALANCED, length_adjustment="off")
+    )
+    segments = post.postprocess_nodes(found, query_str=QUERY)
+    assert segments
+    for each in segments:
+        assert text[each.node.start_char_idx : each.node.end_char_idx] == each.node.text
+
+
+def test_a_docstore_that_holds_the_document_gives_what_stands_between() -> None:
+    text = "One is here.\t\n\nTwo is here.\r\n\tThree is here."
+    starts = [0, text.index("Two"), text.index("Three")]
+    nodes = chain("d", ["One is here.", "Two is here.", "Three is here."])
+    for node, start in zip(nodes, starts, strict=True):
+        node.start_char_idx, node.end_char_idx = start, start + len(node.text)
+    found = [NodeWithScore(node=nodes[0], score=0.9), NodeWithScore(node=nodes[2], score=0.9)]
+    loose = replace(BALANCED, length_adjustment="off")
+    alone = CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity(), params=loose)
+    whole = CatenaSegmentPostprocessor(
+        docstore_of([*nodes, Document(id_="d", text=text)]), calibration=Identity(), params=loose
+    )
+    assert [each.node.text for each in whole.postprocess_nodes(found)] == [text]
+    (joined,) = alone.postprocess_nodes(found)
+    assert joined.node.text.split() == text.split()
+    assert len(joined.node.text) == len(text)
+
+
+def test_what_is_known_of_the_nodes_is_known_of_the_segment_and_what_they_hide_stays_hidden() -> None:
+    text = "# Pump\n\nRead this.\n\n## Screws\n\nTighten to 12 Nm.\n\nThen stop."
+    document = Document(id_="pump", text=text, metadata={"title": "HX210", "secret": "s"})
+    document.excluded_llm_metadata_keys = document.excluded_embed_metadata_keys = ["secret"]
+    nodes = CatenaNodeParser(min_tokens=0, max_tokens=6).get_nodes_from_documents([document])
+    post = CatenaSegmentPostprocessor(
+        docstore_of(nodes), calibration=Constant(), params=replace(BALANCED, length_adjustment="off")
+    )
+    (found,) = post.postprocess_nodes([NodeWithScore(node=node, score=0.5) for node in nodes[-2:]])
+    metadata = found.node.metadata
+    assert metadata["citation"].startswith("HX210 › Pump › Screws, line")
+    assert (metadata["first_position"], metadata["last_position"]) == (len(nodes) - 2, len(nodes) - 1)
+    assert metadata["last_line"] == 9
+    assert metadata["header_path"] == "/Pump/Screws/"
+    read = found.node.get_content(MetadataMode.LLM)
+    assert "secret" not in read
+    assert "citation: HX210" in read
+    assert "chunk_ids" not in read
+    assert "secret" not in found.node.get_content(MetadataMode.EMBED)
+
+
+def test_nodes_given_stay_as_they_are() -> None:
+    nodes = chain("d", TEXTS)
+    found = scored(nodes, b=0.9, d=0.8)
+    before = deepcopy(found)
+    CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity()).postprocess_nodes(found)
+    assert found == before
+
+
+def test_scores_that_nobody_calibrated_are_refused_and_missing_ones_leave_the_order() -> None:
+    nodes = chain("d", TEXTS)
+    post = CatenaSegmentPostprocessor(docstore_of(nodes))
+    with pytest.raises(ParameterError, match="no probabilities"):
+        post.postprocess_nodes(scored(nodes, b=0.9))
+    (by_order,) = post.postprocess_nodes(scored(nodes, b=None, c=None))
+    assert by_order.score == pytest.approx((0.8 - 0.18) + (0.8 * exp(-1 / 30) - 0.18), abs=1e-12)
+    rerank = CatenaRerank(FakeReranker(lambda query, text: 0.9), calibration=Identity())
+    (rated,) = post.postprocess_nodes(rerank.postprocess_nodes(scored(nodes, b=0.1), query_str=QUERY))
+    assert rated.score == pytest.approx(0.9 - 0.18, abs=1e-12)
+    assert post.postprocess_nodes([]) == []
+
+
+def test_the_best_is_returned_though_it_is_worth_little_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = chain("d", TEXTS)
+    weak = scored(nodes, b=0.3)
+    post = CatenaSegmentPostprocessor(calibration=Identity())
+    assert letters(post.postprocess_nodes(weak)) == ["b"]
+    assert "worth" in caplog.text
+    assert CatenaSegmentPostprocessor(calibration=Identity(), never_empty=False).postprocess_nodes(weak) == []
+
+
+def test_what_is_no_store_or_no_setting_is_refused_at_once() -> None:
+    with pytest.raises(ParameterError, match="docstore"):
+        CatenaSegmentPostprocessor("nodes")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="preset"):
+        CatenaSegmentPostprocessor(params="everything")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="preset"):
+        CatenaSegmentPostprocessor(params=3)  # type: ignore[arg-type]
+    assert CatenaSegmentPostprocessor(params="find_all").params.max_chunks == 40
+
+
+async def test_a_store_that_fails_is_a_typed_error() -> None:
+    nodes = chain("d", TEXTS)
+    post = CatenaSegmentPostprocessor(SimpleVectorStore(), calibration=Identity())
+    with pytest.raises(ServiceError, match="SimpleVectorStore"):
+        post.postprocess_nodes(scored(nodes, b=0.9, d=0.8))
+    with pytest.raises(ServiceError, match="SimpleVectorStore"):
+        await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))
+
+
+def test_the_postprocessor_is_written_down_by_name_and_settings() -> None:
+    written = CatenaSegmentPostprocessor(calibration=Constant(0.7)).to_dict()
+    assert written["class_name"] == "CatenaSegmentPostprocessor"
+    assert "max_chunks=15" in written["params"]
+    assert written["calibration"] == "Constant(value=0.7)"
+    assert FromNamespace is CatenaSegmentPostprocessor
+
+
+TORQUE = "The cover of the pump takes six screws, tightened to 14 Nm."
+MANUAL = " ".join([*(f"Remark {i} is about the weather in town." for i in range(12)), TORQUE,
+                   *(f"Remark {i} is about the colour of the box." for i in range(12, 24))])  # fmt: skip
+
+
+def index_of(text: str = MANUAL) -> VectorStoreIndex:
+    nodes = splitter(30, 5).get_nodes_from_documents([Document(id_="manual", text=text)])
+    return VectorStoreIndex(nodes, embed_model=CatenaEmbedding())
+
+
+async def test_it_stands_in_a_query_engine_over_an_index_sync_and_async() -> None:
+    index = index_of()
+    engine = RetrieverQueryEngine.from_args(
+        index.as_retriever(similarity_top_k=5),
+        llm=MockLLM(),
+        node_postprocessors=[
+            CatenaRerank(FakeReranker(), calibration=Identity()),
+            CatenaSegmentPostprocessor(index.docstore, params=replace(BALANCED, length_adjustment="off")),
+        ],
+    )
+    response = engine.query("How are the six screws of the cover tightened?")
+    assert TORQUE in response.source_nodes[0].node.get_content()
+    other = await engine.aquery("How are the six screws of the cover tightened?")
+    assert [each.node for each in other.source_nodes] == [each.node for each in response.source_nodes]
+
+
+async def test_async_does_not_block_the_loop_and_has_a_span() -> None:
+    index = index_of()
+    found = await index.as_retriever(similarity_top_k=4).aretrieve("six screws")
+    post = CatenaSegmentPostprocessor(index.docstore, calibration=Constant())
+    with blockbuster_ctx(["catena", "llama_index_catena"]), listening() as told:
+        segments = await post.apostprocess_nodes(found, query_str="six screws")
+    assert segments == post.postprocess_nodes(found, query_str="six screws")
+    assert "CatenaSegmentPostprocessor._apostprocess_nodes" in told.spans
+
+
+def test_an_ingestion_pipelines_docstore_serves() -> None:
+    documents = [Document(id_="manual", text=MANUAL)]
+    nodes = IngestionPipeline(transformations=[splitter(30, 5)]).run(documents=documents)
+    store = SimpleDocumentStore()
+    store.add_documents([*nodes, *documents])
+    found = [NodeWithScore(node=nodes[place], score=0.5) for place in (2, 4)]
+    post = CatenaSegmentPostprocessor(
+        store, calibration=Constant(), params=replace(BALANCED, length_adjustment="off")
+    )
+    (segment,) = post.postprocess_nodes(found)
+    assert segment.node.text == MANUAL[segment.node.start_char_idx : segment.node.end_char_idx]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    for name, torque in (("HX200", "12"), ("HX210", "14")):
+        text = f"# {name} manual\n\n## Mounting\n\nThe cover of the {name} takes screws, tightened to {torque} Nm.\n"
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
+    with Library.open(tmp_path / "library") as library:
+        library.index([tmp_path])
+        yield library
+
+
+LOOSE = SegmentSearch(extraction=replace(BALANCED, length_adjustment="off"))
+
+
+async def test_a_library_is_a_segment_retriever_and_gives_what_the_core_gives(library: Library) -> None:
+    retriever = CatenaSegmentRetriever(library, options=LOOSE)
+    question = "What is the torque of the HX210 cover?"
+    expected = library.segments(question, LOOSE).segments
+    found = retriever.retrieve(question)
+    assert [(each.node.get_content(), each.score) for each in found] == [
+        (hit.segment.text, hit.value) for hit in expected
+    ]
+    assert found[0].metadata["citation"].startswith("HX210 manual")
+    with listening() as told:
+        assert await retriever.aretrieve(question) == found
+    assert "CatenaSegmentRetriever._aretrieve" in told.spans
+
+
+def test_a_library_gives_the_neighbours_of_what_catenas_retriever_found(library: Library) -> None:
+    found = CatenaRetriever(library).retrieve("What is the torque of the HX210 cover?")
+    post = CatenaSegmentPostprocessor(
+        library, calibration=Constant(), params=replace(BALANCED, length_adjustment="off")
+    )
+    segments = post.postprocess_nodes(found)
+    entry = library.get("HX210.md")
+    assert segments[0].metadata["document_id"] == "HX210.md"
+    first = segments[0].node
+    assert entry.document.text[first.start_char_idx : first.end_char_idx] == first.text
+
+
+def test_a_name_that_stands_nowhere_is_a_notice_and_an_event(library: Library) -> None:
+    retriever = CatenaSegmentRetriever(library)
+    with listening() as told:
+        (notice,) = retriever.retrieve("What is the torque of the HX999 cover?")
+    assert notice.metadata["kind"] == "notice"
+    assert "UnknownNameEvent" in {type(event).__name__ for event in told.events}
+    assert UnknownNameEvent.class_name() == "UnknownNameEvent"
+    assert CatenaSegmentRetriever(library, notice=False).retrieve("What is the torque of the HX999 cover?") == []
+    post = CatenaSegmentPostprocessor(library)
+    assert post.postprocess_nodes([notice]) == [notice]
+
+
+async def test_any_retriever_is_a_segment_retriever_with_queries_of_a_model_and_a_reranker() -> None:
+    index = index_of()
+    options = replace(LOOSE, queries_by="llm", calibration=Identity())
+    retriever = CatenaSegmentRetriever(
+        index.as_retriever(similarity_top_k=5),
+        options=options,
+        neighbours=index.docstore,
+        reranker=FakeReranker(),
+        llm=Saying(reply='["six screws of the cover", "tightened to 14 Nm"]'),
+    )
+    found = retriever.retrieve("Closing?")
+    assert TORQUE in found[0].node.get_content()
+    asked = {query for each in found for query in json.loads(each.metadata["queries"])}
+    assert asked <= {"Closing?", "six screws of the cover", "tightened to 14 Nm"}
+    assert "six screws of the cover" in asked
+    assert await retriever.aretrieve("Closing?") == found
+
+
+def test_options_that_ask_for_what_is_not_given_are_refused(library: Library) -> None:
+    retriever = index_of().as_retriever()
+    for options, arguments in (
+        (SegmentSearch(queries_by="llm"), {}),
+        (SegmentSearch(rerank=True), {}),
+        (None, {"where": {"document_id": "manual"}}),
+    ):
+        with pytest.raises(ParameterError):
+            CatenaSegmentRetriever(retriever, options=options, **arguments)
+    with pytest.raises(ParameterError, match="neighbours"):
+        CatenaSegmentRetriever(library, neighbours=SimpleDocumentStore())
+
+
+def test_a_retriever_that_fails_is_a_typed_error() -> None:
+    class Broken(SimpleDocumentStore):
+        def get_document(self, doc_id: str, raise_error: bool = True):
+            raise ConnectionError("gone")
+
+    nodes = chain("d", TEXTS)
+    with pytest.raises(CatenaError, match="gone"):
+        CatenaSegmentPostprocessor(Broken(), calibration=Identity()).postprocess_nodes(scored(nodes, b=0.9, d=0.8))
