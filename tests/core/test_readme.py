@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CLI = "packages/catena/src/catena/cli"
+PROMPTS = sorted((ROOT / "packages/catena/src/catena/prompts").glob("*.md"))
 SET_UP = re.compile(r"\b(python3 -m venv|pip install|nox)\b")
 
 
@@ -139,15 +140,38 @@ def test_the_formula_is_written_with_the_default_weights() -> None:
     assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
 
 
-def test_the_map_of_hiqa_names_modules_functions_and_options_that_exist() -> None:
-    page = (ROOT / "docs" / "hiqa.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", page))
+@pytest.mark.parametrize("name", ["hiqa.md", "textrag.md"])
+def test_the_map_of_a_paper_names_modules_functions_and_options_that_exist(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", page)) - {prompt.name for prompt in PROMPTS}
     assert len(named) > 30
     assert [name for name in sorted(named) if not is_there(name)] == []
     commands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / CLI).glob("*.py"))
     options = set(re.findall(r"--[a-z][a-z-]+", page))
     assert options
     assert [option for option in sorted(options) if f'"{option}"' not in commands] == []
+
+
+def test_textrag_names_presets_prompts_and_notebooks_as_they_are() -> None:
+    from catena.extraction.params import PENALTY_LENGTHS, PRESETS
+
+    page = (ROOT / "docs" / "textrag.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(\w+\.md)`", page)) <= {prompt.name for prompt in PROMPTS}
+    for penalty, fewest, most in PENALTY_LENGTHS:
+        assert f"\n| {penalty:g} | {fewest} to {most} |\n" in page
+    for field in (
+        "max_chunks",
+        "overall_max_chunks",
+        "extension",
+        "minimum_value",
+        "irrelevance_penalty",
+        "decay_rate",
+        "top_k",
+    ):
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{field}`") and line.count("|") == 5)
+        assert [cell.strip() for cell in row.split("|")[2:5]] == [
+            f"{getattr(each, field):g}" for each in PRESETS.values()
+        ]
 
 
 def is_there(name: str) -> bool:
