@@ -45,6 +45,7 @@ class SegmentSearch:
             takes what `budget_tokens` allows: by `within_budget` where the order alone is believed, which is what
             measured best without a reranker, else by the preset `BALANCED`.
         budget_tokens: of all segments together, headers counted; not looked at where `extraction` is given.
+        adjust: changes single settings of either, as `partial(replace, order="reading")` does.
         rerank: let the run's reranker score question and text together; else the fused scores are taken.
         calibration: what a score (the reranker's, or the fused one) says of relevance: a fixed or a fitted rule. The
             default believes the order alone, which is right of every ranking.
@@ -62,6 +63,7 @@ class SegmentSearch:
 
     extraction: ExtractionParams | None = None
     budget_tokens: int = 2_000
+    adjust: Callable[[ExtractionParams], ExtractionParams] | None = None
     rerank: bool = False
     calibration: Calibration = field(default_factory=Constant)
     depth: int = 200
@@ -122,6 +124,7 @@ def find_segments(
         rankings = yield from place(rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
     params = _params(rankings, how, header, by_order)
+    params = params if how.adjust is None else how.adjust(params)
     found = yield from extract(rankings, params=params, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
         anything = replace(params, minimum_value=0.0)
