@@ -166,9 +166,13 @@ def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
 
 def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     """Raise where nothing was found, no answer was written, or a file was not read."""
+    from catena.model import Ranking
+
     failed = _failed(outcomes)
     if asked.is_empty:
-        raise _nothing_found(failed) if failed or not asked.found.unknown else stands_nowhere(asked.found)
+        if failed or asked.found.unknown:
+            raise _nothing_found(failed) if failed else stands_nowhere(asked.found)
+        raise _nothing_found(()) if isinstance(asked.found, Ranking) else segment_views.no_segment(asked.found)
     if asked.problem is not None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
         raise ProblemError(f"no answer was written: {asked.problem}", where)

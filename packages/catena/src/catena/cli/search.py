@@ -122,9 +122,9 @@ def search(
 
     Names of documents in the question get a share each. A name that stands nowhere is said, with those near it.
 
-    With --segments, runs of adjacent chunks instead of single ones, each worth what its chunks are worth. The presets
-    are made for a reranker. Without one only the order of the hits is believed: a --decay of half the number of
-    passages worth reading then keeps segments short. What `catena calibrate` fitted needs --no-names.
+    With --segments, runs of adjacent chunks instead of single ones, each worth what its chunks are worth. Without a
+    reranker only the order of the hits is believed, and the settings follow from the budget; the presets are made for
+    a reranker's probabilities. What `catena calibrate` fitted needs --no-names.
     The keys of models are read from the environment: CATENA_API_KEY or OPENAI_API_KEY, CO_API_KEY, VOYAGE_API_KEY.
     """
     from catena.library import Library

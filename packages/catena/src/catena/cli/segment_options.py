@@ -63,10 +63,11 @@ class QueriesName(StrEnum):
 
 
 PresetOption: TypeAlias = Annotated[
-    PresetName | None, typer.Option("--preset", help="Settings of segments that go together [balanced].")
+    PresetName | None, typer.Option("--preset", help="Settings that go together, not those that the budget gives.")
 ]
 BudgetTokens: TypeAlias = Annotated[
-    int | None, typer.Option("--budget-tokens", min=1, metavar="N", help="Tokens of all segments, headers counted.")
+    int | None,
+    typer.Option("--budget-tokens", min=1, metavar="N", help="Tokens of all segments, headers counted [2000]."),
 ]
 SelectionOption: TypeAlias = Annotated[
     SelectionName | None,
@@ -74,17 +75,17 @@ SelectionOption: TypeAlias = Annotated[
 ]
 Penalty: TypeAlias = Annotated[
     float | None,
-    typer.Option("--penalty", metavar="X", help="Taken off each chunk's probability; higher is shorter [0.18]."),
+    typer.Option("--penalty", metavar="X", help="Taken off each chunk's probability; higher is shorter."),
 ]
 Decay: TypeAlias = Annotated[
     float | None,
-    typer.Option("--decay", metavar="RANKS", help="After so many ranks a hit counts a third; lower is less [30]."),
+    typer.Option("--decay", metavar="RANKS", help="After so many ranks a hit counts a third; lower is less."),
 ]
 Minimum: TypeAlias = Annotated[
-    float | None, typer.Option("--minimum", metavar="X", help="Show no segment that is worth less [0.5].")
+    float | None, typer.Option("--minimum", metavar="X", help="Show no segment that is worth less.")
 ]
 LengthAdjustmentOption: TypeAlias = Annotated[
-    LengthName | None, typer.Option("--length-adjustment", help="How the length of a chunk weighs [scale].")
+    LengthName | None, typer.Option("--length-adjustment", help="How the length of a chunk weighs.")
 ]
 OrderOption: TypeAlias = Annotated[
     OrderName | None, typer.Option("--order", help="Best segment first, or as the documents go [score].")
@@ -190,21 +191,15 @@ class SegmentChoices:
                 stack.enter_context(reranker)
             yield Models(llm=llm, reranker=reranker)
 
-    def extraction(self) -> ExtractionParams:
-        """Return what a segment is worth and how much is returned.
-
-        Raises:
-            ParameterError: a number is out of range.
-        """
-        from catena.extraction import preset
-
+    def _adjust(self, params: ExtractionParams) -> ExtractionParams:
+        """Return settings with those that were given, whatever the others follow from."""
         given: dict[str, Any] = {
             "overall_max_tokens": self.budget_tokens, "selection": self.selection,
             "irrelevance_penalty": self.penalty, "decay_rate": self.decay, "minimum_value": self.minimum,
             "length_adjustment": self.length_adjustment, "order": self.order,
         }  # fmt: skip
         plain = {name: getattr(value, "value", value) for name, value in given.items() if value is not None}
-        return replace(preset((self.preset or PresetName.BALANCED).value), **plain)
+        return replace(params, **plain)
 
     def search(
         self, reranker: Reranker | None, *, embedder: str, fusion: Fusion | None = None, fused: bool = True
@@ -221,13 +216,16 @@ class SegmentChoices:
             CalibrationError: the calibration is of other scores than these.
             ProblemError: these scores cannot be calibrated.
         """
+        from catena.extraction import preset
         from catena.segment_search import SegmentSearch
 
-        calibration = self._calibration(reranker, embedder, fusion, fused)
+        usual = SegmentSearch()
         return SegmentSearch(
-            extraction=self.extraction(),
+            extraction=None if self.preset is None else preset(self.preset.value),
+            budget_tokens=self.budget_tokens or usual.budget_tokens,
+            adjust=self._adjust,
             rerank=reranker is not None,
-            calibration=calibration,
+            calibration=self._calibration(reranker, embedder, fusion, fused),
             queries_by=(self.queries or QueriesName.QUESTION).value,
             never_empty=self.minimum is None,  # who gives a minimum means it
         )

@@ -32,7 +32,9 @@ def no_segment(found: Extraction) -> ProblemError:
     if not found.considered.documents:
         hint = "other words, or `catena status` to see what is there"
         return ProblemError("nothing was found", hint, SOME_FAILED)
-    what = f"no segment is worth {found.params.minimum_value:g}"
+    budget = found.params.overall_max_tokens
+    room = f" and fits into {budget:,} tokens" if budget is not None else ""
+    what = f"no segment is worth {found.params.minimum_value:g}{room}"
     return ProblemError(
         what, "--explain for what each chunk is worth, or a lower --minimum or --penalty", SOME_FAILED
     )
