@@ -129,8 +129,9 @@ def notice_node(query: str, ranking: model.Ranking) -> NodeWithScore:
     """Return a node that says which names of a question stand nowhere; its score is 0."""
     told = _unknown(ranking)
     text = f"{told[UNKNOWN]}."
-    node = TextNode(id_=digest(NOTICE, query, text), text=text, metadata={"kind": NOTICE, **told})
-    node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = ["kind", UNKNOWN]
+    metadata = {"kind": NOTICE, **told, PROVENANCE: written_provenance(ranking)}
+    node = TextNode(id_=digest(NOTICE, query, text), text=text, metadata=metadata)
+    node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = list(metadata)
     return NodeWithScore(node=node, score=0.0)
 
 
@@ -202,10 +203,15 @@ def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
 
 def _provenance(hit: model.Hit, ranking: model.Ranking) -> str:
     ways = [{"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance]
+    return written_provenance(ranking, chunk_id=hit.chunk.id, routes=ways)
+
+
+def written_provenance(ranking: model.Ranking, **found: Any) -> str:
+    """Return what `provenance` reads: how a node was found, and what its ranking tells."""
     degraded = [{"what": part.what, "why": part.why} for part in ranking.degraded]
     unknown = [{"text": name.text, "near": list(name.near)} for name in ranking.unknown]
-    found = {"scale": ranking.scale.value, "chunk_id": hit.chunk.id, "routes": ways}
-    return json.dumps({**found, "degraded": degraded, "unknown": unknown}, ensure_ascii=False)
+    told = {"scale": ranking.scale.value, **found, "degraded": degraded, "unknown": unknown}
+    return json.dumps(told, ensure_ascii=False)
 
 
 def provenance(node: BaseNode) -> dict[str, Any]:

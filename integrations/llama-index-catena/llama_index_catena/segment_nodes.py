@@ -28,6 +28,7 @@ from llama_index_catena.convert import (
     joined_keys,
     provenance,
     to_chunk,
+    written_provenance,
 )
 
 SEGMENT = "segment"
@@ -165,10 +166,8 @@ def _spans(segment: Segment) -> dict[str, int]:
 
 
 def _provenance(hit: SegmentHit, found: Extraction) -> str:
-    degraded = [{"what": part.what, "why": part.why} for part in found.degraded]
-    unknown = [{"text": name.text, "near": list(name.near)} for name in found.unknown]
-    told = {"scale": Scale.VALUE.value, "chunk_id": hit.segment.id, "routes": []}
-    return json.dumps({**told, "degraded": degraded, "unknown": unknown}, ensure_ascii=False)
+    about = Ranking((), Scale.VALUE, found.degraded, found.unknown)
+    return written_provenance(about, chunk_id=hit.segment.id, routes=[])
 
 
 def _hidden(nodes: Sequence[BaseNode], name: str, more: Iterable[str]) -> list[str]:

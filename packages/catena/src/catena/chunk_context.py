@@ -33,7 +33,8 @@ def context_of_chunks(chunks: Sequence[Chunk], options: ContextOptions | None = 
     """Make the titles and summaries of documents of which only the chunks are at hand, all documents side by side.
 
     The chunks of a document are joined, in the order given, what two neighbours share by their offsets once. Its
-    sections are runs of chunks under the same headings; where no chunk has any, those of the text so joined.
+    sections are runs of chunks of one section, as chunks count them; else those of the text so joined, or runs of
+    chunks under the same headings. Where the chunks name no title, the heading above all of them is one.
 
     Args:
         chunks: of any documents, those of one in reading order.
@@ -74,7 +75,11 @@ def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkCont
         for chunk, start in zip(chunks, starts, strict=True)
     )
     entry = with_context(Entry(document=document, sections=sections, chunks=numbered, views=()), context, views=False)
-    kept = tuple(replace(told, section=chunk.section) for told, chunk in zip(entry.chunks, chunks, strict=True))
+    named = {TITLE: entry.document.title} if entry.document.title else {}
+    kept = tuple(
+        replace(told, section=chunk.section, metadata={**named, **told.metadata})
+        for told, chunk in zip(entry.chunks, chunks, strict=True)
+    )
     return ChunkContexts(chunks=kept, degraded=context.degraded)
 
 
@@ -98,7 +103,7 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
     document = Document(
         id=first.document_id,
         text="".join(parts),
-        title=str(first.metadata.get(TITLE, "")),
+        title=_title(chunks),
         source=str(first.metadata.get(SOURCE, "")),
     )
     return document, tuple(starts)
@@ -112,9 +117,18 @@ def _shared(before: Chunk | None, after: Chunk) -> int:
     return shared if before.text.endswith(after.text[:shared]) else 0
 
 
+def _title(chunks: Sequence[Chunk]) -> str:
+    """Return what the chunks call their document: in their metadata, or by the heading that stands above them all."""
+    highest = {chunk.path[0] for chunk in chunks if chunk.path}
+    return str(chunks[0].metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
+
+
 def _sections(document: Document, chunks: Sequence[Chunk], starts: Sequence[int]) -> tuple[Section, ...]:
-    if not any(chunk.path for chunk in chunks):
-        return outline(document)
+    """Return the sections that the chunks were cut from, as they count them, else as the text or their paths say."""
+    printed = outline(document)
+    counted = any(chunk.section for chunk in chunks)
+    if not counted and (any(section.level for section in printed) or not any(chunk.path for chunk in chunks)):
+        return printed
     placed = zip(starts, chunks, strict=True)
     runs = [list(run) for _, run in groupby(placed, key=lambda pair: (pair[1].section, pair[1].path))]
     ends = [*(run[0][0] for run in runs[1:]), len(document.text)]
