@@ -214,6 +214,14 @@ def test_figures_with_a_peer(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) 
     json.dumps(figures, allow_nan=False)
 
 
+def test_a_speedup_is_the_peers_time_by_ours(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_speed, "SIZES", (1_000,))
+    figures = segment_speed.run(repeats=1)
+    for case in ("dense", "sparse"):
+        theirs, ours = (figures[f"milliseconds.{case}.{system}.1000"] for system in ("dsrag", "greedy"))
+        assert figures[f"speedup.{case}.greedy.1000"] == pytest.approx(theirs / ours)
+
+
 def test_a_peer_that_finds_other_segments_is_told(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_speed, "SIZES", (1_000,))
     peer.get_best_segments = lambda **_: ([(0, 1)], [0.7])  # type: ignore[attr-defined]

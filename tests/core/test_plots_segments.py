@@ -113,6 +113,13 @@ def test_segments_are_shaded_with_their_values():
     assert f"{len(extraction.segments)} of {len(extraction.segments)} segments" in made.caption
 
 
+def test_the_shade_ends_with_the_last_chunk_of_its_segment():
+    found = ranking(("a", 0, 0.9), ("a", 1, 0.9), ("a", 2, 0.01))
+    made = plots.relevance_curve(run(extract([found], params=PLAIN), services()))
+    (spans,) = marks(made, Spans)
+    assert list(spans.spans) == [(-0.5, 1.5)]
+
+
 def test_what_neighbours_lend_is_drawn_and_told():
     made = plots.relevance_curve(extracted(replace(PLAIN, lending=0.5)))
     points = named(made, Points, "found by no query")
