@@ -95,7 +95,7 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
     for chunk in chunks:
         shared = _shared(before, chunk)
         between = _BETWEEN if before is not None and not shared else ""
-        starts.append(size + len(between))
+        starts.append(size + len(between) - shared)
         parts += [between, chunk.text[shared:]]
         size += len(between) + len(chunk.text) - shared
         before = chunk
