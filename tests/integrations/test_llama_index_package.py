@@ -20,18 +20,23 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     names: dict[str, object] = {}
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), names)
-    citation, notice, unknown, calls, entities, headings, score = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr().out.splitlines()
+    citation, notice, unknown, calls, entities, headings, segment, answer, score = said
     assert citation == "HX210 manual › Mounting, lines 3-5"
     assert notice.startswith("'HX230' stands nowhere in the documents; near it: ")
     assert (unknown, calls, entities) == ("HX230", "0", "HX-210")
     assert headings == "HX210 manual › Mounting"
+    assert segment == "HX210 manual › Mounting, lines 3-5"
+    passages, coverage = answer.split()
+    assert int(passages) > 0
+    assert coverage == "0.0"  # the mock model quotes nothing
     assert float(score) > 0
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 8
 
 
 def test_the_namespaces_are_shared_with_other_integrations() -> None:
     assert not (PACKAGE / "llama_index" / "__init__.py").exists()
-    for leaf in ("readers", "node_parser", "extractors", "retrievers", "embeddings"):
+    for leaf in ("readers", "node_parser", "extractors", "retrievers", "postprocessor", "query_engine", "embeddings"):
         assert not (PACKAGE / "llama_index" / leaf / "__init__.py").exists()
         assert (PACKAGE / "llama_index" / leaf / "catena" / "py.typed").exists()
 
