@@ -156,6 +156,19 @@ def test_what_was_found_and_what_failed_before_is_still_told() -> None:
     assert about["mine"] == 1
 
 
+def test_of_two_rerankers_the_last_one_is_told() -> None:
+    once = CatenaRerank(reranker=FakeReranker(lambda query, text: len(text) / 100), calibration=Constant())
+    twice = CatenaRerank(reranker=Encoder(), calibration=Identity())
+    found = twice.compress_documents(once.compress_documents(documents(), QUERY), QUERY)
+    about = found[0].metadata["catena"]
+    assert (about["raw_score"], about["reranker"], about["calibration"]) == (
+        1.0,
+        "langchain:Encoder:words",
+        "identity",
+    )
+    assert [way["score"] for way in about["routes"]] == [0.26, 1.0]
+
+
 async def test_async_gives_the_same_without_blocking_the_loop() -> None:
     for reranker in (FakeReranker(words_shared), Hosted(), Encoder(), CrossEncoderReranker(model=Encoder())):
         rerank = CatenaRerank(reranker=reranker, calibration=COHERE)

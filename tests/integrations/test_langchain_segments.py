@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetr
 from langchain_core.documents import Document
 from langchain_core.load import dumpd
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import ReplyingChatModel
@@ -29,7 +30,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from catena import Library
 from catena.errors import FilterError, ParameterError, RouteError, ServiceError
-from catena.extraction import ExtractionParams, explain
+from catena.extraction import BALANCED, ExtractionParams, explain
 from catena.rerank.calibration import Constant, Identity
 from catena.segment_search import SegmentSearch
 from catena.testing.fakes import FakeReranker
@@ -315,6 +316,53 @@ def test_scores_that_are_no_probabilities_need_a_calibration(linked: list[Docume
     ]
 
 
+def test_the_best_scores_come_first_whatever_the_order_of_the_documents(linked: list[Document]) -> None:
+    hits = scored(linked, {1: 0.95, 2: 0.9, 7: 0.5})
+    extractor = CatenaSegmentExtractor(params=replace(SMALL, decay_rate=2.0), calibration=Identity())
+    assert extractor.compress_documents(hits[::-1], QUERY) == extractor.compress_documents(hits, QUERY)
+    raw = scored(linked, {1: 0.95, 2: 0.9, 7: 0.5}, scale="similarity")
+    assert spans(extractor.compress_documents(raw[::-1], QUERY)) == spans(extractor.compress_documents(hits, QUERY))
+
+
+def test_the_settings_follow_from_what_the_scores_mean(linked: list[Document]) -> None:
+    def settings_of(documents: list[Document], **options: Any) -> ExtractionParams:
+        return CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
+
+    by_order = settings_of(linked[:3])
+    by_probability = settings_of(scored(linked, {1: 0.9, 2: 0.4}))
+    assert by_order.length_adjustment == "off", "nothing but the order is known"
+    assert by_probability == replace(BALANCED, overall_max_tokens=SegmentSearch().budget_tokens)
+    assert settings_of(scored(linked, {1: 0.9}), budget_tokens=77).overall_max_tokens == 77
+    assert settings_of(linked[:3], budget_tokens=77, options=SegmentSearch(extraction=SMALL)) == replace(
+        SMALL, overall_max_tokens=77
+    )
+
+
+def test_what_stands_nowhere_stays_told_behind_a_compressor(library: Library) -> None:
+    retriever = CatenaRetriever(library=library, tell_unknown=True, on_unknown="keep")
+    found = retriever.invoke("How tight are the cover screws of the HX290?")
+    assert found[0].metadata["kind"] == "unknown"
+    reranked = CatenaRerank(reranker=FakeReranker(), calibration=Identity(), top_n=2).compress_documents(found, QUERY)
+    assert [document.metadata["kind"] for document in reranked] == ["unknown", "text", "text"]
+    extractor = CatenaSegmentExtractor(neighbours=library, calibration=Constant())
+    told, segment, *_ = extractor.compress_documents(found, QUERY)
+    assert told == found[0]
+    assert segment.metadata["value"] > 0
+
+
+def test_numpy_numbers_are_scores(linked: list[Document]) -> None:
+    hits = scored(linked, {1: 0.95, 2: 0.9})
+    single = [
+        each.model_copy(
+            update={"metadata": {**each.metadata, "relevance_score": np.float32(each.metadata["relevance_score"])}}
+        )
+        for each in hits
+    ]
+    extractor = CatenaSegmentExtractor(params=SMALL)
+    (found,), (expected,) = (extractor.compress_documents(each, QUERY) for each in (single, hits))
+    assert found.metadata["value"] == pytest.approx(expected.metadata["value"], abs=1e-6)
+
+
 def test_documents_without_scores_are_taken_by_their_order(linked: list[Document]) -> None:
     found = CatenaSegmentExtractor(params=SMALL).compress_documents(linked[4:6], QUERY)
     assert spans(found) == [("pump", 4, 5)]
@@ -479,6 +527,11 @@ def test_it_equals_the_library_itself_and_can_be_explained(
     extraction = over_library.extraction(QUESTION)
     assert extraction.segments == library.segments(QUESTION).segments
     assert explain(extraction)
+
+
+def test_fields_are_configurable_in_a_chain(over_library: CatenaSegmentRetriever) -> None:
+    chain = over_library.configurable_fields(k=ConfigurableField(id="k"))
+    assert len(chain.invoke("cover screws", {"configurable": {"k": 1}})) == 1
 
 
 def test_k_budget_and_filter_are_obeyed_at_the_call(over_library: CatenaSegmentRetriever) -> None:

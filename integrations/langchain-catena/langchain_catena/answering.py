@@ -16,8 +16,8 @@ from catena.answering.quotes import VerifiedQuote
 from catena.effects import Services, Step, arun, run
 from catena.library import Library
 from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
-from langchain_catena.convert import NO_OFFSETS, is_unknown
-from langchain_catena.places import PlaceKeys, lenient_hits, unknown_of
+from langchain_catena.convert import NO_OFFSETS
+from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of
 from langchain_catena.retrieval import CatenaRetriever
 from langchain_catena.segment_retrieval import CatenaSegmentRetriever
 from langchain_catena.services import LangChainLLM
@@ -64,7 +64,7 @@ def segment_answer_chain(
     outside = replace(services or Services(), llm=LangChainLLM(llm))
 
     def step(question: str, found: Sequence[Document], documents: Sequence[model.Document]) -> Step[SegmentAnswer]:
-        hits = lenient_hits([document for document in found if not is_unknown(document)], keys)
+        hits = lenient_hits(passages_in(found), keys)
         return answer_from(question, hits, options, nowhere=unknown_of(found), documents=documents)
 
     def answer(question: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _whole(library: Library | None, found: Sequence[Document]) -> list[model.Doc
     """Return the documents that passages are from, where a library holds them: they know the page of a quote."""
     if library is None:
         return []
-    ids = dict.fromkeys(str(document.metadata["document_id"]) for document in found if not is_unknown(document))
+    ids = dict.fromkeys(str(document.metadata["document_id"]) for document in passages_in(found))
     return [library.get(each).document for each in ids]
 
 

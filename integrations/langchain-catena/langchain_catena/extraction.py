@@ -17,7 +17,7 @@ from catena.extraction import Extraction, ExtractionParams, preset
 from catena.model import Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
 from catena.segment_search import SegmentSearch, find_segments
-from langchain_catena.convert import POSITION, segment_documents
+from langchain_catena.convert import POSITION, is_unknown, segment_documents
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
 from langchain_catena.running import arun_within, run_within
@@ -88,14 +88,14 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
     ) -> list[Document]:
         passages = self._passages()
         step = self._step(documents, query, passages)
-        return self._documents(run_within(callbacks, step, self._services(passages)))
+        return self._documents(documents, run_within(callbacks, step, self._services(passages)))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         passages = self._passages()
         step = self._step(documents, query, passages)
-        return self._documents(await arun_within(callbacks, step, self._services(passages)))
+        return self._documents(documents, await arun_within(callbacks, step, self._services(passages)))
 
     def _step(self, documents: Sequence[Document], query: str, passages: Passages) -> Step[Extraction]:
         params = preset(self.params) if isinstance(self.params, str) else self.params
@@ -130,7 +130,8 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
     def _services(self, passages: Passages) -> Services:
         return Services(handlers=neighbour_handlers(self.neighbours, passages, key=self.neighbour_key))
 
-    def _documents(self, extraction: Extraction) -> list[Document]:
+    def _documents(self, given: Sequence[Document], extraction: Extraction) -> list[Document]:
         for part in extraction.degraded:
             _log.warning("%s: %s", part.what, part.why)
-        return segment_documents(extraction, content=self.content, header=self.header)
+        told = [document for document in given if is_unknown(document)]
+        return [*told, *segment_documents(extraction, content=self.content, header=self.header)]

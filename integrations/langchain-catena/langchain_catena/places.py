@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, get_args
 
 from langchain_core.documents import Document
@@ -26,6 +27,7 @@ from langchain_catena.convert import (
     RAW_TEXT,
     SCORE,
     VALUE,
+    is_unknown,
     scalars,
 )
 
@@ -168,8 +170,9 @@ class Passages:
 
     def ranking(self, documents: Sequence[Document]) -> model.Ranking:
         """Return documents as a ranking, best first, in the scale that their metadata tell, see `ranked`."""
-        linked = {id(document): to_linked(document, self.keys) for document in documents}
-        for document in documents:
+        passages = passages_in(documents)
+        linked = {id(document): to_linked(document, self.keys) for document in passages}
+        for document in passages:
             self._found.setdefault(linked[id(document)].chunk.id, (document, linked[id(document)]))
         ranking = ranked(documents, lambda document: linked[id(document)].chunk)
         falling = sorted(ranking.hits, key=lambda hit: -hit.score)  # stable: equal scores keep their order
@@ -211,8 +214,10 @@ def ranked(documents: Sequence[Document], chunk_of: Callable[[Document], model.C
     """Return documents as a ranking in the order given, with what their metadata say of how they were found.
 
     Their scores are in the scale that `metadata["catena"]` names; else similarity where all have a `relevance_score`,
-    and else nothing but the order counts. A document that comes twice counts once.
+    and else nothing but the order counts. A document that comes twice counts once. One that only tells of names that
+    stand nowhere is no hit; they are in `Ranking.unknown`.
     """
+    unknown, documents = unknown_of(documents), passages_in(documents)
     chunks: dict[str, tuple[model.Chunk, Document]] = {}
     for document in documents:
         chunk = chunk_of(document)
@@ -226,7 +231,12 @@ def ranked(documents: Sequence[Document], chunk_of: Callable[[Document], model.C
     )
     degraded = _told(documents[0]).get("degraded") or () if documents else ()
     parts = tuple(model.Degraded(*_split(str(part))) for part in degraded)
-    return model.Ranking(hits, scale, parts, unknown_of(documents))
+    return model.Ranking(hits, scale, parts, unknown)
+
+
+def passages_in(documents: Sequence[Document]) -> list[Document]:
+    """Return the documents without those that `unknown_document` makes."""
+    return [document for document in documents if not is_unknown(document)]
 
 
 def unknown_of(documents: Sequence[Document]) -> tuple[model.Unknown, ...]:
@@ -254,7 +264,7 @@ def lenient_hits(documents: Sequence[Document], keys: PlaceKeys) -> list[model.H
 def _scale(documents: Sequence[Document]) -> model.Scale:
     named = {str(_told(document).get("scale")) for document in documents}
     known = {scale.value: scale for scale in model.Scale}
-    if any(not isinstance(document.metadata.get(SCORE), int | float) for document in documents) or not documents:
+    if any(not isinstance(document.metadata.get(SCORE), Real) for document in documents) or not documents:
         return model.Scale.RANK
     return known.get(named.pop(), model.Scale.SIMILARITY) if len(named) == 1 else model.Scale.SIMILARITY
 
@@ -277,7 +287,7 @@ def _split(told: str) -> tuple[str, str]:
 
 
 def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer() or value < 0:
         return None
     return int(value)
 

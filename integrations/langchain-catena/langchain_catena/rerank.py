@@ -21,7 +21,7 @@ from catena.rerank.artefact import Artefact
 from catena.rerank.calibration import Calibration
 from catena.rerank.reranking import ROUTE, OnFailure, chunk_text, rerank
 from catena.segment_search import headed_text
-from langchain_catena.convert import PROVENANCE, SCORE, original_of, to_chunk, to_document
+from langchain_catena.convert import PROVENANCE, SCORE, is_unknown, original_of, to_chunk, to_document
 from langchain_catena.places import PlaceKeys, ranked, to_linked
 from langchain_catena.running import arun_within, run_within
 from langchain_catena.services import identity_of
@@ -103,6 +103,7 @@ class CatenaRerank(BaseDocumentCompressor):
 
     `metadata["relevance_score"]` is the probability; `metadata["catena"]` has `scale` ("probability"), `raw_score`,
     `reranker`, `calibration`, and in `routes` the rank before each stage. All else of a document stays, its id too.
+    What `CatenaRetriever(tell_unknown=True)` tells stays in front, besides `top_n`.
 
     Attributes:
         reranker: of the core (`CohereReranker`, `VoyageReranker`, `CrossEncoderReranker` of `catena.backends`, your
@@ -136,13 +137,15 @@ class CatenaRerank(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         reranker = to_reranker(self.reranker)
-        return self._documents(run_within(callbacks, self._step(documents, query), self._services(reranker)))
+        ranking = run_within(callbacks, self._step(documents, query), self._services(reranker))
+        return self._documents(documents, ranking)
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         reranker = to_reranker(self.reranker)
-        return self._documents(await arun_within(callbacks, self._step(documents, query), self._services(reranker)))
+        ranking = await arun_within(callbacks, self._step(documents, query), self._services(reranker))
+        return self._documents(documents, ranking)
 
     def _step(self, documents: Sequence[Document], query: str) -> Step[Ranking]:
         ranking = ranked(documents, to_chunk)
@@ -155,12 +158,13 @@ class CatenaRerank(BaseDocumentCompressor):
             on_failure=self.on_failure,
         )
 
-    def _documents(self, ranking: Ranking) -> list[Document]:
+    def _documents(self, given: Sequence[Document], ranking: Ranking) -> list[Document]:
         for part in ranking.degraded:
             _log.warning("%s: %s", part.what, part.why)
         reranker = to_reranker(self.reranker)
         by = {"reranker": reranker.identity, "calibration": self._rule(reranker).identity}
-        return [_scored(hit, ranking, by) for hit in ranking.hits]
+        told = [document for document in given if is_unknown(document)]
+        return [*told, *(_scored(hit, ranking, by) for hit in ranking.hits)]
 
     def _rule(self, reranker: Reranker) -> Calibration:
         rule = self.calibration

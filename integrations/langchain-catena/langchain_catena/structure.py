@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -123,6 +124,8 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         return self._cut(documents, run(self._step(documents), self._services()))
 
     async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        if self.preparation.segmentation is None and self.preparation.context is None:
+            return await asyncio.to_thread(self.transform_documents, documents)  # nobody is asked: all is computing
         return self._cut(documents, await arun(self._step(documents), self._services()))
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
