@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import catena
 from catena.backends import cohere, sentence_transformers, voyage
 from catena.cli.app import app
 from catena.library import Library
@@ -389,6 +390,28 @@ def test_quotes_are_shown_with_state_and_place_and_what_is_unproved_is_told(shel
     assert re.search(r"✓ exact HX210 manual[^,]*, line \d+ ", shown)
     assert "printed: “" in shown
     assert "not in what is cited: 77 kg (It weighs 77 kg" in plain(result.stderr)
+
+
+def test_a_quote_of_a_segment_over_several_pages_has_its_own_page(shelf, server):
+    pdf = Path(catena.__file__).parent / "data" / "demo" / "halden-hx210-manual.pdf"
+    quote = "Tighten the six cover screws crosswise to 2.4 N·m."
+
+    def quoting(body) -> str:
+        shown = re.findall(
+            r'<passage number="(\d+)".*?>\n(.*?)</passage>', body["messages"][-1]["content"], re.DOTALL
+        )
+        number = next(number for number, text in shown if "cover screws crosswise" in " ".join(text.split()))
+        return f'To 2.4 N·m [{number}].\n\nQUOTES\n[{number}] "{quote}"'
+
+    server.answer = quoting
+    asked = ["ask", str(pdf), QUESTION, "--model", "m", "--base-url", server.url, "--segments"]
+    found = value(*asked, "--budget-tokens", "1500")
+    (citation,) = found["answer"]["citations"]
+    first, last = found["passages"][found["answer"]["cited"][0] - 1]["segment"]["pages"]
+    assert first < last
+    assert citation["quote"]["pages"] == [9, 9]
+    assert "page 9, line" in citation["source"]
+    assert found["answer"]["unsupported"] == []
 
 
 def test_a_statement_without_a_quote_is_named(shelf, server):
