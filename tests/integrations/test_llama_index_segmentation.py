@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionCache, IngestionPipeline
 from llama_index.core.ingestion.pipeline import get_transformation_hash
-from llama_index.core.schema import Document, NodeRelationship
+from llama_index.core.schema import Document, MetadataMode, NodeRelationship
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import Replying
@@ -52,6 +52,7 @@ async def test_a_model_divides_by_meaning_and_its_titles_reach_the_nodes() -> No
     assert sorted(set(titles)) == ["/Pumps/", "/Weather/"]
     assert titles == sorted(titles, reverse=True)
     assert all(node.metadata["generated_title"] is True for node in nodes)
+    assert "generated_title" not in nodes[0].get_content(MetadataMode.LLM)
     for node in nodes:
         assert TEXT[node.start_char_idx : node.end_char_idx] == node.text
         assert ("pump" in node.text.lower() or "seal" in node.text) == (node.metadata["header_path"] == "/Pumps/")

@@ -85,6 +85,20 @@ async def test_neighbours_come_from_docstores_and_vector_stores_by_links_and_by_
     assert await post.apostprocess_nodes(given_, query_str=QUERY) == found
 
 
+async def test_a_store_with_async_code_of_its_own_is_awaited() -> None:
+    class Awaited(KeepingVectorStore):
+        async def aget_nodes(self, node_ids=None, filters=None):
+            return super().get_nodes(node_ids, filters)
+
+        def get_nodes(self, node_ids=None, filters=None):
+            raise AssertionError("the loop would be blocked")
+
+    for counted in (False, True):
+        nodes = chain("d", TEXTS, counted=counted)
+        post = CatenaSegmentPostprocessor(Awaited.of(nodes), calibration=Identity())
+        assert letters(await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))) == ["bcd"]
+
+
 def test_by_position_only_the_gap_is_read_and_by_links_no_more_than_a_segment_holds() -> None:
     short = replace(BALANCED, max_chunks=3)
     for counted, expected in ((True, {"d-2"}), (False, {"d-2", "d-4", "d-5"})):
@@ -303,6 +317,7 @@ async def test_a_library_is_a_segment_retriever_and_gives_what_the_core_gives(li
         (hit.segment.text, hit.value) for hit in expected
     ]
     assert found[0].metadata["citation"].startswith("HX210 manual")
+    assert "source: " not in found[0].node.get_content(MetadataMode.LLM)
     with listening() as told:
         assert await retriever.aretrieve(question) == found
     assert "CatenaSegmentRetriever._aretrieve" in told.spans

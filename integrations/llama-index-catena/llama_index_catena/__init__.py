@@ -2,6 +2,7 @@
 
 from llama_index_catena.answering import CatenaQueryEngine
 from llama_index_catena.context import CatenaContextExtractor, ContextDegradedEvent
+from llama_index_catena.dividing import SegmentationDegradedEvent
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.entities import CatenaEntityExtractor, EntitiesDegradedEvent
 from llama_index_catena.figures import CatenaFigureRetriever
@@ -11,7 +12,7 @@ from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent, Un
 from llama_index_catena.segments import CatenaSegmentPostprocessor, CatenaSegmentRetriever
 from llama_index_catena.services import LlamaIndexCaptioner, LlamaIndexEmbedder, LlamaIndexLLM
 from llama_index_catena.stores import RetrieverStore, retriever_store
-from llama_index_catena.structure import CatenaNodeParser, SegmentationDegradedEvent, TableNode
+from llama_index_catena.structure import CatenaNodeParser, TableNode
 
 __version__ = "0.1.0"
 

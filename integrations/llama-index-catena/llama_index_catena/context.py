@@ -25,7 +25,7 @@ from catena.errors import ParameterError
 from catena.model import Chunk
 from llama_index_catena.convert import joined_keys, to_chunk
 from llama_index_catena.embedding import CatenaEmbedding
-from llama_index_catena.services import LlamaIndexEmbedder, LlamaIndexLLM, ajournalled, journalled
+from llama_index_catena.services import ajournalled, journalled, model_services
 
 SECTION_TITLE = "section_title"
 """Metadata key of a node: what the section that it stands in is called."""
@@ -140,11 +140,7 @@ class CatenaContextExtractor(BaseExtractor):
         return told
 
     def _services(self) -> Services:
-        return Services(
-            llm=None if self.llm is None else LlamaIndexLLM(self.llm),
-            embedder=None if self.embed_model is None else LlamaIndexEmbedder(self.embed_model),
-            max_concurrency=self.num_workers,
-        )
+        return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
 
     def _step(self, nodes: Sequence[BaseNode]) -> Step[ChunkContexts]:
         return context_of_chunks([to_chunk(node) for node in nodes], self.options)

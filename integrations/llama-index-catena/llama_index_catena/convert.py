@@ -27,6 +27,7 @@ from catena import model
 from catena.citation import SOURCE, TITLE, citation
 from catena.figures import CAPTION
 from catena.ids import digest
+from catena.ingestion import GENERATED_TITLE
 from catena.structure.cascade import SEPARATOR, titles_above
 from llama_index_catena.documents import DOCUMENT_KEYS, scalars, text_of
 
@@ -96,7 +97,7 @@ def _spans(found: model.Chunk | model.Segment) -> dict[str, int]:
 
 def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
     """Return the keys of Catena's in some metadata that no model shall read, i.e. all that are not shown."""
-    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *DOCUMENT_KEYS} - set(shown)
+    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *DOCUMENT_KEYS, GENERATED_TITLE} - set(shown)
     return [key for key in metadata if key in ours]
 
 

@@ -14,6 +14,7 @@ from catena.answering.integration import Passage
 from catena.citation import TITLE, citation
 from catena.extraction import Extraction, SegmentHit
 from catena.extraction.links import Linked
+from catena.ingestion import GENERATED_TITLE
 from catena.model import Chunk, Degraded, FrozenMetadata, Hit, Provenance, Ranking, Scale, Segment, Unknown
 from llama_index_catena.convert import (
     CITATION,
@@ -30,6 +31,7 @@ from llama_index_catena.convert import (
     to_chunk,
     written_provenance,
 )
+from llama_index_catena.documents import DOCUMENT_KEYS
 
 SEGMENT = "segment"
 """The `kind` in the metadata of a node that is a segment."""
@@ -139,7 +141,8 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
         **({UNKNOWN: ". ".join(map(str, found.unknown))} if found.unknown else {}),
         PROVENANCE: _provenance(hit, found),
     }
-    machine = [key for key in metadata if key in {*_MACHINE, *_PLACES}]
+    ours = {*_MACHINE, *_PLACES, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
+    machine = [key for key in metadata if key in ours]
     first = originals[0] if originals else None
     node = TextNode(
         id_=segment.id,

@@ -186,6 +186,15 @@ def language_model(llm: LLM | LlamaIndexLLM) -> LlamaIndexLLM:
     return llm if isinstance(llm, LlamaIndexLLM) else LlamaIndexLLM(llm)
 
 
+def model_services(llm: LLM | None, embed_model: BaseEmbedding | None, **behaviour: Any) -> Services:
+    """Return services of LlamaIndex's models, as far as they are given; `behaviour` as of `Services`."""
+    return Services(
+        llm=None if llm is None else LlamaIndexLLM(llm),
+        embedder=None if embed_model is None else LlamaIndexEmbedder(embed_model),
+        **behaviour,
+    )
+
+
 @contextmanager
 def journalled(services: Services, path: str | Path | None) -> Iterator[Services]:
     """Keep replies in the journal at `path` while the context lasts; None leaves the services as they are."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer, field_validator
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.node_parser.node_utils import default_id_func
@@ -29,25 +27,21 @@ from llama_index.core.schema import (
 from llama_index.core.utils import get_tqdm_iterable
 
 from catena import model, prompts
-from catena.effects import Failed, Services, Step, arun, run, together
+from catena.effects import arun, run
 from catena.errors import ParameterError
-from catena.ingestion import GENERATED_TITLE, divide
-from catena.pipeline import Preparation
+from catena.ingestion import GENERATED_TITLE
 from catena.structure.cascade import SEPARATOR, searchable, titles_above
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from catena.structure.table_views import table_views
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.dividing import By, divided, revived, sections_of, written
 from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
 from llama_index_catena.embedding import CatenaEmbedding
-from llama_index_catena.services import LlamaIndexEmbedder, LlamaIndexLLM, ajournalled, journalled
-
-Sections: TypeAlias = Segmentation | None
-"""How a document is divided; None by its printed headings."""
+from llama_index_catena.services import ajournalled, journalled, model_services
 
 dispatcher = get_dispatcher(__name__)
-_log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 3  # grows when equal inputs and parameters give other nodes
 
@@ -70,18 +64,6 @@ class TableNode(TextNode):
         return self.text_template.format(
             content=definition, metadata_str=self.get_metadata_str(mode=metadata_mode).strip()
         ).strip()
-
-
-class SegmentationDegradedEvent(BaseEvent):
-    """Part of a document was divided at headings and paragraphs, because no answer of the model was of use."""
-
-    what: str
-    why: str
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "SegmentationDegradedEvent"
 
 
 class CatenaNodeParser(NodeParser):
@@ -136,13 +118,13 @@ class CatenaNodeParser(NodeParser):
         min_tokens: int = DEFAULT_OPTIONS.min_tokens,
         media_type: Literal["text/markdown", "text/plain"] | None = None,
         embed_tables: Literal["definition", "whole"] = "whole",
-        segmentation: SegmentOptions | EmbeddingOptions | None = None,
+        segmentation: By | None = None,
         llm: LLM | None = None,
         embed_model: BaseEmbedding | None = None,
         **fields: Any,
     ) -> None:
         fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
-        how = _revived(segmentation)
+        how = revived(segmentation)
         if isinstance(how, SegmentOptions) and llm is None:
             raise ParameterError("llm", None, "given with SegmentOptions; after from_dict, given again")
         if isinstance(how, EmbeddingOptions) and embed_model is None:
@@ -170,16 +152,17 @@ class CatenaNodeParser(NodeParser):
 
     @field_serializer("segmentation")
     def _written(self, segmentation: Any) -> dict[str, Any] | None:
-        return None if segmentation is None else {"by": type(segmentation).__name__, **asdict(segmentation)}
+        return written(segmentation)
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        divided: Iterable[Sections] = [None] * len(nodes)
+        found: list[Segmentation | None] = [None] * len(nodes)
         if self.segmentation is not None:
-            with journalled(self._services(), self.journal) as services:
-                divided = self._sections(run(self._divided(nodes), services))
+            step = divided(nodes, self.segmentation, media_type=self.media_type)
+            with journalled(model_services(self.llm, self.embed_model), self.journal) as services:
+                found = sections_of(run(step, services))
         return self._linked(
-            [chunk for node, sections in zip(shown, divided, strict=True) for chunk in self._chunks(node, sections)]
+            [chunk for node, sections in zip(shown, found, strict=True) for chunk in self._chunks(node, sections)]
         )
 
     @dispatcher.span
@@ -187,40 +170,18 @@ class CatenaNodeParser(NodeParser):
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
     ) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        divided: Iterable[Sections] = [None] * len(nodes)
+        found: list[Segmentation | None] = [None] * len(nodes)
         if self.segmentation is not None:
-            async with ajournalled(self._services(), self.journal) as services:
-                divided = self._sections(await arun(self._divided(nodes), services))
+            step = divided(nodes, self.segmentation, media_type=self.media_type)
+            async with ajournalled(model_services(self.llm, self.embed_model), self.journal) as services:
+                found = sections_of(await arun(step, services))
         return self._linked(
             [
                 chunk
-                for node, sections in zip(shown, divided, strict=True)
+                for node, sections in zip(shown, found, strict=True)
                 for chunk in await asyncio.to_thread(self._chunks, node, sections)
             ]
         )
-
-    def _services(self) -> Services:
-        return Services(
-            llm=None if self.llm is None else LlamaIndexLLM(self.llm),
-            embedder=None if self.embed_model is None else LlamaIndexEmbedder(self.embed_model),
-        )
-
-    def _divided(self, nodes: Sequence[BaseNode]) -> Step[list[Segmentation | Failed | None]]:
-        """Divide all documents side by side."""
-        how = Preparation(segmentation=self.segmentation)
-        return together([divide(to_core_document(node, media_type=self.media_type), how) for node in nodes])
-
-    def _sections(self, results: Sequence[Segmentation | Failed | None]) -> list[Sections]:
-        """Return the sections of each document, and tell where a model gave none."""
-        found: list[Sections] = []
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-            for part in result.degraded if result is not None else ():
-                _log.warning("%s: %s", part.what, part.why)
-                dispatcher.event(SegmentationDegradedEvent(what=part.what, why=part.why))
-            found.append(result)
-        return found
 
     def _postprocess_parsed_nodes(self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]) -> list[BaseNode]:
         """Leave the nodes as they are: the inherited method would search for each text to guess its offsets."""
@@ -229,12 +190,11 @@ class CatenaNodeParser(NodeParser):
     def _options(self) -> ChunkOptions:
         return ChunkOptions(max_tokens=self.max_tokens, min_tokens=self.min_tokens)
 
-    def _chunks(self, node: BaseNode, divided: Sections) -> list[TextNode]:
+    def _chunks(self, node: BaseNode, segmentation: Segmentation | None) -> list[TextNode]:
         document = to_core_document(node, media_type=self.media_type)
-        sections = outline(document) if divided is None else divided.sections
-        generated = frozenset[int]() if divided is None else divided.generated
-        found = searchable(cut(document, sections, options=self._options()))
-        chunks = [_marked(chunk, generated) for chunk in found]
+        by = segmentation or Segmentation(sections=outline(document))
+        found = searchable(cut(document, by.sections, options=self._options()))
+        chunks = [_marked(chunk, by.generated) for chunk in found]
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         source, shift = _source(node)
         ids = [
@@ -280,18 +240,6 @@ class CatenaNodeParser(NodeParser):
                     left.relationships[NodeRelationship.NEXT] = infos[before + 1]
                     right.relationships[NodeRelationship.PREVIOUS] = infos[before]
         return list(nodes)
-
-
-def _revived(written: Any) -> SegmentOptions | EmbeddingOptions | None:
-    """Return options as they are, or from their written form."""
-    if written is None or isinstance(written, SegmentOptions | EmbeddingOptions):
-        return written
-    known: dict[Any, type[SegmentOptions | EmbeddingOptions]] = {
-        each.__name__: each for each in (SegmentOptions, EmbeddingOptions)
-    }
-    if not isinstance(written, dict) or written.get("by") not in known:
-        raise ParameterError("segmentation", written, "SegmentOptions, EmbeddingOptions or None")
-    return known[written["by"]](**{key: value for key, value in written.items() if key != "by"})
 
 
 def _marked(chunk: model.Chunk, generated: frozenset[int]) -> model.Chunk:
