@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -39,14 +38,12 @@ from catena.cli.segment_options import (
     SelectionOption,
     check_kind,
 )
+from catena.cli.where import filter_of
 
 if TYPE_CHECKING:
     from catena.library import Library, SegmentSearchOptions
     from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
-
-
-DEEPEST = 150  # lists and objects in one another; no filter that can be obeyed is as deep
 
 
 class RouteName(StrEnum):
@@ -137,7 +134,7 @@ def search(
     wanted = Wanted(choices=choices, llm=llm, base_url=base_url, explain=explain, curve=curve)
     check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
     options: SegmentSearchOptions = {
-        "where": _filter(where),
+        "where": filter_of(where),
         **names_options(entity, keep_neighbours, no_names),
         "fusion": _fusion(fusion, alpha, beta),
     }
@@ -186,38 +183,6 @@ def _nothing_found(ranking: Ranking, figures: bool) -> ProblemError:
     hint = "files indexed with --figures, or other words" if figures else None
     hint = hint or "other words, or `catena status` to see what is there"
     return ProblemError("nothing was found", hint, SOME_FAILED)
-
-
-def _filter(where: str | None) -> Any:
-    if where is None:
-        return None
-    try:
-        found = json.loads(where)
-    except ValueError as error:
-        raise ProblemError(f"--where is not JSON ({error})", 'e.g. --where \'{"kind": "table"}\'') from None
-    except RecursionError:
-        raise _too_deep() from None
-    if _depth(found) > DEEPEST:
-        raise _too_deep()
-    if not isinstance(found, dict):
-        raise ProblemError("--where must be a JSON object", 'e.g. --where \'{"kind": "table"}\'')
-    return found
-
-
-def _too_deep() -> ProblemError:
-    return ProblemError(f"--where is nested more than {DEEPEST} deep", "a flat filter; $in takes many values")
-
-
-def _depth(value: Any) -> int:
-    """Return how deep lists and objects are nested; 1 for a value that holds no other."""
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        holders = [
-            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
-        ]
-        level = [inner for holder in holders for inner in holder]
-    return depth
 
 
 def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion:

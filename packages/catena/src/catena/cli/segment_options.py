@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -14,6 +13,7 @@ import typer
 
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import opened_llm
+from catena.cli.rerankers import RERANKER_KEYS, opened_reranker
 
 if TYPE_CHECKING:
     from catena.extraction import ExtractionParams
@@ -112,7 +112,6 @@ RerankOption: TypeAlias = Annotated[
 ]
 
 BY_RANK = "rank"
-_KEYS = {"cohere": "CO_API_KEY", "voyage": "VOYAGE_API_KEY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +147,7 @@ class SegmentChoices:
     @property
     def fitted(self) -> Path | None:
         """The file of the calibration, None where a fixed rule is taken."""
-        fixed = self.calibration in (None, BY_RANK, *_KEYS)
+        fixed = self.calibration in (None, BY_RANK, *RERANKER_KEYS)
         return None if fixed or self.calibration is None else Path(self.calibration)
 
     def check(self, *, model: str | None, whole: bool, naming: str = "--llm NAME") -> None:
@@ -165,7 +164,7 @@ class SegmentChoices:
         if self.queries is QueriesName.LLM and model is None:
             raise ProblemError("--queries llm needs the name of a model", naming)
         kind = self._reranker_kind
-        if self.calibration in _KEYS and self.calibration != kind:
+        if self.calibration in RERANKER_KEYS and self.calibration != kind:
             what = f"--calibration {self.calibration} was made for scores of {self.calibration}'s rerankers"
             raise ProblemError(what, f"--rerank {self.calibration}:MODEL, or --calibration rank")
         if self.fitted is not None and kind is None and not whole:
@@ -264,33 +263,3 @@ def check_kind(segments: bool, about_segments: Sequence[str], about_hits: Mappin
         raise ProblemError(f"{option} is about segments", "--segments with it")
     for option in (name for name, value in about_hits.items() if value and segments):
         raise ProblemError(f"{option} is about passages, and segments are asked for", "--budget-tokens for how much")
-
-
-def opened_reranker(named: str) -> Reranker:
-    """Return the reranker `cohere:MODEL`, `voyage:MODEL` or `cross-encoder:PATH`; its key is in the environment.
-
-    Raises:
-        ProblemError: there is no such kind, no model, or no key.
-        MissingExtraError: its package is not installed.
-        ServiceError: the model cannot be loaded.
-    """
-    kind, _, model = named.partition(":")
-    if kind not in (*_KEYS, "cross-encoder"):
-        raise ProblemError(f"--rerank knows no {kind!r}", "--rerank cohere:MODEL, voyage:MODEL or cross-encoder:PATH")
-    if not model:
-        raise ProblemError(
-            f"--rerank {kind} needs a model", f"--rerank {kind}:{'MODEL' if kind in _KEYS else 'PATH'}"
-        )
-    if kind in _KEYS and not os.environ.get(_KEYS[kind], "").strip():
-        raise ProblemError(f"there is no key for {kind}", f"setting {_KEYS[kind]} in the environment")
-    if kind == "cohere":
-        from catena.backends.cohere import CohereReranker
-
-        return CohereReranker(model)
-    if kind == "voyage":
-        from catena.backends.voyage import VoyageReranker
-
-        return VoyageReranker(model)
-    from catena.backends.sentence_transformers import CrossEncoderReranker
-
-    return CrossEncoderReranker(model)
