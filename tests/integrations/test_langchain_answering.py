@@ -130,6 +130,9 @@ def test_any_retriever_will_do(model: ReplyingChatModel) -> None:
     good = result["citations"][0]
     assert good["verified"]
     assert good["start_index"] is None, "nobody said where in its document the text begins"
+    homeless = [Document(page_content=text), Document(page_content="Nobody says whose this is.")]
+    apart = segment_answer_chain(RunnableLambda(lambda _: homeless), model).invoke(QUESTION)
+    assert len({passage["document_id"] for passage in apart["passages"]}) == 2
     placed = [Document(page_content=text, metadata={"source": "hx210.md", "start_index": 100, "title": "HX210"})]
     result = segment_answer_chain(RunnableLambda(lambda _: placed), model).invoke(QUESTION)
     assert result["citations"][0]["start_index"] == 100
