@@ -1,4 +1,4 @@
-"""What all tests share: where the large public data lies, if it is there at all, and a small collection of boards."""
+"""What all tests share: where the large public data lies, a small collection of boards, and how recordings replay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,22 @@ def needs_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs data: {'/'.join(parts)}")
     return path
+
+
+def pytest_recording_configure(config: pytest.Config, vcr: Any) -> None:
+    """Compare methods without case: aiohttp is given "post" by Voyage's SDK, and writes it large itself."""
+    vcr.register_matcher("method", lambda one, other: one.method.upper() == other.method.upper())
+
+
+@pytest.fixture
+def vcr_config() -> dict[str, Any]:
+    """Recorded HTTP is replayed only, with method, address and body compared, and with no network behind it."""
+    return {
+        "record_mode": "none",
+        "match_on": ["method", "uri", "body"],
+        "filter_headers": ["authorization"],
+        "allow_playback_repeats": False,
+    }
 
 
 BOARDS = {

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catena_bench import cli
-from catena_bench.pictures import PICTURES
+from catena_bench.pictures import DRAWN, PICTURES
+from catena_bench.segments import BUDGETS, MEAN, USUAL
 
 FIGURES = {
     "ablation": {
@@ -26,6 +27,11 @@ FIGURES = {
         "bin.raw.01.predicted": 0.75, "bin.raw.01.observed": 0.25, "bin.raw.01.n": 24.0, "ece.raw": 0.40625,
         "bin.labelled.00.predicted": 0.25, "bin.labelled.00.observed": 0.25, "bin.labelled.00.n": 32.0,
     },
+    "segments": {
+        "n.manuals": 12.0,
+        **{f"recall.manuals.fused.{USUAL}.{name}.{budget}": 0.25 for name in DRAWN for budget in (*BUDGETS, MEAN)},
+        f"recall.manuals.fused.{USUAL}.{DRAWN[-1]}.{MEAN}": 0.775,
+    },
     "segment-speed": {
         f"milliseconds.{name}{end}": value
         for name, value in (("dense.greedy.1000", 2.0), ("dense.dsrag.1000", 50.0), ("sparse.optimal.5000", 7.0))
@@ -37,6 +43,7 @@ SHOWN = {
     "ablation": ["0.963", "0.713", "full", "fixed_words", "N = 8,514", "does not hold"],
     "degradation": ["0.963", "0.913", "full", "n = 96"],
     "calibration": ["0.4062", "0.0000", "7 relevant of 32", "(8, 24)", "calibrated on the train split"],
+    "segments": ["manuals", "topk_headers 0.250", "lent_headers 0.775", "recall of evidence"],
     "segment-speed": ["Catena, greedy 2.0", "dsRAG 50.0", "Catena, optimal 7.0", "at 5,000", "sparse"],
     "similar-docs": ["0.987", "0.434", "fused", "raw_bm25", "n = 610"],
 }
