@@ -83,6 +83,14 @@ def test_a_link_to_another_place_or_document_is_not_taken() -> None:
     assert found == ()
 
 
+def test_what_is_known_stays_when_a_link_leads_to_another_chunk_of_its_place() -> None:
+    links = chain(3)
+    impostor = replace(links[2], chunk=replace(links[2].chunk, id="impostor"))
+    astray = replace(links[0], next="impostor")
+    (found,) = run(follow_links([("d", 1, 3)], [astray, links[2]]), ById([*links, impostor]).services())
+    assert [chunk.id for chunk in found] == ["d1", "d2"]
+
+
 def test_nothing_is_asked_without_links_or_gaps() -> None:
     bare = [Linked(linked.chunk) for linked in chain(3)]
     store = ById([])
@@ -110,6 +118,6 @@ def test_offsets_of_other_pages_and_documents_are_not_compared() -> None:
             id=name, document_id=document, position=0, start=start, end=start + 4, text="text", pages=(page, page)
         )
 
-    given_chunks = [chunk("a", "d", 1, 0), chunk("b", "d", 2, 5), chunk("c", "d", 2, 0), chunk("e", "e", 1, 5)]
-    placed = {each.id: each.position for each in placed_by_offsets(given_chunks)}
-    assert placed == {"a": 0, "c": 2, "b": 3, "e": 0}
+    found = [chunk("a", "d", 1, 0), chunk("c", "d", 2, 10), chunk("b", "d", 2, 5), chunk("e", "e", 1, 5)]
+    placed = {each.id: each.position for each in placed_by_offsets(found)}
+    assert placed == {"a": 0, "b": 2, "c": 3, "e": 0}, "b begins where a ends, but on a page of its own"
