@@ -64,6 +64,13 @@ def test_a_definition_is_searched_and_the_whole_table_is_returned() -> None:
     assert "raw_text" not in found.metadata
 
 
+def test_what_prints_no_title_is_named_by_its_source() -> None:
+    untitled = Document(page_content="Only text here.", metadata={"source": "notes/pump guide.txt"})
+    (chunk,) = CatenaDocumentTransformer(content="headed").split_documents([untitled])
+    assert chunk.page_content == "pump guide\nOnly text here."
+    assert chunk.metadata["citation"] == "pump guide, line 1"
+
+
 def test_a_whole_chunk_of_a_raw_one_is_the_same() -> None:
     (chunk,) = CatenaDocumentTransformer().split_documents([Document(page_content="Just text.")])
     assert whole_chunk(chunk) == chunk

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from catena import prompts
@@ -209,9 +210,11 @@ def prepare(
 
 
 def _title(document: Document, sections: Sequence[Section]) -> str:
-    """Return the first heading of the highest rank, or the id."""
+    """Return the first heading of the highest rank, else the name of the source, as of a file, or the id."""
     titled = [section for section in sections if section.level]
-    return min(titled, key=lambda section: (section.level, section.position)).title if titled else document.id
+    if titled:
+        return min(titled, key=lambda section: (section.level, section.position)).title
+    return PurePath(document.source).stem or document.id
 
 
 def embed(entry: Entry) -> Step[NDArray[np.float32]]:
