@@ -21,6 +21,7 @@ from llama_index_stores import Replying, splitter
 from catena import Library
 from catena.errors import ServiceError
 from catena.extraction import BALANCED
+from catena.model import Document as CoreDocument
 from catena.rerank.calibration import Identity
 from catena.segment_answer import AnswerOptions
 from catena.segment_search import SegmentSearch
@@ -126,6 +127,7 @@ async def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked(li
     response = engine.query("What is the torque of the HX999 cover?")
     assert str(response).startswith("'HX999' stands nowhere in the documents")
     assert response.metadata["unknown"] == [str(response)[:-1]]
+    assert [each.node.metadata["kind"] for each in response.source_nodes] == ["notice"]
     assert (await engine.aquery("What is the torque of the HX999 cover?")).response == response.response
     assert llm.asked == []
     empty = CatenaQueryEngine(CatenaSegmentRetriever(library, where={"document_id": "none.md"}), llm).query("What?")
@@ -137,6 +139,33 @@ async def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked(li
         "conflicts": [],
         "unknown": [],
     }
+
+
+def test_the_model_is_told_of_a_name_that_stands_nowhere_beside_one_that_does(library: Library) -> None:
+    llm = Replying(by=quoting)
+    engine = CatenaQueryEngine(CatenaSegmentRetriever(library, options=LOOSE), llm)
+    response = engine.query("How do the cover screws of the HX210 and the HX999 differ?")
+    (messages, _) = llm.asked[0]
+    assert "'HX999' stands nowhere" in "".join(str(message.content) for message in messages)
+    assert response.metadata["citations"][0]["verified"]
+    assert response.metadata["unknown"][0].startswith("'HX999'")
+
+
+def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp_path: Path) -> None:
+    first, second = "The HX210 is mounted upright.\n\n", "Tighten the cover screws of the HX210 to 14 Nm.\n"
+    paged = CoreDocument(id="HX210.md", text=first + second, title="HX210 manual", page_starts=(0, len(first)))
+    with Library.open(tmp_path / "paged") as library:
+        library.add(paged)
+        retriever = CatenaSegmentRetriever(library, options=LOOSE)
+        response = CatenaQueryEngine(retriever, Replying(by=quoting)).query(QUESTION)
+        assert response.source_nodes[0].node.metadata["last_page"] == 2
+        assert response.source_nodes[0].node.metadata["first_page"] == 1
+        assert response.metadata["citations"][0]["pages"] == [2, 2]
+        nodes = retriever.retrieve(QUESTION)
+    without = CatenaQueryEngine(
+        VectorStoreIndex([], embed_model=CatenaEmbedding()).as_retriever(), Replying(by=quoting)
+    )
+    assert without.synthesize(QueryBundle(QUESTION), nodes).metadata["citations"][0]["pages"] == [1, 2]
 
 
 async def test_any_retriever_with_any_postprocessors_is_answered_from() -> None:
