@@ -113,3 +113,12 @@ def test_chunks_stand_where_it_says(text: str) -> None:
         return
     document, starts = joined_document(chunks)
     assert all(document.text.startswith(chunk.text, start) for chunk, start in zip(chunks, starts, strict=True))
+
+
+def test_headings_side_by_side_are_no_title() -> None:
+    parts = [
+        replace(plain("The seal keeps the oil inside.", 0), path=("Seal",)),
+        replace(plain("The cover takes four screws.", 40), path=("Cover",)),
+    ]
+    found = run(context_of_chunks(parts, OFFLINE), SERVICES).chunks
+    assert [title for title, _, _ in told(found)] == [None, None]
