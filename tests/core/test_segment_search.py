@@ -20,7 +20,7 @@ from catena.effects import run
 from catena.errors import ParameterError, ServiceError
 from catena.extraction import BALANCED
 from catena.model import Scale
-from catena.rerank.calibration import COHERE, Identity
+from catena.rerank.calibration import COHERE, Constant, Identity
 from catena.segment_answer import AnswerOptions, answer_from
 from catena.segment_search import SegmentSearch, find_segments
 from catena.structure.tokens import count_tokens
@@ -259,3 +259,12 @@ def test_any_hash_seed_gives_the_same_segments_context_and_conflicts(library: Li
         for seed in ("0", "1", "42")
     }  # fmt: skip
     assert len(outputs) == 1
+
+
+def test_a_constant_is_believed_of_shares_of_names_too(library: Library) -> None:
+    question = "Which fuse is fitted in the HX200 and the HX210?"
+    assert library.search(question).scale is Scale.RANK
+    values = [
+        library.segments(question, SegmentSearch(extraction=LOOSE, calibration=Constant(p))).value for p in (0.9, 0.5)
+    ]
+    assert values[0] > values[1]

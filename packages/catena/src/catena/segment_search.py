@@ -188,7 +188,9 @@ def _with_probabilities(ranking: Ranking, calibration: Calibration) -> Ranking:
     """Return the ranking's own scores calibrated; where only their order means anything, what that says."""
     if ranking.scale is Scale.PROBABILITY:
         return ranking
-    return by_rank(ranking) if ranking.scale is Scale.RANK else calibrated(ranking, calibration)
+    if ranking.scale is not Scale.RANK:
+        return calibrated(ranking, calibration)
+    return by_rank(ranking, calibration.value) if isinstance(calibration, Constant) else by_rank(ranking)
 
 
 def headed_text(chunk: Chunk) -> str:
