@@ -156,11 +156,72 @@ def test_statements_are_told_apart_by_their_proof():
     first = found.citations[0]
     assert first.source == "HX210 manual › 4.4 Closing the cover, pages 2-3, lines 3-4"
     assert document.text[first.quote.start : first.quote.end] == "Tighten the six\nscrews to 2.4 N·m"
-    assert [each.supported for each in found.statements] == [True, True, False, False]
+    assert [each.proof for each in found.statements] == ["supported", "unchecked", "unsupported", "unsupported"]
     assert [each.citations for each in found.statements] == [(0,), (1,), (2,), ()]
     assert [each.unfounded for each in found.statements] == [(), ("60 °C",), (), ()]
-    assert [each.text for each in found.unsupported] == ["The HX220 takes 3.0 N·m [2].", "Fine."]
-    assert found.coverage == 0.5
+    assert [each.text for each in found.unsupported] == [
+        "It stays shut at 60 °C [1].", "The HX220 takes 3.0 N·m [2].", "Fine.",
+    ]  # fmt: skip
+    assert found.coverage == 0.25
+
+
+@pytest.mark.parametrize(
+    ("statement", "quote", "proof"),
+    [
+        ("Six screws take 2.4 N·m", "Tighten the six screws to 2.4 N·m", "supported"),
+        ("The cover was opened while warm: never do so", "Do not open the cover while it is warm", "supported"),
+        ("A bolt takes 1.8 N·m", "| bolt | 1.8 |", "supported"),  # the unit is at the head of the column
+        ("They glow in the dark", "Tighten the six screws to 2.4 N·m", "unchecked"),
+        ("They are to be found with the others", "Do not open the cover while it is warm", "unchecked"),
+        ("A bolt takes 2.4 N·m", "| bolt | 1.8 |", "unchecked"),  # of another row
+        ("The screws take 9.9 N·m", "Tighten the six screws to 2.4 N·m", "unchecked"),
+        ("The screws take 2.4 V", "Tighten the six screws to 2.4 N·m", "unchecked"),
+        ("Open the cover while it is warm", "Do not open the cover while it is warm", "unchecked"),
+        ("Do not tighten the screws", "Tighten the six screws to 2.4 N·m", "unchecked"),
+        ("The HX999 has six screws", "Tighten the six screws to 2.4 N·m", "unchecked"),
+        ("Die Haube bleibt zu", "Do not open the cover while it is warm", "unchecked"),  # a translation
+        ("Die Schrauben mit 2.4 N·m anziehen", "Tighten the six screws to 2.4 N·m", "supported"),
+        ("打开盖子", "Do not open the cover while it is warm", "unchecked"),
+        ("The screws take 2.4 N·m", "Tighten the six screws to 2.5 N·m", "unsupported"),
+        ("The screws take 2.4 N·m", "The HX220 needs 3.0 N·m", "unsupported"),
+    ],
+)
+def test_a_quote_supports_only_what_it_speaks_of(statement, quote, proof):
+    found = check_answer(f'{statement} [1].\n\nQUOTES\n[1] "{quote}"', PASSAGES)
+    assert [each.proof for each in found.statements] == [proof]
+    assert found.coverage == (proof == "supported")
+
+
+@pytest.mark.parametrize(
+    ("source", "statement", "proof"),
+    [
+        ("请勿打开盖子。", "请打开盖子", "unchecked"),
+        ("请勿打开盖子。", "勿打开盖子", "supported"),
+        ("At least 5 V are needed at the input.", "The input needs at most 5 V", "unchecked"),
+        ("At least 5 V are needed at the input.", "The input needs at least 5 V", "supported"),
+        ("La température est affichée.", "The temperature is shown", "supported"),  # a cognate
+        ("The lid is locked.", "The door is red", "unchecked"),
+        ("ねじを締めるのです。", "それはいいのです", "unchecked"),
+        ("يجب إغلاق الغطاء.", "يجب إغلاق الغطاء", "supported"),
+    ],
+)
+def test_languages_signs_and_scripts_share_words_or_do_not(source, statement, proof):
+    found = check_answer(f'{statement} [1].\n\nQUOTES\n[1] "{source}"', [passage(source, "A")])
+    assert [each.proof for each in found.statements] == [proof]
+
+
+def test_a_quote_that_speaks_of_another_statement_is_none_for_this_one():
+    found = check_answer(f'Screws take 2.4 N·m [1]. They glow in the dark [1].\nQUOTES\n[1] "{QUOTED}"', PASSAGES)
+    assert [each.proof for each in found.statements] == ["supported", "unsupported"]
+    assert [each.citations for each in found.statements] == [(0,), ()]
+
+
+def test_a_statement_of_two_values_has_a_quote_for_each():
+    text = 'Six screws take 2.4 N·m, a bolt 1.8 N·m [1].\nQUOTES\n[1] "Tighten the six screws to 2.4 N·m"\n'
+    (alone,) = check_answer(text, PASSAGES).statements
+    (both,) = check_answer(text + '[1] "| bolt | 1.8 |"\n[1] "while it is warm"', PASSAGES).statements
+    assert (alone.proof, alone.citations) == ("unchecked", (0,))
+    assert (both.proof, both.citations) == ("supported", (0, 1))
 
 
 def test_it_is_shown_with_notes_and_flags():
@@ -174,6 +235,7 @@ def test_it_is_shown_with_notes_and_flags():
         "- [2] “Tighten the six” ✗ not there, but in [1] HX210 manual › 4.4 Closing the cover, page 9, line 272",
         "- [1] “Foo bar” ✗ not found in the source",
         "",
+        "- ✗ a verified quote, whose words do not tell whether it proves this: It stays shut at 60 °C [1].",
         "- ✗ no verified quote: The HX220 takes 3.0 N·m [2].",
         "- ✗ no verified quote: Fine.",
         "- ✗ not in what is cited: 60 °C (It stays shut at 60 °C [1].)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -10,6 +10,7 @@ from catena import prompts
 from catena.answering.answer import listed, marked
 from catena.answering.citations import check_citations
 from catena.answering.quotes import Quote, VerifiedQuote, verify_quotes
+from catena.answering.relating import Proof, Said, judged, nearest_of
 from catena.answering.sources import Citable, sources
 from catena.answering.support import split_values, words_about
 from catena.answering.wording import Wording
@@ -18,7 +19,16 @@ from catena.effects import Complete, Step, ask
 from catena.errors import ParameterError
 from catena.model import Document, Hit, Unknown
 
-__all__ = ["Citation", "CitedAnswer", "ReadableContext", "Statement", "answer_cited", "check_answer", "render"]
+__all__ = [
+    "Citation",
+    "CitedAnswer",
+    "Proof",
+    "ReadableContext",
+    "Statement",
+    "answer_cited",
+    "check_answer",
+    "render",
+]
 
 
 @runtime_checkable
@@ -32,6 +42,11 @@ class ReadableContext(Protocol):
 
 
 Context: TypeAlias = ReadableContext | Sequence[Citable]
+
+_VERDICTS: Mapping[Proof, str] = {
+    "unsupported": "no verified quote",
+    "unchecked": "a verified quote, whose words do not tell whether it proves this",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +64,12 @@ class Statement:
     Attributes:
         cited: numbers of the passages it cites.
         citations: indexes of the quotes that were given for it, from 0, in `CitedAnswer.citations`.
-        supported: whether one of them is verified.
+        proof: what they are worth:
+            `supported`: one of them is verified and shares a content word, a value or a name with it; those that do
+                have all its numbers, and one of them is negated as it is. Nothing of it is `unfounded`.
+            `unchecked`: one is verified, but its words do not tell whether it proves this: it shares nothing, as
+                where the answer is in another language, lacks a number, or says "not" where this does not.
+            `unsupported`: none is verified, or none was given for it.
         unfounded: its values and names that stand in none of the passages it cites; see `verify_answer` for what this
             check can and cannot see.
     """
@@ -57,8 +77,18 @@ class Statement:
     text: str
     cited: tuple[int, ...] = ()
     citations: tuple[int, ...] = ()
-    supported: bool = False
+    proof: Proof = "unsupported"
     unfounded: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        """Whether a verified quote speaks of it: a check of words, not of meaning."""
+        return self.proof == "supported"
+
+    @property
+    def verdict(self) -> str:
+        """What to tell a reader of its proof; "" where it is supported."""
+        return _VERDICTS.get(self.proof, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +113,12 @@ class CitedAnswer:
 
     @property
     def unsupported(self) -> tuple[Statement, ...]:
-        """The statements without a verified quote; one that says that nothing is known is among them."""
+        """The statements that are not supported; one that says that nothing is known is among them."""
         return tuple(statement for statement in self.statements if not statement.supported)
 
     @property
     def coverage(self) -> float:
-        """Share of the statements that have a verified quote, from 0 to 1; 0 where nothing is stated."""
+        """Share of the statements that are supported, from 0 to 1; 0 where nothing is stated."""
         return sum(statement.supported for statement in self.statements) / max(1, len(self.statements))
 
 
@@ -147,8 +177,10 @@ def _shown(context: Context) -> str:
 def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable[Document] = ()) -> CitedAnswer:
     """Check an answer with quotes that any model wrote, in the form that `answer_cited` asks for or near it.
 
-    A quote belongs to the statements that cite its passage; of several quotes of one passage, to the statement with
-    which it shares most words. A quote without a number belongs to the passage in which it stands.
+    A quote belongs to the statements that cite its passage and share a content word, a value or a name with it; of
+    several quotes of one passage those that share most, and those with a value that these have not. One that shares
+    nothing with any statement, as in a translation, belongs to the statements of its passage that have none, and
+    leaves them `unchecked`. A quote without a number belongs to the passage in which it stands.
 
     Args:
         reply: an answer with markers [n], and below it quotes `[n] "..."`.
@@ -166,25 +198,59 @@ def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable
         for quote in quotes
     )
     checked = check_citations(written.text, given.keys())
-    quoted = [Wording(quote.text) for quote in quotes]
-    about: dict[int, Wording] = {}
+    texts = statements_in(checked.text)
+    cited = [check_citations(text, given.keys()).cited for text in texts]
+    about = {number: words_about(given[number]) for number in checked.cited}
+    said = [Said(text) for text in texts]
+    quoted = [Said(quote.text) for quote in quotes]
+    belonging = _belonging(said, cited, quotes, quoted, about)
 
-    def statement(text: str) -> Statement:
-        cited = check_citations(text, given.keys()).cited
-        for number in cited:
-            about.setdefault(number, words_about(given[number]))
-        own = tuple(index for number in cited for index in _given_for(text, number, quotes, quoted))
-        supported = any(quotes[index].verified for index in own)
-        unfounded = split_values(text, [about[number] for number in cited])[1] if cited else ()
-        return Statement(text=text, cited=cited, citations=own, supported=supported, unfounded=unfounded)
+    def statement(place: int) -> Statement:
+        headed = [about[number] for number in cited[place]]
+        verified = [quoted[index] for index in belonging[place] if quotes[index].verified]
+        unfounded = split_values(texts[place], headed)[1] if headed else ()
+        proof = judged(said[place], verified, headed)
+        return Statement(
+            text=texts[place],
+            cited=cited[place],
+            citations=belonging[place],
+            proof="unchecked" if proof == "supported" and unfounded else proof,
+            unfounded=unfounded,
+        )
 
     return CitedAnswer(
         text=checked.text,
         citations=citations,
-        statements=tuple(map(statement, statements_in(checked.text))),
+        statements=tuple(map(statement, range(len(texts)))),
         cited=checked.cited,
         unknown=checked.unknown,
     )
+
+
+def _belonging(
+    said: Sequence[Said],
+    cited: Sequence[Sequence[int]],
+    quotes: Sequence[VerifiedQuote],
+    quoted: Sequence[Said],
+    about: Mapping[int, Wording],
+) -> list[tuple[int, ...]]:
+    """Return for each statement the indexes of its quotes."""
+    of_passage: dict[int, list[int]] = {}
+    for index, quote in enumerate(quotes):
+        of_passage.setdefault(quote.number, []).append(index)
+    found: list[tuple[int, ...]] = []
+    for statement, numbers in zip(said, cited, strict=True):
+        own: list[int] = []
+        for number in numbers:
+            indexes = of_passage.get(number, [])
+            nearest = nearest_of(statement, [quoted[index] for index in indexes], [about[number]])
+            own += [indexes[place] for place in nearest]
+        found.append(tuple(own))
+    taken = {index for own in found for index in own}
+    return [
+        own or tuple(index for number in numbers for index in of_passage.get(number, ()) if index not in taken)
+        for own, numbers in zip(found, cited, strict=True)
+    ]
 
 
 def _verified(
@@ -198,24 +264,13 @@ def _verified(
     return verify_quotes(placed, passages, documents=documents) if placed != list(quotes) else first
 
 
-def _given_for(text: str, number: int, quotes: Sequence[VerifiedQuote], words: Sequence[Wording]) -> list[int]:
-    """Return the indexes of the quotes of a passage that go with a statement: those nearest to it in words."""
-    of_passage = [index for index, quote in enumerate(quotes) if quote.number == number]
-    mine = Wording(text).indexes.keys()
-    shared = {
-        index: sum(len(word) for word in words[index].indexes.keys() & mine) for index in of_passage
-    }  # long words count more: they are the rare ones
-    most = max(shared.values(), default=0)
-    return [index for index in of_passage if shared[index] == most]
-
-
 _MARKS = {"exact": "✓ exact", "normalised": "✓ in other spelling"}
 
 
 def render(cited: CitedAnswer) -> str:
     """Return an answer as Markdown, its quotes below it as notes, each with its place and whether it holds."""
     notes = [_note(citation) for citation in cited.citations]
-    flags = [f"✗ no verified quote: {statement.text}" for statement in cited.unsupported]
+    flags = [f"✗ {statement.verdict}: {statement.text}" for statement in cited.unsupported]
     flags += [
         f"✗ not in what is cited: {', '.join(statement.unfounded)} ({statement.text})"
         for statement in cited.statements

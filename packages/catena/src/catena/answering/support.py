@@ -84,29 +84,43 @@ def split_values(statement: str, passages: Sequence[Wording]) -> tuple[tuple[str
     """Return the values and names of a statement that stand in one of the passages, and those that do not."""
     found: dict[str, bool] = {}
     for value in values_in(statement):
-        found[value] = any(_stands(Wording(value), passage) for passage in passages)
+        found[value] = any(stands(Wording(value), passage, (passage,)) for passage in passages)
     return tuple(v for v, there in found.items() if there), tuple(v for v, there in found.items() if not there)
 
 
-def _stands(value: Wording, passage: Wording) -> bool:
-    place = place_of(value, passage)
+def stands(value: Wording, text: Wording, headed: Sequence[Wording] = ()) -> bool:
+    """Return whether a value or a name stands in a text, or its number does, with the unit at the head of a column.
+
+    Args:
+        value: as `values_in` returns it.
+        text: a passage, or a quote of one.
+        headed: the passages that may have the unit at the head of a column.
+    """
+    place = place_of(value, text)
     if place is not None and place.state != "altered":
         return True
     number, unit = value.token(0), value.run(1, len(value))
     if not unit or not number.spelling[-1].isdigit() or any(token.kind not in ("unit", "symbol") for token in unit):
         return False
-    # the unit may stand at the head of the column
     bare = any(
-        all(after.kind != "unit" and after.spelling not in "%°-" for after in passage.run(index + 1, index + 2))
-        for index in passage.indexes.get(value.folded[: number.end], ())
+        all(after.kind != "unit" and after.spelling not in "%°-" for after in text.run(index + 1, index + 2))
+        for index in text.indexes.get(value.folded[: number.end], ())
     )
-    at_head = place_of(Wording(value.text[value.span(unit[0].start, unit[-1].end)[0] :]), passage)
-    return bare and at_head is not None and at_head.state != "altered"
+    if not bare:
+        return False
+    head = Wording(value.text[value.span(unit[0].start, unit[-1].end)[0] :])
+    places = (place_of(head, passage) for passage in headed)
+    return any(place is not None and place.state != "altered" for place in places)
+
+
+def without_citations(statement: str) -> str:
+    """Return a statement without its citations and the number of an item."""
+    return _ORDINAL.sub("", _CITATION.sub("", statement), count=1)
 
 
 def values_in(statement: str) -> tuple[str, ...]:
     """Return the numbers with their units, the codes, acronyms and names in a statement, as written, in order."""
-    text = _ORDINAL.sub("", _CITATION.sub("", statement), count=1)
+    text = without_citations(statement)
     words = Wording(text)
     return tuple(dict.fromkeys(text[slice(*words.span(first, last))] for first, last in _runs(words)))
 

@@ -158,7 +158,7 @@ def show_quoted(written: SegmentAnswer, question: str, figures: Mapping[str, str
         out().print()
     _tell_citations(answer.cited, answer.unknown)
     for statement in answer.unsupported:
-        _warn(f"no verified quote: {statement.text}")
+        _warn(f"{statement.verdict}: {statement.text}")
     for statement in answer.statements:
         if statement.unfounded:
             _warn(f"not in what is cited: {', '.join(statement.unfounded)} ({statement.text})")
