@@ -289,6 +289,55 @@ def test_chunks_are_joined_by_their_offsets_or_by_a_blank_line(chunks: list[Chun
     assert (segment.start, segment.text) == (chunks[0].start, text)
 
 
+def test_a_wide_gap_is_no_reason_to_lose_the_slice_where_the_text_is_at_hand() -> None:
+    heading = "## " + "A heading without text below it " * 5
+    whole = f"one\n\n{heading}\n\ntwo"
+    chunks = [piece(0, "one", 0), piece(len(whole) - 3, "two", 1)]
+    ranking = Ranking(tuple(Hit(chunk, 0.9) for chunk in chunks), Scale.PROBABILITY)
+
+    def ended(text: str | None) -> Extraction:
+        handlers: dict[Any, Handler] = {FetchText: Handler(identity="text", call=lambda request: (text,))}
+        return run(extract([ranking], params=PLAIN), Services(handlers=handlers))
+
+    (hit,) = ended(whole).segments
+    assert (hit.segment.start, hit.segment.end, hit.segment.text) == (0, len(whole), whole)
+    assert ended(None).segments[0].segment.text == "one\n\ntwo"
+    assert ended(whole.replace("two", "six")).segments[0].segment.text == "one\n\ntwo"
+
+
+HEADED = st.lists(
+    st.tuples(st.sampled_from((0, 0, 1, 3, 40)), st.integers(1, 6), st.floats(0, 1)), min_size=1, max_size=12
+)
+
+
+@given(HEADED, st.integers(1, 80), st.booleans(), st.sampled_from(("greedy", "optimal")))
+def test_what_is_read_never_exceeds_the_tokens_and_headings_between_chunks_count(
+    parts: list[tuple[int, int, float]], budget: int, headed: bool, selection: Any
+) -> None:
+    """Of each part: words of the headings before it that are in no chunk, words of its own, its probability."""
+    whole, hits = "", []
+    for number, (skipped, length, probability) in enumerate(parts):
+        whole += "## " + " ".join(["skipped"] * skipped) + "\n\n" if skipped else ""
+        text = " ".join([f"word{number}"] * length)
+        hits.append(Hit(piece(len(whole), text, number), probability))
+        whole += text + "\n\n"
+    ranking = Ranking.of(hits, Scale.PROBABILITY)
+
+    def slices(request: FetchText) -> Any:
+        return tuple(whole[start:end] for _, start, end in request.spans)
+
+    def header(found: object) -> str:
+        return "A header of five words" if headed else ""
+
+    params = replace(PLAIN, overall_max_tokens=budget, minimum_value=0.0, decay_rate=1e9, selection=selection)
+    services = Services(handlers={FetchText: Handler(identity="text", call=slices)})
+    extraction = run(extract([ranking], params=params, count=words, header=header), services)
+    segments = [hit.segment for hit in extraction.segments]
+    assert all(segment.text == whole[segment.start : segment.end] for segment in segments)
+    read = sum(words(header(segment)) + words(segment.text) for segment in segments)
+    assert read <= explain(extraction).used <= budget
+
+
 def test_a_path_is_what_all_paths_begin_with() -> None:
     assert common_path([("a", "b"), ("a", "b", "c"), ("a", "b", "d")]) == ("a", "b")
     assert common_path([("a",), ("b",)]) == ()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.effects import FetchChunks, Handler, Services
+from catena.effects import FetchChunks, FetchText, Handler, Services
 from catena.effects import run as run_step
 from catena.errors import EvaluationError
 from catena.extraction.extracting import extract
@@ -238,7 +238,12 @@ def _neighbours(request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
     )
 
 
-_GAPS = Services(handlers={FetchChunks: Handler(identity="chunks of no length", call=_neighbours)})
+_GAPS = Services(
+    handlers={
+        FetchChunks: Handler(identity="chunks of no length", call=_neighbours),
+        FetchText: Handler(identity="no texts", call=lambda request: (None,) * len(request.spans)),
+    }
+)
 
 
 def _limits(params: ExtractionParams, budget: int) -> Limits:

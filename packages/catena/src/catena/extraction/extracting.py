@@ -8,12 +8,12 @@ from dataclasses import replace
 from catena.effects import FetchChunks, FetchText, Step, ask
 from catena.errors import ParameterError
 from catena.extraction.greedy import greedy
-from catena.extraction.joining import have_offsets, segment_of
-from catena.extraction.laying import lay_out, with_tokens
+from catena.extraction.joining import in_reading_order, segment_of
+from catena.extraction.laying import lay_out, spans_between, with_tokens
 from catena.extraction.neighbours import fetched_by_place, gaps, hits_by_place
 from catena.extraction.optimal import optimal
 from catena.extraction.params import BALANCED, ExtractionParams, Order
-from catena.extraction.results import Considered, Extraction, SegmentHit
+from catena.extraction.results import Considered, Extraction, LaidOut, SegmentHit
 from catena.extraction.track import Limits, Pick, Track
 from catena.extraction.values import check_probabilities, documents_considered
 from catena.model import Chunk, Ranking, Segment
@@ -71,7 +71,7 @@ def extract(
         in_tokens=params.overall_max_tokens is not None,
         max_tokens=params.max_tokens,
     )
-    track = laid.track if count is None or not counts else with_tokens(laid, count, header)
+    track = laid.track if count is None or not counts else (yield from _counted(laid, count, header))
     picks = optimal(track, limits) if params.selection == "optimal" else greedy(track, limits, joint=params.joint)
     runs = _touching(picks, track) if params.merge else [(pick,) for pick in picks]
     segments = yield from _segments([laid.chunks[run[0].start : run[-1].end] for run in runs])
@@ -106,9 +106,25 @@ def _touching(picks: Sequence[Pick], track: Track) -> list[tuple[Pick, ...]]:
     return runs
 
 
+def _counted(
+    laid: LaidOut, count: Callable[[str], int], header: Callable[[Chunk | Segment], str] | None
+) -> Step[Track]:
+    """Return the track with tokens; the store is asked for what stands between neighbours."""
+    spans = spans_between(laid)
+    if not spans:
+        return with_tokens(laid, count, header)
+    (reply,) = yield from ask([FetchText(spans=tuple(spans.values()))])
+    between = {
+        place: text
+        for (place, (_, start, end)), text in zip(spans.items(), reply, strict=False)
+        if text is not None and len(text) == end - start
+    }
+    return with_tokens(laid, count, header, between)
+
+
 def _segments(runs: Sequence[Sequence[Chunk]]) -> Step[list[Segment]]:
     """Return one segment per run of chunks; the store is asked for the exact text where there are joints."""
-    wanted = [number for number, chunks in enumerate(runs) if len(chunks) > 1 and have_offsets(chunks)]
+    wanted = [number for number, chunks in enumerate(runs) if len(chunks) > 1 and in_reading_order(chunks)]
     texts: list[str | None] = [None] * len(runs)
     if wanted:
         spans = tuple((runs[n][0].document_id, runs[n][0].start, runs[n][-1].end) for n in wanted)

@@ -27,6 +27,11 @@ def joint(before: Chunk, after: Chunk) -> str | None:
     return "" if after.text.startswith(before.text[gap:]) else None
 
 
+def in_reading_order(chunks: Sequence[Chunk]) -> bool:
+    """Say whether no chunk begins or ends before the one before it: only then can one slice hold them all."""
+    return all(before.start <= after.start and before.end <= after.end for before, after in pairwise(chunks))
+
+
 def have_offsets(chunks: Sequence[Chunk]) -> bool:
     """Say whether the chunks' offsets place them one after the other in their document."""
     return all(joint(before, after) is not None for before, after in pairwise(chunks))

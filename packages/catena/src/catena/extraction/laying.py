@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from catena.extraction.results import LaidOut
 from catena.extraction.track import Track
 from catena.extraction.values import weighted_values
 from catena.model import Chunk, Segment
+
+TextSpan: TypeAlias = tuple[str, int, int]  # document id, start, end, as `FetchText` takes it
+EMPTY: Mapping[int, str] = MappingProxyType({})
 
 
 def lay_out(chunks: Sequence[Chunk], found: Sequence[Mapping[Place, Found]], params: ExtractionParams) -> LaidOut:
@@ -47,20 +52,47 @@ def lay_out(chunks: Sequence[Chunk], found: Sequence[Mapping[Place, Found]], par
     )
 
 
-def with_tokens(laid: LaidOut, count: Callable[[str], int], header: Callable[[Chunk | Segment], str] | None) -> Track:
+def spans_between(laid: LaidOut) -> dict[int, TextSpan]:
+    """Return what stands between neighbours and may be more than white space, by the place of the later one.
+
+    A heading without text below it is in no chunk, and yet in a segment that crosses it.
+    """
+    spans = {
+        place: (after.document_id, before.end, after.start)
+        for place, (before, after) in enumerate(pairwise(laid.chunks), start=1)
+        if after.start - before.end > len(BLANK_LINE)
+    }
+    ends = frozenset(laid.track.ends.tolist())
+    return {place: span for place, span in spans.items() if place not in ends}
+
+
+def with_tokens(
+    laid: LaidOut,
+    count: Callable[[str], int],
+    header: Callable[[Chunk | Segment], str] | None,
+    between: Mapping[int, str] = EMPTY,
+) -> Track:
     """Return the track with the tokens of each chunk, of what joins it to the one before, and of its header.
 
     A segment begins without a joint, so that of its first chunk is taken off the header there, as far as that
     goes: two segments that are merged never cost more than apart. Where the chunks of a run have no offsets to
     join by, a blank line is counted for each joint.
+
+    Args:
+        laid: the chunks.
+        count: the tokens of a text.
+        header: what a reader will see above a segment.
+        between: what stands before the chunks at these places, as a store has it; else white space is taken.
     """
     joints = np.zeros(len(laid.chunks), np.int64)
     blank = count(BLANK_LINE)
     first = 0
     for end in laid.track.ends.tolist():
-        between = [joint(*pair) for pair in pairwise(laid.chunks[first:end])]
-        least = blank if None in between else 0
-        joints[first + 1 : end] = [max(least, count(white or "")) for white in between]
+        texts = [
+            between.get(place, joint(*pair)) for place, pair in enumerate(pairwise(laid.chunks[first:end]), first + 1)
+        ]
+        least = blank if None in texts else 0
+        joints[first + 1 : end] = [max(least, count(text or "")) for text in texts]
         first = end
     headers = [header(chunk) if header else "" for chunk in laid.chunks]
     counted = {text: count(text + BLANK_LINE) if text else 0 for text in set(headers)}
