@@ -75,9 +75,9 @@ def test_it_is_a_table_and_json() -> None:
     told = explained(("a", 4, 0.9), ("a", 5, 0.8), ("b", 1, 0.2))
     lines = told.table().splitlines()
     assert lines[0].split() == [
-        "document", "chunk", "query", "rank", "P", "decay", "penalty", "length", "factor", "value", "segment",
+        "document", "chunk", "query", "rank", "P", "decay", "lent", "penalty", "length", "factor", "value", "segment",
     ]  # fmt: skip
-    assert lines[1].split() == ["a", "4", "0", "0", "0.900", "1.000", "0.18", "5", "1.00", "+0.720", "0"]
+    assert lines[1].split() == ["a", "4", "0", "0", "0.900", "1.000", "-", "0.18", "5", "1.00", "+0.720", "0"]
     assert len(lines) == 4
     again = json.loads(json.dumps(told.as_dict()))
     assert again["chunks"][0]["worths"][0]["value"] == pytest.approx(0.72)
