@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import catena
 from catena.backends import cohere, sentence_transformers, voyage
+from catena.cli import segment_views
 from catena.cli.app import app
 from catena.library import Library
 from catena.rerank.artefact import Artefact, fused_scores_of
@@ -138,7 +139,7 @@ def test_a_segment_of_little_worth_is_shown_and_said_unless_a_minimum_was_given(
     assert "2.4 N·m" in result.stdout
     assert result.stderr.startswith("segments: none is worth 0.7; this is the best, worth")
     told = call("search", QUESTION, "-l", "lib", "--segments", *few, "--minimum", "0.5", code=1)
-    assert "no segment is worth 0.5" in told.stderr
+    assert "no segment is worth at least 0.5" in told.stderr
     assert search(*few, "--minimum", "0.5", code=1)["segments"] == []
 
 
@@ -213,6 +214,20 @@ def test_what_every_chunk_is_worth_is_explained(shelf):
     assert head.split()[:5] == ["document", "chunk", "query", "rank", "P"]
     assert head.split()[-1] == "segment"
     assert "explanation" not in search()
+
+
+def test_of_chunks_in_no_segment_only_the_best_are_explained(shelf, monkeypatch):
+    monkeypatch.setattr(segment_views, "OTHERS_SHOWN", 1)
+    weighed = search("--explain", "--budget-tokens", "120")["explanation"]["chunks"]
+    others = [each for each in weighed if each["segment"] is None]
+    best = max(others, key=lambda each: (each["worths"][0]["value"], -(each["worths"][0]["rank"] or 0)))
+    shown = call("search", QUESTION, "-l", "lib", "--segments", "--explain", "--budget-tokens", "120").stdout
+    _, *rows, more = shown[shown.index("document  ") :].strip().splitlines()
+    assert len(rows) == len(weighed) - len(others) + 1
+    assert [row.split()[:2] for row in rows if row.split()[11] == "-"] == [
+        [best["document_id"], f"{best['position']}"]
+    ]
+    assert more == f"… and {len(others) - 1} chunks that are worth no more; --json has all"
 
 
 def test_the_curve_is_drawn(shelf):
@@ -330,11 +345,12 @@ def test_a_fit_to_fused_scores_holds_for_these_weights_and_whole_questions(shelf
         (["--segments", "--base-url", "http://127.0.0.1:1/v1"], "--base-url needs the name of a model"),
         (["--segments", "--curve", "c.gif"], "c.gif is neither .png nor .html"),
         (["--segments", "--curve", "no/c.png"], "its folder is not there"),
-        (["--segments", "--penalty", "7"], "irrelevance_penalty must be"),
+        (["--segments", "--penalty", "7"], "Invalid value for '--penalty'"),
         (["--segments", "--preset", "precise"], "precise"),
         (["--segments", "--calibration", "cohere"], "was made for scores of cohere's rerankers"),
         (["--segments", "--calibration", "voyage", "--rerank", "cohere:m"], "was made for scores of voyage's"),
-        (["--segments", "--calibration", "gone.json", "--no-names"], "gone.json"),
+        (["--segments", "--calibration", "gone.json"], "--calibration gone.json: there is no such file"),
+        (["--segments", "--calibration", "gone.json", "--rerank", "cohere:m"], "there is no such file"),
         (["--segments", "--rerank", "jina:m"], "--rerank knows no 'jina'"),
         (["--segments", "--rerank", "cohere"], "--rerank cohere needs a model"),
         (["--segments", "--rerank", "cohere:m"], "there is no key for cohere"),

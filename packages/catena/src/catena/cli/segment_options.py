@@ -75,7 +75,9 @@ SelectionOption: TypeAlias = Annotated[
 ]
 Penalty: TypeAlias = Annotated[
     float | None,
-    typer.Option("--penalty", metavar="X", help="Taken off each chunk's probability; higher is shorter."),
+    typer.Option(
+        "--penalty", min=0.0, max=1.0, metavar="X", help="Taken off each chunk's probability; higher is shorter."
+    ),
 ]
 Decay: TypeAlias = Annotated[
     float | None,
@@ -167,6 +169,11 @@ class SegmentChoices:
         if self.calibration in RERANKER_KEYS and self.calibration != kind:
             what = f"--calibration {self.calibration} was made for scores of {self.calibration}'s rerankers"
             raise ProblemError(what, f"--rerank {self.calibration}:MODEL, or --calibration rank")
+        if self.fitted is not None and not self.fitted.is_file():
+            raise ProblemError(
+                f"--calibration {self.fitted}: there is no such file",
+                "cohere, voyage, rank, or a file that `catena calibrate` wrote",
+            )
         if self.fitted is not None and kind is None and not whole:
             what = "a calibration of fused scores is for questions searched whole: shares for names have no scores"
             raise ProblemError(what, "--no-names with it, or --rerank")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from catena.extraction import Explanation, Extraction, SegmentHit
+    from catena.extraction.explaining import Weighed
+
+OTHERS_SHOWN = 20
+"""So many chunks that are in no segment are explained in a terminal: a search weighs some hundred."""
 
 
 def check_curve(path: Path | None) -> None:
@@ -34,10 +40,9 @@ def no_segment(found: Extraction) -> ProblemError:
         return ProblemError("nothing was found", hint, SOME_FAILED)
     budget = found.params.overall_max_tokens
     room = f" and fits into {budget:,} tokens" if budget is not None else ""
-    what = f"no segment is worth {found.params.minimum_value:g}{room}"
-    return ProblemError(
-        what, "--explain for what each chunk is worth, or a lower --minimum or --penalty", SOME_FAILED
-    )
+    what = f"no segment is worth at least {found.params.minimum_value:g}{room}"
+    hint = "--explain for what each chunk is worth; a lower --minimum or --penalty, or a higher --budget-tokens"
+    return ProblemError(what, hint, SOME_FAILED)
 
 
 def segments_as_json(question: str, found: Extraction, *, explained: bool = False) -> dict[str, Any]:
@@ -86,12 +91,23 @@ def show_segments(found: Extraction, *, explained: bool = False) -> None:
 
 
 def _explained(explanation: Explanation) -> str:
-    """Return the table of what every chunk is worth, each in one line that a terminal may show."""
+    """Return the table of what chunks are worth, those of segments and the best of the others, in their order."""
+    others = [place for place, each in enumerate(explanation.chunks) if each.segment is None]
+    hidden = set(sorted(others, key=lambda place: _standing(explanation.chunks[place]))[OTHERS_SHOWN:])
     chunks = (
         replace(each, document_id=printable(each.document_id, one_line=True), why=printable(each.why, one_line=True))
-        for each in explanation.chunks
+        for place, each in enumerate(explanation.chunks)
+        if place not in hidden
     )
-    return replace(explanation, chunks=tuple(chunks)).table()
+    table = replace(explanation, chunks=tuple(chunks)).table()
+    return f"{table}\n… and {len(hidden):,} chunks that are worth no more; --json has all" if hidden else table
+
+
+def _standing(chunk: Weighed) -> tuple[float, int]:
+    """Return what a chunk is sorted by: what it is worth to the query that likes it best, then its best rank."""
+    values = [worth.value for worth in chunk.worths if worth.value is not None]
+    ranks = [worth.rank for worth in chunk.worths if worth.rank is not None]
+    return -max(values, default=-inf), min(ranks, default=sys.maxsize)
 
 
 def _listed(found: Extraction) -> RenderableType:
