@@ -168,6 +168,10 @@ def test_identities_tell_the_rules_apart() -> None:
         (lambda: BetaCDF(0.0, 1.0), "a must be in"),
         (lambda: BetaCDF(1.0, float("nan")), "b must be in"),
         (lambda: BetaCDF(1.0, 2e6), "b must be in"),
+        (lambda: BetaCDF("0.4", 1.0), "a must be in"),  # type: ignore[arg-type]
+        (lambda: BetaCDF(10**400, 1.0), "a must be in"),
+        (lambda: Constant(None), "value must be in"),  # type: ignore[arg-type]
+        (lambda: Logistic("1"), "slope must be > 0"),  # type: ignore[arg-type]
         (lambda: Constant(1.2), "value must be in"),
         (lambda: BetaCalibration(-0.1, 1.0, 0.0), "a must be >= 0"),
         (lambda: BetaCalibration(1.0, -1.0, 0.0), "b must be >= 0"),

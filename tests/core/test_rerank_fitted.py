@@ -95,6 +95,12 @@ def test_an_end_is_read_as_half_as_far_as_the_nearest_score_inside() -> None:
     assert ended.calibration.b == pytest.approx(moved.calibration.b, rel=1e-9)
 
 
+def test_an_end_beside_the_smallest_number_there_is_has_a_logarithm() -> None:
+    found = fit_beta([0.0] * 3 + [5e-324] * 20 + [0.5] * 20).calibration
+    assert isinstance(found, BetaCDF)
+    assert 0.0 < found.a < 0.01
+
+
 def test_logits_are_fitted_after_a_sigmoid_and_the_sigmoid_stays_part_of_the_rule() -> None:
     scores = even_scores(2.0, 5.0, 500)
     logits = np.log(scores / (1.0 - scores))
@@ -332,7 +338,14 @@ def written(**changes: object) -> str:
         (written(calibration={"rule": "step"}), "damaged"),
         (written(calibration={"rule": "beta-cdf", "a": -1.0, "b": 1.0}), "damaged"),
         (written(calibration={"rule": "beta-cdf", "a": 1.0}), "damaged"),
+        (written(calibration={"rule": "beta-cdf", "a": 10**400, "b": 1.0}), "damaged"),
+        (written(calibration={"rule": "beta-cdf", "a": "0.4", "b": 1.0}), "damaged"),
         (written(calibration=None), "damaged"),
+        (written(n="many"), "n is 'many', no count"),
+        (written(positives=-1), "positives is -1, no count"),
+        (written(folds=True), "folds is True, no count"),
+        (written(after={"log_loss": float("nan"), "brier": 0.1, "ece": 0.1}), "after: log_loss is nan, no number"),
+        (written(before={"log_loss": 0.1, "brier": 0.1, "ece": None}), "before: ece is None, no number"),
         (written(before=[]), "damaged"),
         (written(surprise=1), "damaged"),
         (Artefact(fit=FITS["labelled"], model="m").to_json()[:-20], "damaged"),

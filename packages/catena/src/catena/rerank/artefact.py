@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ _RULES: dict[str, type[Any]] = {
     "linear": Linear,
     "composed": Composed,
 }
+_COUNTS = frozenset({"n", "positives", "folds"})
+_FIGURES = frozenset({"distance", "log_loss", "brier", "ece"})
+_MOST = 1e300  # far above any figure; infinity is none
 _NAMES = {rule: name for name, rule in _RULES.items()}
 _REFIT = "fit it again: `catena calibrate`, or fit_beta and fit_labelled of catena.rerank.fitted"
 
@@ -114,6 +118,7 @@ class Artefact:
                 raise CalibrationError(where, what, "a newer Catena, or " + _REFIT)
             kind, named = found.pop("kind"), {key: str(found.pop(key)) for key in ("model", "data", "date")}
             found["calibration"] = _read(found["calibration"])
+            _check_figures(found, where)
             if kind == "labelled":
                 both = {key: Quality(**found[key]) for key in ("before", "after")}
                 fit: LabelledFit | UnlabelledFit = LabelledFit(**{**found, **both})
@@ -171,6 +176,17 @@ def fused_scores_of(embedder: str, *, alpha: float = 0.65, beta: float = 0.3) ->
         beta: of `ScoreFusion`.
     """
     return f"{embedder}, fused with alpha {alpha:g} and beta {beta:g}"
+
+
+def _check_figures(found: Mapping[str, Any], where: str) -> None:
+    """Refuse figures of a fit that cannot be: they are shown to people, who would believe them."""
+    for name, value in found.items():
+        if isinstance(value, dict):
+            _check_figures(value, f"{where}, {name}")
+        elif name in _COUNTS and (type(value) is not int or value < 0):
+            raise CalibrationError(where, f"{name} is {value!r}, no count", _REFIT)
+        elif name in _FIGURES and not (type(value) in (int, float) and 0 <= value <= _MOST):
+            raise CalibrationError(where, f"{name} is {value!r}, no number >= 0", _REFIT)
 
 
 def _written(rule: Calibration) -> dict[str, Any]:

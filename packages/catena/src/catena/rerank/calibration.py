@@ -6,8 +6,8 @@ decreases), so it changes what a score means and not who comes first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -17,6 +17,8 @@ from catena.errors import ParameterError
 from catena.rerank.special import incomplete_beta
 
 Probabilities: TypeAlias = NDArray[np.float64]
+
+_MOST = float(np.finfo(np.float64).max)
 
 LARGEST = 1e6  # of a and b in BetaCDF: beyond it the curve is a step
 EDGE = 1e-6  # BetaCalibration reads scores nearer to 0 or 1 as this near: no score makes anything certain
@@ -52,9 +54,15 @@ def _sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(logits >= 0, 1.0, small) / (1.0 + small)
 
 
-def _require(name: str, value: float, holds: bool, allowed: str) -> None:
-    if not (isfinite(value) and holds):
+def _require(name: str, value: float, holds: Callable[[float], bool], allowed: str) -> None:
+    """Refuse what is no finite number, as a file may hold, or not in the domain."""
+    known = isinstance(value, int | float | np.integer | np.floating) and abs(value) <= _MOST and holds(float(value))
+    if not known:
         raise ParameterError(name, value, allowed)
+
+
+def _any(value: float) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class Constant:
     value: float = 0.8
 
     def __post_init__(self) -> None:
-        _require("value", self.value, 0.0 <= self.value <= 1.0, "in [0, 1]")
+        _require("value", self.value, lambda value: 0.0 <= value <= 1.0, "in [0, 1]")
 
     @property
     def identity(self) -> str:
@@ -108,7 +116,7 @@ class BetaCDF:
 
     def __post_init__(self) -> None:
         for name, value in (("a", self.a), ("b", self.b)):
-            _require(name, value, 0.0 < value <= LARGEST, f"in (0, {LARGEST:g}]")
+            _require(name, value, lambda value: 0.0 < value <= LARGEST, f"in (0, {LARGEST:g}]")
 
     @property
     def identity(self) -> str:
@@ -136,9 +144,9 @@ class BetaCalibration:
     c: float
 
     def __post_init__(self) -> None:
-        _require("a", self.a, self.a >= 0.0, ">= 0")
-        _require("b", self.b, self.b >= 0.0, ">= 0")
-        _require("c", self.c, True, "a finite number")
+        _require("a", self.a, lambda a: a >= 0.0, ">= 0")
+        _require("b", self.b, lambda b: b >= 0.0, ">= 0")
+        _require("c", self.c, _any, "a finite number")
 
     @property
     def identity(self) -> str:
@@ -157,8 +165,8 @@ class Logistic:
     shift: float = 0.0
 
     def __post_init__(self) -> None:
-        _require("slope", self.slope, self.slope > 0.0, "> 0")
-        _require("shift", self.shift, True, "a finite number")
+        _require("slope", self.slope, lambda slope: slope > 0.0, "> 0")
+        _require("shift", self.shift, _any, "a finite number")
 
     @property
     def identity(self) -> str:
@@ -176,8 +184,8 @@ class Linear:
     high: float
 
     def __post_init__(self) -> None:
-        _require("low", self.low, True, "a finite number")
-        _require("high", self.high, self.high > self.low, f"above low, {self.low!r}")
+        _require("low", self.low, _any, "a finite number")
+        _require("high", self.high, lambda high: high > self.low, f"above low, {self.low!r}")
 
     @property
     def identity(self) -> str:

@@ -30,6 +30,7 @@ LEAST_OF_EACH = 5  # relevant ones, and others, that a labelled fit needs
 RIDGE = 1e-3  # weight of (a^2 + b^2) / 2 beside the summed log loss: bounds the slopes where the classes are apart
 FOLDS = 5  # of the cross-validation that judges a labelled fit
 
+_LOWEST = float(np.nextafter(0.0, 1.0))
 _STEPS = 200  # of Newton's method; a dozen are usual
 _HALVINGS = 60
 _SETTLED = 1e-12  # relative change of the parameters
@@ -219,6 +220,7 @@ def _logarithms(x: Floats) -> tuple[Floats, Floats]:
     if not len(inner):
         raise ParameterError("scores", "all 0 or 1", "numbers between 0 and 1: such scores are labels already")
     low, high = inner.min() / 2.0, (1.0 - inner.max()) / 2.0  # 1 - high may round to 1, its logarithms do not
+    low = max(low, _LOWEST)  # half of the smallest number there is would be 0
     ends, inside = [x <= 0.0, x >= 1.0], np.where((x > 0.0) & (x < 1.0), x, 0.5)
     log_x = np.select(ends, [np.log(low), np.log1p(-high)], np.log(inside))
     log_rest = np.select(ends, [np.log1p(-low), np.log(high)], np.log1p(-inside))
