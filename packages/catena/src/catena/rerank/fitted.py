@@ -268,8 +268,13 @@ def _beta_calibration(x: Floats, relevant: NDArray[np.bool_]) -> BetaCalibration
     """Return the best fit without a negative slope."""
     inner = np.clip(x, EDGE, 1.0 - EDGE)
     features = np.stack([np.log(inner), -np.log1p(-inner), np.ones_like(inner)])
-    fits = [_logistic_regression(features, relevant, (*free, True)) for free in product((True, False), repeat=2)]
-    feasible = [(loss, weights) for loss, weights in fits if min(weights[:2]) >= 0.0]  # without slopes: always
+    feasible: list[tuple[float, tuple[float, float, float]]] = []
+    for free in product((True, False), repeat=2):
+        loss, weights = _logistic_regression(features, relevant, (*free, True))
+        if min(weights[:2]) >= 0.0:  # without slopes: always
+            feasible.append((loss, weights))
+            if all(free):
+                break  # the loss is convex: no bound is in the way of its minimum
     a, b, c = min(feasible)[1]
     return BetaCalibration(a, b, c)
 
