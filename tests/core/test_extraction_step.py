@@ -358,6 +358,11 @@ def test_unlike_scores_are_refused_with_what_to_do() -> None:
         Shelf({}).extract(Ranking((), Scale.SIMILARITY))
 
 
+def test_one_ranking_where_several_are_meant_is_named() -> None:
+    with pytest.raises(ParameterError, match="rankings must be a sequence of them, one per query"):
+        run(extract(Ranking((), Scale.PROBABILITY)), Shelf({}).services)  # type: ignore[arg-type]
+
+
 def test_tokens_cannot_be_limited_without_counting_them() -> None:
     for name in ("max_tokens", "overall_max_tokens"):
         with pytest.raises(ParameterError, match="count must be given where max_tokens or overall_max_tokens is"):

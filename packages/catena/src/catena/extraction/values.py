@@ -124,8 +124,10 @@ def check_probabilities(rankings: Sequence[Ranking]) -> None:
 
     Raises:
         ScaleError: a ranking is in another scale; a penalty taken off a similarity would mean nothing.
-        ParameterError: a score is outside [0, 1].
+        ParameterError: a score is outside [0, 1], or there is one ranking where a sequence of them is meant.
     """
+    if isinstance(rankings, Ranking):
+        raise ParameterError("rankings", "one Ranking", "a sequence of them, one per query")
     for number, ranking in enumerate(rankings):
         if ranking.scale is not Scale.PROBABILITY:
             raise ScaleError(
