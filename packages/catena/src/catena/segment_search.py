@@ -17,7 +17,7 @@ from catena.errors import ParameterError
 from catena.extraction import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.model import Degraded, Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
-from catena.rerank.reranking import OnFailure, by_rank, calibrated, rerank
+from catena.rerank.reranking import OnFailure, probabilities, rerank
 from catena.retrieval.decomposition import decompose
 from catena.retrieval.multi_route import retrieve
 from catena.retrieval.queries import Queries, generate_queries, search_all
@@ -119,7 +119,7 @@ def find_segments(
     if how.rerank:
         rankings = yield from _reranked(queries.queries, rankings, how)
     else:
-        rankings = tuple(_with_probabilities(ranking, how.calibration) for ranking in rankings)
+        rankings = tuple(probabilities(ranking, how.calibration) for ranking in rankings)
     if place is not None:
         rankings = yield from place(rankings)
     header = None if how.header is None else partial(segment_header, template=how.header)
@@ -182,15 +182,6 @@ def _reranked(
         if isinstance(result, Failed):
             raise result.error
     return tuple(result for result in results if isinstance(result, Ranking))
-
-
-def _with_probabilities(ranking: Ranking, calibration: Calibration) -> Ranking:
-    """Return the ranking's own scores calibrated; where only their order means anything, what that says."""
-    if ranking.scale is Scale.PROBABILITY:
-        return ranking
-    if ranking.scale is not Scale.RANK:
-        return calibrated(ranking, calibration)
-    return by_rank(ranking, calibration.value) if isinstance(calibration, Constant) else by_rank(ranking)
 
 
 def headed_text(chunk: Chunk) -> str:

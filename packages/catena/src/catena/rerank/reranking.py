@@ -126,7 +126,8 @@ def by_rank(ranking: Ranking, value: float = Constant().value) -> Ranking:
 def probabilities(ranking: Ranking, calibration: Calibration | None) -> Ranking:
     """Return a ranking in `Scale.PROBABILITY`: its own probabilities, or what its scores say of relevance.
 
-    Where only the order means anything every probability is the same, see `by_rank`.
+    Where only the order means anything every probability is the same: that of the calibration where it is a
+    `Constant`, else 0.8; see `by_rank`.
 
     Args:
         ranking: of any scale but that of segments.
@@ -139,7 +140,7 @@ def probabilities(ranking: Ranking, calibration: Calibration | None) -> Ranking:
     if ranking.scale is Scale.PROBABILITY or not ranking.hits:
         return replace(ranking, scale=Scale.PROBABILITY)
     if ranking.scale is Scale.RANK:
-        return by_rank(ranking)
+        return by_rank(ranking, calibration.value if isinstance(calibration, Constant) else Constant().value)
     if calibration is None:
         allowed = (
             "given, because the scores are no probabilities: a rule for such scores, as COHERE or a fitted one, or "
