@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from catena.answering.conflicts import Conflict, conflicts, notes
 from catena.answering.fields import are_variants, fields_in, same_section
 from catena.answering.integration import integrate
+from catena.answering.quantities import numbers_of
 from catena.answering.tables import split
-from catena.answering.values import differ, numbers_of, value_of
+from catena.answering.values import differ, value_of
 from catena.effects import Services, run
 from catena.errors import ParameterError
 from catena.ingestion import ingest
@@ -115,6 +116,14 @@ def test_what_is_written_differently_does_not_differ(one, other):
         ("16 mW", "16 MW"),
         ("G 3/4 A", "G 1/2 A"),
         ("1.4571", "1.4404"),
+        ("24 V ± 10 %", "12 V ± 10 %"),
+        ("24 V ± 10 %", "36 V"),
+        ("≤ 24 V", "≤ 30 V"),
+        ("120 x 80 mm", "130 x 80 mm"),
+        ("2400 mAh", "3000 mAh"),
+        ("about 24 V", "12 V"),
+        ("5 to 12 V", "from 10 to 36 V"),
+        ("not permitted", "permitted"),
     ],
 )
 def test_what_says_another_thing_differs(one, other):
@@ -140,7 +149,43 @@ def test_numbers_of_any_language(written, numbers):
     assert numbers_of(written) == numbers
 
 
-@given(st.text(max_size=40), st.text(max_size=40))
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("24 V ± 10 %", "24 V"),
+        ("24 V ± 10 %", "25 V"),
+        ("24 V (±10 %)", "24 V ± 2.4 V"),
+        ("24 V +/- 10 %", "26.4 V"),
+        ("2.4 ± 0.2 N·m", "2.5 N·m"),
+        ("≤ 24 V", "20 V"),
+        ("> 5 V", "24 V"),
+        ("no more than 5 V", "4 V"),
+        ("no more than 5 V", "more than 6 V"),
+        ("under 5 V", "4 V"),
+        ("from 5 V", "24 V"),
+        ("about 5 V", "5.1 V"),
+        ("≈ 24 V", "24.2 V"),
+        ("typically 5 V", "5.2 V"),
+        ("2 x 12 V", "24 V"),
+        ("1 ½ inch", "1.5 inch"),
+        ("10^3 V", "1 kV"),
+        ("1×10³ V", "1 kV"),
+        ("1 GB", "1000 MB"),
+        ("1 GB", "1024 MB"),
+        ("60 psi", "4.1 bar"),
+        ("3000 mAh", "3 Ah"),
+        ("5 m/s", "18 km/h"),
+        ("6 pieces", "5 V"),
+        ("24 V [1]", "24 V [2]"),
+        ("24 V (see p. 3)", "24 V (see p. 5)"),
+    ],
+)
+def test_what_may_mean_the_same_does_not_differ(one, other):
+    assert not differ(value_of(one), value_of(other))
+    assert not differ(value_of(other), value_of(one))
+
+
+@given(*[st.text(alphabet="12590.,-+±%^×x/½³⁻ VmkGBto~≤()", max_size=24) | st.text(max_size=40)] * 2)
 def test_differing_is_symmetric_and_nothing_differs_from_itself(one, other):
     first, second = value_of(one), value_of(other)
     assert differ(first, second) == differ(second, first)
@@ -149,7 +194,9 @@ def test_differing_is_symmetric_and_nothing_differs_from_itself(one, other):
 
 @given(st.integers(1, 999), st.integers(1, 999), st.sampled_from(["V", "mA", "kHz", "bar", "mm", "%", "N·m"]))
 def test_quantities_differ_by_their_numbers(one, other, unit):
-    assert differ(value_of(f"{one} {unit}"), value_of(f"about {other}{unit}")) == (one != other)
+    assert differ(value_of(f"{one} {unit}"), value_of(f"{other}{unit}")) == (one != other)
+    is_near = abs(one - other) * 10 <= max(one, other)
+    assert differ(value_of(f"{one} {unit}"), value_of(f"about {other}{unit}")) != is_near
     shifted = value_of(f"{one}.0 {unit}"), value_of(f"{one},0 {unit}")
     assert not differ(*shifted)
 

@@ -4,28 +4,48 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import isclose
+from decimal import Decimal
 
-from catena.answering.units import UNIT_PATTERN, Unit, unit_of
+from catena.answering.quantities import DASHED, QUANTITY, RANGED, TIMES, Quantity, quantities_in, unlike
+from catena.answering.units import unit_of
 from catena.text import tokenise
 
-_SPACE = " \u00a0\u202f'’"
-_NUMBER = rf"(?:\d{{1,3}}(?:[{_SPACE}]\d{{3}})+(?:[.,]\d+)?|\d+(?:[.,]\d+)*)"
-_QUANTITY = re.compile(
-    rf"(?<![\w/.,-])(?P<sign>-)?(?P<number>{_NUMBER})(?:\s?(?P<unit>{UNIT_PATTERN}))?(?![\w²³]|[-/]\d|[.,]\d)"
+_NEGATIONS = frozenset({"no", "not", "nicht", "kein", "keine", "nie", "never"})
+_NOTE = re.compile(r"\[\d{1,3}\]|\((?:see|siehe|s\.|cf\.)[^()]*\)", re.IGNORECASE)
+_VULGAR = re.compile(r"(?P<whole>\d+)?\s?(?P<part>[¼½¾⅐-⅞])")
+_POWER = re.compile(
+    r"(?:(?P<factor>\d+(?:[.,]\d+)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
 )
-_DASHED = re.compile(rf"(?<=\d)-(?=[1-9]\d*(?:[.,]\d+)?\s?(?:{UNIT_PATTERN})(?!\w))|(?<=[\d%])\s?[–—…]\s?(?=-?\d)")
-_RANGED = frozenset({"to", "bis", "-", "...", "through"})
-_TIMES = frozenset({"x", "×", "*", "by", "±"})
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _CODE = re.compile(r"(?<!\w)(?=[\w./+-]*\d)[\w]+(?:[./+-]\w+)*(?!\w)")
 _QUALIFIERS = {
     "max": "max", "maximum": "max", "maximal": "max", "most": "max", "up": "max", "höchstens": "max", "below": "max",
+    "less": "max", "under": "max", "≤": "max", "<": "max", "unter": "max", "≥": "min", ">": "min", "over": "min",
+    "more": "min", "über": "min", "from": "min", "ab": "min", "exceed": "max",
+    "typically": "typ", "nom": "typ", "rated": "typ",
     "min": "min", "minimum": "min", "minimal": "min", "least": "min", "mindestens": "min", "above": "min",
     "typ": "typ", "typical": "typ", "typisch": "typ", "nominal": "typ", "default": "default", "optional": "optional",
 }  # fmt: skip
+_ABOUT = frozenset(
+    {
+        "about",
+        "approx",
+        "approximately",
+        "around",
+        "ca",
+        "circa",
+        "roughly",
+        "nearly",
+        "etwa",
+        "ungefähr",
+        "rund",
+        "~",
+        "≈",
+    }
+)
+_SIGN = re.compile(r"[≤≥<>~≈](?=\s*-?\d)")
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -46,32 +66,6 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_TEXT = 4  # words of a value without numbers; longer ones describe
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number or a range with its unit, in the base unit of its dimension.
-
-    Attributes:
-        lows, highs: what the ends may mean: "1,200" is 1200 or 1.2, whatever the language.
-    """
-
-    dimension: str
-    lows: tuple[float, ...]
-    highs: tuple[float, ...]
-
-    def says(self, other: Quantity) -> bool:
-        """Return whether both may be the same quantity."""
-        return _meet(self.lows, other.lows) and _meet(self.highs, other.highs)
-
-    def holds(self, other: Quantity) -> bool:
-        """Return whether the other may lie in this range."""
-        return min(self.lows) <= max(other.lows) and min(other.highs) <= max(self.highs)
-
-    @property
-    def is_range(self) -> bool:
-        """Whether it has two ends."""
-        return not _meet(self.lows, self.highs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +97,31 @@ def value_of(printed: str, unit: str = "") -> Value:
         printed: e.g. a cell of a table.
         unit: of its numbers that have none, as a label may state it: "Voltage (V)".
     """
-    text = unicodedata.normalize("NFKC", printed).replace("\u2212", "-").strip(" *_`.;,")
+    text = _POWER.sub(_powered, _VULGAR.sub(_decimal, _NOTE.sub(" ", printed).replace("\u2212", "-")))
+    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").replace("+/-", "±").strip(" *_`.;,")
     dates = [_date(match) for match in _DATE.finditer(text)]
     text = _DATE.sub(" ", text)
-    text = _DASHED.sub(" to ", text)
-    found = list(_QUANTITY.finditer(text))
-    rest = tokenise(_QUANTITY.sub(" ", text))
+    text = DASHED.sub(" to ", text)
+    around = QUANTITY.sub(" ", text)
+    rest = tokenise(around)
+    about = not _ABOUT.isdisjoint((*rest, *_SIGN.findall(text)))
+    quantities = quantities_in(text, unit_of(unicodedata.normalize("NFKC", unit)), about=about)
     return Value(
         printed=" ".join(printed.split()),
-        quantities=_quantities(text, found, unit_of(unicodedata.normalize("NFKC", unit))),
+        quantities=quantities,
         dates=tuple(date for date in dates if date),
-        codes=frozenset(code.casefold() for code in _CODE.findall(_QUANTITY.sub(" ", text))),
-        words=frozenset(rest) - _QUALIFIERS.keys() - _RANGED - _TIMES,
-        qualifiers=frozenset(_QUALIFIERS[word] for word in rest if word in _QUALIFIERS),
+        codes=frozenset(code.casefold() for code in _CODE.findall(around)),
+        words=frozenset(rest) - _QUALIFIERS.keys() - _ABOUT - RANGED - TIMES,
+        qualifiers=_qualifiers(text, rest, quantities),
     )
+
+
+def _qualifiers(text: str, rest: Sequence[str], quantities: Sequence[Quantity]) -> frozenset[str]:
+    """Return what a value is besides its numbers: a bound, or what is typical."""
+    words = (*rest, *_SIGN.findall(text))
+    is_range = any(quantity.is_range for quantity in quantities)
+    said = {_QUALIFIERS[word] for word in words if word in _QUALIFIERS and not (is_range and word == "from")}
+    return frozenset(said | ({"not"} if quantities and _NEGATIONS.intersection(rest) else set()))
 
 
 def differ(one: Value, other: Value) -> bool:
@@ -132,76 +137,25 @@ def differ(one: Value, other: Value) -> bool:
         return not any(first & second for first in one.dates for second in other.dates) and _as_exact(one, other)
     if one.quantities and other.quantities:
         shared = {each.dimension for each in one.quantities} & {each.dimension for each in other.quantities}
-        return any(_unlike(_of(one, dimension), _of(other, dimension)) for dimension in sorted(shared))
+        return any(unlike(_of(one, dimension), _of(other, dimension)) for dimension in sorted(shared))
     if one.quantities or other.quantities or one.dates or other.dates:
         return False
     if one.codes or other.codes:
         return _is_apart(one.codes, other.codes)
-    return max(len(one.words), len(other.words)) <= _LONGEST_TEXT and _is_apart(one.words, other.words)
+    return max(len(one.words), len(other.words)) <= _LONGEST_TEXT and _are_opposed(one.words, other.words)
 
 
-def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
-    return bool(some and others) and not (some <= others or others <= some)
-
-
-def numbers_of(written: str) -> tuple[float, ...]:
-    """Return what a number may mean: "1,200" is 1200 or 1.2 by language, "1,20" and "1.234,5" are certain."""
-    text = re.sub(f"[{_SPACE}]", "", written)
-    marks = re.findall(r"[.,]", text)
-    if not marks:
-        return (float(text),)
-    last = marks[-1]
-    whole, _, after = text.rpartition(last)
-    if len(set(marks)) > 1:
-        return (float(re.sub(r"[.,]", "", whole) + "." + after),)
-    if len(marks) > 1:
-        return (float(text.replace(last, "")),)
-    decimal = float(f"{whole}.{after}")
-    grouped = len(after) == 3 and 0 < len(whole) <= 3 and not whole.startswith("0")
-    return (decimal, float(whole + after)) if grouped else (decimal,)
-
-
-def _quantities(text: str, found: list[re.Match[str]], default: Unit | None) -> tuple[Quantity, ...]:
-    """Return the quantities; a number without a unit before a range or product that has one is meant in it."""
-    units: list[Unit | None] = [unit_of(match["unit"]) if match["unit"] else None for match in found]
-    between = [text[first.end() : second.start()].strip().casefold() for first, second in pairwise(found)]
-    for place in reversed(range(len(between))):
-        if units[place] is None and between[place] in _RANGED | _TIMES:
-            units[place] = units[place + 1]
-    made: list[Quantity] = []
-    place = 0
-    while place < len(found):
-        is_range = place < len(between) and between[place] in _RANGED and units[place] == units[place + 1]
-        ends = [_sized(found[at], units[at] or default) for at in range(place, place + 1 + is_range)]
-        dimension = (units[place] or default or ("", 1.0))[0]
-        made.append(Quantity(dimension, ends[0], ends[-1]))
-        place += 1 + is_range
-    return tuple(made)
-
-
-def _sized(match: re.Match[str], unit: Unit | None) -> tuple[float, ...]:
-    size = (unit or ("", 1.0))[1] * (-1.0 if match["sign"] else 1.0)
-    return tuple(number * size for number in numbers_of(match["number"]))
-
-
-def _meet(some: Iterable[float], others: Iterable[float]) -> bool:
-    listed = tuple(others)
-    return any(isclose(one, other, rel_tol=1e-9, abs_tol=1e-15) for one in some for other in listed)
+def _are_opposed(some: frozenset[str], others: frozenset[str]) -> bool:
+    unlike_words = some ^ others
+    return _is_apart(some, others) or bool(some & others and unlike_words and unlike_words <= _NEGATIONS)
 
 
 def _of(value: Value, dimension: str) -> list[Quantity]:
     return [each for each in value.quantities if each.dimension == dimension]
 
 
-def _unlike(some: list[Quantity], others: list[Quantity]) -> bool:
-    """Return whether neither list is a part of the other, and no range holds what the other says."""
-
-    def is_within(one: Quantity, all_others: list[Quantity]) -> bool:
-        return any(
-            one.says(other) or (other.is_range and not one.is_range and other.holds(one)) for other in all_others
-        )
-
-    return not (all(is_within(one, others) for one in some) or all(is_within(one, some) for one in others))
+def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
+    return bool(some and others) and not (some <= others or others <= some)
 
 
 def _date(match: re.Match[str]) -> frozenset[tuple[int, int, int]]:
@@ -221,3 +175,14 @@ def _as_exact(one: Value, other: Value) -> bool:
     exact = [{bool(day) for date in value.dates for _, _, day in date} for value in (one, other)]
     months = [{date[:2] for dates in value.dates for date in dates} for value in (one, other)]
     return exact[0] == exact[1] or not months[0] & months[1]
+
+
+def _decimal(match: re.Match[str]) -> str:
+    return f" {int(match['whole'] or 0) + unicodedata.numeric(match['part']):.6g}"
+
+
+def _powered(match: re.Match[str]) -> str:
+    exponent = match["plain"] or match["raised"].translate(_RAISED)
+    if not exponent.lstrip("-").isdigit() or exponent.rfind("-") > 0:
+        return match.group()
+    return f"{Decimal((match['factor'] or '1').replace(',', '.')).scaleb(int(exponent)):f}"
