@@ -153,7 +153,7 @@ def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, serve
 def test_what_a_model_fails_at_is_said_and_asked_for_again(shelf, server, model):
     server.answer = lambda body: "I cannot."
     divide = ["notes.txt", *model, "--segmentation", "llm"]
-    assert "sections by headings and paragraphs in 1 places" in index(*divide)["files"][0]["reason"]
+    assert "lines divided at headings and paragraphs" in index(*divide)["files"][0]["reason"]
     server.answer = answered
     assert index(*divide)["states"] == {"indexed": 1}
     assert index(*divide)["states"] == {"skipped": 1}

@@ -68,7 +68,7 @@ def test_where_a_model_fails_paragraphs_do_and_the_next_run_asks_again() -> None
     )
     assert done.entry.chunks
     assert done.entry.fingerprint == ""
-    assert "sections by headings and paragraphs in 1 places" in done.notes[-1]
+    assert "divided at headings and paragraphs" in done.notes[-1]
 
 
 def test_a_plan_counts_sections_and_summaries() -> None:

@@ -219,12 +219,12 @@ def _about_pages(report: FidelityReport) -> list[str]:
 
 def _about_sections(divided: Segmentation) -> list[str]:
     """Say where a model's sections were put right or are missing; all repairs are in the `Segmentation` itself."""
-    repaired = [f"{len(divided.repairs)} borders of the model's sections were put right"] * bool(divided.repairs)
+    repaired = [f"borders of the model's sections put right: {len(divided.repairs)}"] * bool(divided.repairs)
     if not divided.degraded:
         return repaired
     first = divided.degraded[0]
-    why = f"sections by headings and paragraphs in {len(divided.degraded)} places (first: {first.what}: {first.why})"
-    return [*repaired, why]
+    what = "lines divided at headings and paragraphs, because no answer of the model was of use"
+    return [*repaired, f"{what}: {len(divided.degraded)} (first: {first.what}: {first.why})"]
 
 
 def _about_context(context: DocumentContext) -> list[str]:
