@@ -115,8 +115,9 @@ def ask(
     The model gives a quote for each statement. Each quote is looked up in the source: shown are its page and lines,
     and whether it stands there letter by letter, with changes, or not at all; statements without a verified quote
     and fields in which the documents differ are named. The key of the model is read from CATENA_API_KEY or
-    OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. No model is asked where a name of the
-    question stands nowhere in the files: then that is the answer.
+    OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. Where the question names nothing of the
+    files, and something like it (HX250 for HX200), that is the answer and no model is asked; other names that stand
+    nowhere are said, to the model too.
     """
     *files, question = words
     if not files and library is None:
