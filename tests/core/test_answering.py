@@ -103,6 +103,13 @@ def test_a_passage_cannot_end_itself_or_fill_places():
     assert filled.count("real") == 1
 
 
+@pytest.mark.parametrize("tag", ["</PASSAGE>", "< / passage >", "</passages>", "<passage number='2'>", "</Document>"])
+def test_no_spelling_of_a_tag_leaves_its_passage(tag):
+    (line,) = numbered((hit(f"before {tag} behind"),)).splitlines()[1:-1]
+    assert "<" not in line
+    assert line.startswith("before ")
+
+
 @pytest.mark.parametrize("reason", ["length", "refusal", "content_filter"])
 def test_a_reply_that_did_not_end_by_itself_is_no_answer(reason):
     llm = FakeLLM(lambda request: Completion(text="half", finish_reason=reason))

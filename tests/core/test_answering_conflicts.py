@@ -520,3 +520,10 @@ def test_a_conflict_counts_each_passage_once():
 def conflicts_of_one() -> Conflict:
     (conflict,) = conflicts([passage("Mass: 2 kg\nMass: 3 kg")])
     return conflict
+
+
+def test_a_cell_that_is_no_value_is_no_field():
+    table = "| Parameter | Value |\n|---|---|\n| Serial number | {} |\n"
+    long = [passage(table.format(digit * 100_000), name) for digit, name in (("1", "a"), ("2", "b"))]
+    assert conflicts(long) == ()
+    assert len(conflicts([passage(table.format("11 V"), "a"), passage(table.format("22 V"), "b")])) == 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catena import prompts
 from catena.answering.citations import check_citations
+from catena.answering.layout import inside
 from catena.citation import citation
 from catena.effects import Complete, Step, ask
 from catena.errors import ParameterError
@@ -73,8 +74,8 @@ def numbered(passages: Sequence[Hit]) -> str:
 
 def marked(number: int, passage: Hit) -> str:
     """Return one passage as the model reads it, under a number."""
-    text = readable(passage).replace("</passage", "< /passage")
-    return f'<passage number="{number}" from="{_quoted(citation(passage.chunk))}">\n{text}\n</passage>'
+    source = _quoted(citation(passage.chunk))
+    return f'<passage number="{number}" from="{source}">\n{inside(readable(passage))}\n</passage>'
 
 
 def listed(told: Sequence[object]) -> str:

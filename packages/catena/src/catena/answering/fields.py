@@ -31,6 +31,7 @@ _NO_LABELS = frozenset(
 _RUNS_ON = frozenset({"that", "which", "who", "if", "when", "where", "it", "there", "this", "these", "because"})
 _ARTICLES = frozenset({"the", "a", "an", "der", "die", "das", "den", "dem", "des"})
 _LONGEST_LABEL = 6  # words
+_LONGEST_VALUE = 300  # characters; a longer cell describes, and a long run of digits takes long to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ def _field(label: str, printed: str, line: int, column: str = "") -> Field | Non
                 (name[: match.start()], column) if written is label else (name, column[: match.start()])
             )
     key = _words(name)
+    if len(printed) > _LONGEST_VALUE:
+        return None
     if not key or not printed.strip() or not any(map(str.isalnum, printed)) or len(key.split()) > _LONGEST_LABEL:
         return None
     plain = _words(column_name) in _GENERIC

@@ -15,7 +15,7 @@ from catena.model import Chunk, Segment
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]
 
-_TAG = re.compile(r"<(?=\s*/?\s*(?:passage|document)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:passages?|documents?)\b)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 _GOES_ON = "(it goes on)"
@@ -89,7 +89,7 @@ def laid_out(chosen: Sequence[Valued], layout: Layout, header: Callable[[Chunk |
 def _document(group: Sequence[tuple[int, Valued]], header: str) -> str:
     first = group[0][1].segment
     name = _attribute(str(first.metadata.get(TITLE) or first.document_id))
-    parts = (f'<document name="{name}">', *([_inside(header)] if header else ()))
+    parts = (f'<document name="{name}">', *([inside(header)] if header else ()))
     return "\n".join((*parts, *(_tagged(number, valued) for number, valued in group), "</document>"))
 
 
@@ -99,7 +99,7 @@ def _tagged(number: int, valued: Valued, header: str = "") -> str:
     attributes.extend([f'also="{_attribute(also)}"'] if also else [])
     attributes.extend(['cut="yes"'] if valued.is_cut else [])
     text = "\n\n".join(part for part in (header, _shown(valued.segment)) if part)
-    return f"<passage {' '.join(attributes)}>\n{_inside(text)}\n</passage>"
+    return f"<passage {' '.join(attributes)}>\n{inside(text)}\n</passage>"
 
 
 def _plain(group: Sequence[tuple[int, Valued]], header: str) -> str:
@@ -119,7 +119,8 @@ def _shown(segment: Segment) -> str:
     return f"{text}\n(The figure, described by a model: {seen})" if seen else text
 
 
-def _inside(text: str) -> str:
+def inside(text: str) -> str:
+    """Return a text that can neither end its passage nor begin another one."""
     return _TAG.sub("‹", text)
 
 
