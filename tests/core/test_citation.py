@@ -58,3 +58,10 @@ def test_common_metadata_is_what_all_chunks_say() -> None:
     other = chunk(metadata={"kind": "a", "title": "T", "page": 2})
     assert list(common_metadata([one, other]).items()) == [("title", "T"), ("kind", "a")]
     assert common_metadata([]) == {}
+
+
+def test_a_title_that_was_made_stands_in_brackets() -> None:
+    made = chunk(path=("1 Safety", "Hot parts"), metadata={"title": "HX210", "generated_title": "Hot parts"})
+    assert citation(made) == "HX210 › 1 Safety › [Hot parts]"
+    wider = chunk(path=("1 Safety",), metadata={"title": "HX210", "generated_title": "Hot parts"})
+    assert citation(wider) == "HX210 › 1 Safety"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from catena import Library
+from catena.citation import GENERATED_TITLE, citation
 from catena.effects import Complete, Journal, Services, run
 from catena.enrichment.context import ContextOptions
 from catena.enrichment.static_embedding import StaticEmbedder
 from catena.errors import ParameterError
-from catena.ingestion import GENERATED_TITLE, PLANNED_ANSWERS, ingest_document
+from catena.ingestion import PLANNED_ANSWERS, ingest_document
 from catena.model import Document
 from catena.pipeline import Preparation
 from catena.plan import plan
@@ -43,8 +44,9 @@ def test_a_model_divides_what_has_no_headings() -> None:
     assert [section.title for section in entry.sections] == ["Pumps", "Taxes"]
     assert "".join(TEXT[section.start : section.end] for section in entry.sections) == TEXT
     assert {chunk.path for chunk in entry.chunks} == {("Pumps",), ("Taxes",)}
-    assert all(chunk.metadata[GENERATED_TITLE] is True for chunk in entry.chunks)
+    assert all(chunk.metadata[GENERATED_TITLE] == chunk.path[-1] for chunk in entry.chunks)
     assert all(TEXT[chunk.start : chunk.end] == chunk.text for chunk in entry.chunks)
+    assert citation(entry.chunks[0]).startswith("Letters of the works › [Pumps], line")
     assert entry.fingerprint
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
+from catena.citation import citation
 from catena.discovery import discover
 from catena.effects import Cancel
 from catena.errors import (
@@ -286,3 +287,12 @@ def test_preparing_loses_nothing_but_bare_headings(text: str, title: str) -> Non
 def test_preparation_refuses_nonsense() -> None:
     with pytest.raises(ParameterError, match="max_tokens"):
         Preparation(chunks=ChunkOptions(max_tokens=0))
+
+
+def test_a_title_is_what_its_heading_shows() -> None:
+    text = '# RDS Proxy<a name="rds-proxy"></a>\n\nPool connections with **RDS Proxy**.\n'
+    entry = prepare(Document(id="d", text=text, title='RDS Proxy<a name="rds-proxy"></a>'))
+    assert entry.document.title == "RDS Proxy"
+    assert citation(entry.chunks[0]).startswith("RDS Proxy, line")
+    plain = prepare(Document(id="d", text="It is raw.", title="a <b> c", media_type="text/plain"))
+    assert plain.document.title == "a <b> c"

@@ -198,7 +198,14 @@ def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said
 
 @pytest.mark.parametrize(
     "given",
-    [{"depth": 0}, {"budget_tokens": 0}, {"most_queries": 0}, {"queries_by": "chance"}],
+    [
+        {"depth": 0},
+        {"budget_tokens": 0},
+        {"most_queries": 0},
+        {"queries_by": "chance"},
+        {"extraction": "precision"},
+        {"calibration": "cohere"},
+    ],
     ids=lambda given: next(iter(given)),
 )
 def test_bad_options_are_named(given: dict) -> None:

@@ -53,7 +53,7 @@ def test_sections_of_a_model_are_paths_of_exact_slices() -> None:
     assert [chunk.metadata["heading_path"] for chunk in chunks] == ["Priming", "Fuse", "Cleaning"]
     for chunk in chunks:
         assert TEXT[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
-        assert chunk.metadata["generated_title"] is True
+        assert chunk.metadata["generated_title"]
     assert "\tDry it" in chunks[2].page_content
     assert [chunk.metadata["first_line"] for chunk in chunks] == [1, 4, 7]
 
@@ -96,7 +96,7 @@ def test_a_model_that_answers_nonsense_costs_its_sections_and_says_so(caplog: py
     with caplog.at_level(logging.WARNING):
         chunks = silly.transform_documents([parent()])
     assert "".join(chunk.page_content for chunk in chunks).split() == TEXT.split()
-    assert "sections by headings and paragraphs" in caplog.text
+    assert "divided at headings and paragraphs" in caplog.text
 
 
 def test_what_was_asked_once_is_not_asked_again(tmp_path) -> None:

@@ -51,7 +51,7 @@ async def test_a_model_divides_by_meaning_and_its_titles_reach_the_nodes() -> No
     titles = [node.metadata["header_path"] for node in nodes]
     assert sorted(set(titles)) == ["/Pumps/", "/Weather/"]
     assert titles == sorted(titles, reverse=True)
-    assert all(node.metadata["generated_title"] is True for node in nodes)
+    assert all(node.metadata["generated_title"] for node in nodes)
     assert "generated_title" not in nodes[0].get_content(MetadataMode.LLM)
     for node in nodes:
         assert TEXT[node.start_char_idx : node.end_char_idx] == node.text

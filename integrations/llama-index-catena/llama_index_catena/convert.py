@@ -24,10 +24,9 @@ from llama_index.core.schema import (
 )
 
 from catena import model
-from catena.citation import SOURCE, TITLE, citation
+from catena.citation import GENERATED_TITLE, SOURCE, TITLE, citation
 from catena.figures import CAPTION
 from catena.ids import digest
-from catena.ingestion import GENERATED_TITLE
 from catena.structure.cascade import SEPARATOR, titles_above
 from llama_index_catena.documents import DOCUMENT_KEYS, scalars, text_of
 

@@ -11,10 +11,9 @@ from typing import Any, cast
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
 
 from catena.answering.integration import Passage
-from catena.citation import TITLE, citation
+from catena.citation import GENERATED_TITLE, TITLE, citation
 from catena.extraction import Extraction, SegmentHit
 from catena.extraction.links import Linked
-from catena.ingestion import GENERATED_TITLE
 from catena.model import Chunk, Degraded, FrozenMetadata, Hit, Provenance, Ranking, Scale, Segment, Unknown
 from llama_index_catena.convert import (
     CITATION,

@@ -29,10 +29,10 @@ from llama_index.core.utils import get_tqdm_iterable
 from catena import model, prompts
 from catena.effects import arun, run
 from catena.errors import ParameterError
-from catena.ingestion import GENERATED_TITLE
 from catena.structure.cascade import SEPARATOR, searchable, titles_above
 from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
 from catena.structure.outline import outline
+from catena.structure.segment_tree import mark_generated
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from catena.structure.table_views import table_views
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
@@ -194,7 +194,7 @@ class CatenaNodeParser(NodeParser):
         document = to_core_document(node, media_type=self.media_type)
         by = segmentation or Segmentation(sections=outline(document))
         found = searchable(cut(document, by.sections, options=self._options()))
-        chunks = [_marked(chunk, by.generated) for chunk in found]
+        chunks = mark_generated(found, by.generated)
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         source, shift = _source(node)
         ids = [
@@ -240,12 +240,6 @@ class CatenaNodeParser(NodeParser):
                     left.relationships[NodeRelationship.NEXT] = infos[before + 1]
                     right.relationships[NodeRelationship.PREVIOUS] = infos[before]
         return list(nodes)
-
-
-def _marked(chunk: model.Chunk, generated: frozenset[int]) -> model.Chunk:
-    if chunk.section not in generated:
-        return chunk
-    return replace(chunk, metadata={**chunk.metadata, GENERATED_TITLE: True})
 
 
 def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dict[str, dict[str, str]]:

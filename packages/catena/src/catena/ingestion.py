@@ -21,7 +21,7 @@ from catena.formatting import figures_of, format_layout
 from catena.formatting.drafts import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, planned_answer
 from catena.formatting.llm_figures import with_figures
 from catena.formatting.llm_markdown import format_markdown
-from catena.model import Chunk, Degraded, Document, Entry, Figure
+from catena.model import Degraded, Document, Entry, Figure
 from catena.pipeline import Preparation, prepare
 from catena.plan import StandIn
 from catena.ports import Completion
@@ -30,6 +30,7 @@ from catena.structure.cascade import titles_above
 from catena.structure.context_views import passage_views
 from catena.structure.figure_views import surroundings, with_figure_views
 from catena.structure.prose import prose
+from catena.structure.segment_tree import mark_generated
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, segment_by_embedding, segment_with_llm
 from catena.structure.tokens import count_tokens
 
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from catena.enrichment.detectors import Detector
     from catena.formatting.fidelity_report import FidelityReport
     from catena.layout import Parsed
-
-GENERATED_TITLE = "generated_title"
-"""Metadata key of a chunk: True where its section's title was made, and is not printed as a heading."""
 
 _SHOWN = 20  # pages in a note
 
@@ -120,7 +118,7 @@ def ingest_document(
         again = again or bool(context.degraded)
         notes += _about_context(context)
     if generated:
-        entry = replace(entry, chunks=tuple(_marked(chunk, generated) for chunk in entry.chunks))
+        entry = replace(entry, chunks=mark_generated(entry.chunks, generated))
     if how.detectors:
         entry, found = yield from detect(entry, how.detectors)
         again = again or bool(found.failures)
@@ -135,12 +133,6 @@ def divide(document: Document, preparation: Preparation) -> Step[Segmentation | 
         return None
     by = segment_by_embedding(document, how) if isinstance(how, EmbeddingOptions) else segment_with_llm(document, how)
     return (yield from by)
-
-
-def _marked(chunk: Chunk, generated: frozenset[int]) -> Chunk:
-    if chunk.section not in generated:
-        return chunk
-    return replace(chunk, metadata={**chunk.metadata, GENERATED_TITLE: True})
 
 
 def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, DocumentContext]]:

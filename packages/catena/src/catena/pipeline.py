@@ -34,6 +34,7 @@ from catena.structure.figure_views import CAPTION, mark_figures, with_figure_vie
 from catena.structure.outline import outline
 from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 from catena.structure.table_views import TABLE, table_views
+from catena.structure.titles import plain_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +187,8 @@ def prepare(
     how = preparation or Preparation()
     blocks = blocks_of(document)
     sections = outline(document, blocks=blocks) if sections is None else tuple(sections)
-    document = document if document.title else replace(document, title=_title(document, sections))
+    title = plain_title(document.title) if document.media_type == "text/markdown" else document.title
+    document = replace(document, title=title or document.title or _title(document, sections))
     found = searchable(cut(document, sections, options=how.chunks, blocks=blocks))
     shown = {TITLE: document.title, SOURCE: document.source or document.id}
     chunks = tuple(

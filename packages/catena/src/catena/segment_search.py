@@ -75,6 +75,12 @@ class SegmentSearch:
     header: HeaderTemplate | None = DSRAG
 
     def __post_init__(self) -> None:
+        if not isinstance(self.extraction, ExtractionParams | None):
+            allowed = "ExtractionParams, such as catena.extraction.preset('precision'), or None"
+            raise ParameterError("extraction", self.extraction, allowed)
+        if not isinstance(self.calibration, Calibration):
+            allowed = "a rule such as catena.rerank.calibration.COHERE, or one that `load` read from a file"
+            raise ParameterError("calibration", self.calibration, allowed)
         if self.budget_tokens < 1:
             raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 1")
         if self.depth < 1:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from catena.citation import GENERATED_TITLE
 from catena.ids import span_id
-from catena.model import Degraded, Document, Section
+from catena.model import Chunk, Degraded, Document, Section
 from catena.structure.blocks import Block
 from catena.structure.outline import outline
 from catena.structure.segment_repair import Repair
@@ -156,3 +157,18 @@ def _below(
 
 def _line_after(text: str, line_end: int) -> int:
     return min(len(text), line_end + (2 if text.startswith("\r\n", line_end) else 1))
+
+
+def mark_generated(chunks: Sequence[Chunk], generated: Collection[int]) -> tuple[Chunk, ...]:
+    """Return the chunks, those of sections whose title was made with that title as metadata `GENERATED_TITLE`.
+
+    Args:
+        chunks: cut from the sections.
+        generated: positions of sections, as `Segmentation.generated` has them.
+    """
+    return tuple(
+        replace(chunk, metadata={**chunk.metadata, GENERATED_TITLE: chunk.path[-1]})
+        if chunk.section in generated and chunk.path
+        else chunk
+        for chunk in chunks
+    )
