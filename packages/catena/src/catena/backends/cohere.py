@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from catena.backends.hosted import (
+    HostedEmbedder,
     account,
     portions,
     rating_plan,
-    require_texts,
     scores_in_order,
     stacked,
     unit_rows,
@@ -179,7 +179,7 @@ class CohereReranker(_Cohere):
         return scores_in_order(((item.index, item.relevance_score) for item in reply.results), len(documents))
 
 
-class CohereEmbedder(_Cohere):
+class CohereEmbedder(_Cohere, HostedEmbedder):
     """Embeds by a Cohere model, documents and queries as what they are. The driver retries.
 
     Requests hold at most 96 texts; more are split. A text longer than the model reads (512 tokens for v3, 128,000
@@ -202,6 +202,9 @@ class CohereEmbedder(_Cohere):
     Source: https://docs.cohere.com/reference/embed
     """
 
+    document_kind = "search_document"
+    query_kind = "search_query"
+
     def __init__(
         self,
         model: str = "embed-v4.0",
@@ -221,49 +224,14 @@ class CohereEmbedder(_Cohere):
         self._chosen = {} if dim is None or dim == DIMENSIONS.get(model) else {"output_dimension": dim}
         self._truncate = "END" if truncate else "NONE"
 
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit rows, shape (len(texts), dim), in order.
+    def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        return [texts[run] for run in portions([0] * len(texts), max_count=MAX_TEXTS)]
 
-        Raises:
-            ServiceError: a request failed.
-            ParameterError: a text is empty.
-        """
-        return self._embed(texts, "search_document")
+    def _reply(self, texts: Sequence[str], kind: str) -> Any:
+        return self._client.embed(**self._body(texts, kind), request_options=_ONCE)
 
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return one unit vector, shape (dim,)."""
-        row: NDArray[np.float32] = self._embed([text], "search_query")[0]
-        return row
-
-    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `embed_documents`, without blocking the event loop."""
-        return await self._aembed(texts, "search_document")
-
-    async def aembed_query(self, text: str) -> NDArray[np.float32]:
-        """As `embed_query`, without blocking the event loop."""
-        row: NDArray[np.float32] = (await self._aembed([text], "search_query"))[0]
-        return row
-
-    def _embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        require_texts(texts)
-        try:
-            replies = [
-                self._client.embed(**self._body(texts[run], kind), request_options=_ONCE) for run in _runs(texts)
-            ]
-            return self._rows(replies, texts)
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
-
-    async def _aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        require_texts(texts)
-        try:
-            replies = [
-                await self._async_client.embed(**self._body(texts[run], kind), request_options=_ONCE_ASYNC)
-                for run in _runs(texts)
-            ]
-            return self._rows(replies, texts)
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+    async def _areply(self, texts: Sequence[str], kind: str) -> Any:
+        return await self._async_client.embed(**self._body(texts, kind), request_options=_ONCE_ASYNC)
 
     def _body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         return {
@@ -277,9 +245,5 @@ class CohereEmbedder(_Cohere):
 
     def _rows(self, replies: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the rows of all requests; each request must have answered its own texts."""
-        parts = zip(replies, _runs(texts), strict=True)
-        return stacked([unit_rows(r.embeddings.float_, len(texts[run]), self.dim) for r, run in parts], self.dim)
-
-
-def _runs(texts: Sequence[str]) -> tuple[slice, ...]:
-    return portions([0] * len(texts), max_count=MAX_TEXTS)
+        parts = zip(replies, self._parts(texts), strict=True)
+        return stacked([unit_rows(reply.embeddings.float_, len(part), self.dim) for reply, part in parts], self.dim)

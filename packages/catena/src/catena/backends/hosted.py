@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from catena.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
@@ -251,6 +252,73 @@ class Account:
         said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
         text = " ".join(redact(str(said or "").replace(self.key, "***")).split())
         return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
+
+
+class HostedEmbedder(ABC):
+    """Documents and queries to vectors, over one request of the service, made sync or async.
+
+    Attributes:
+        document_kind, query_kind: what the service calls a text that is searched, and one that searches.
+        identity: service, model and dimensions.
+    """
+
+    document_kind: ClassVar[str]
+    query_kind: ClassVar[str]
+    identity: str
+    _account: Account
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit rows, shape (len(texts), dim), in order.
+
+        Raises:
+            ServiceError: a request failed.
+            ParameterError: a text is empty.
+        """
+        return self._embed(texts, self.document_kind)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return one unit vector, shape (dim,)."""
+        row: NDArray[np.float32] = self._embed([text], self.query_kind)[0]
+        return row
+
+    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As `embed_documents`, without blocking the event loop."""
+        return await self._aembed(texts, self.document_kind)
+
+    async def aembed_query(self, text: str) -> NDArray[np.float32]:
+        """As `embed_query`, without blocking the event loop."""
+        row: NDArray[np.float32] = (await self._aembed([text], self.query_kind))[0]
+        return row
+
+    def _embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
+        require_texts(texts)
+        try:
+            return self._rows([self._reply(part, kind) for part in self._parts(texts)], texts)
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
+
+    async def _aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
+        require_texts(texts)
+        try:
+            return self._rows([await self._areply(part, kind) for part in self._parts(texts)], texts)
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
+
+    @abstractmethod
+    def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        """Return the texts, request by request."""
+
+    @abstractmethod
+    def _reply(self, texts: Sequence[str], kind: str) -> Any:
+        """Make one request."""
+
+    @abstractmethod
+    async def _areply(self, texts: Sequence[str], kind: str) -> Any:
+        """Make one request without blocking the event loop."""
+
+    @abstractmethod
+    def _rows(self, replies: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the rows of all replies, each in the order of its own texts."""
 
 
 def account(service: str, variable: str, api_key: str | None = None, base_url: str | None = None) -> Account:

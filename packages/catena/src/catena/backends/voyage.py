@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from catena.backends.hosted import (
+    HostedEmbedder,
     account,
     in_order,
     portions,
     rating_plan,
-    require_texts,
     scores_in_order,
     size_in_bytes,
     stacked,
@@ -186,7 +186,7 @@ class VoyageReranker(_Voyage):
         return scores_in_order(((item.index, item.relevance_score) for item in self._items(reply)), len(documents))
 
 
-class VoyageEmbedder(_Voyage):
+class VoyageEmbedder(_Voyage, HostedEmbedder):
     """Embeds by a Voyage model, documents and queries as what they are. The driver retries.
 
     Requests hold at most 1,000 texts (128 for models before voyage-3.5), and no more tokens than the model takes
@@ -210,6 +210,9 @@ class VoyageEmbedder(_Voyage):
     Source: https://docs.voyageai.com/reference/embeddings-api
     """
 
+    document_kind = "document"
+    query_kind = "query"
+
     def __init__(
         self,
         model: str = "voyage-3.5",
@@ -230,49 +233,11 @@ class VoyageEmbedder(_Voyage):
         self._chosen = None if dim == default else dim
         self._truncate = truncate
 
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit rows, shape (len(texts), dim), in order.
+    def _reply(self, texts: Sequence[str], kind: str) -> Any:
+        return _sdk().Embedding.create(**self._access(), **self._body(texts, kind))
 
-        Raises:
-            ServiceError: a request failed.
-            ParameterError: a text is empty.
-        """
-        return self._embed(texts, "document")
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return one unit vector, shape (dim,)."""
-        row: NDArray[np.float32] = self._embed([text], "query")[0]
-        return row
-
-    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `embed_documents`, without blocking the event loop."""
-        return await self._aembed(texts, "document")
-
-    async def aembed_query(self, text: str) -> NDArray[np.float32]:
-        """As `embed_query`, without blocking the event loop."""
-        row: NDArray[np.float32] = (await self._aembed([text], "query"))[0]
-        return row
-
-    def _embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        require_texts(texts)
-        try:
-            replies = [
-                _sdk().Embedding.create(**self._access(), **self._body(part, kind)) for part in self._parts(texts)
-            ]
-            return self._rows(replies, texts)
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
-
-    async def _aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        require_texts(texts)
-        try:
-            replies = [
-                await _sdk().Embedding.acreate(**self._access(), **self._body(part, kind))
-                for part in self._parts(texts)
-            ]
-            return self._rows(replies, texts)
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+    async def _areply(self, texts: Sequence[str], kind: str) -> Any:
+        return await _sdk().Embedding.acreate(**self._access(), **self._body(texts, kind))
 
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
         sizes = [size_in_bytes(text) for text in texts]
