@@ -51,6 +51,9 @@ def test_a_segment_as_a_chunk_is_the_same_slice() -> None:
     assert (wide.id, wide.document_id, wide.start, wide.end, wide.text) == ("s", "m", 3, 5, "xy")
     assert (wide.path, wide.pages, wide.lines, wide.position) == (("1",), (2, 3), (1, 2), 7)
     assert citation(wide) == citation(segment)
+    back = wide.as_segment()
+    assert (back.text, back.path, back.pages, back.lines) == ("xy", ("1",), (2, 3), (1, 2))
+    assert (back.chunk_ids, back.positions, back.metadata) == (("s",), (7, 7), {"title": "HX210"})
 
 
 def test_common_metadata_is_what_all_chunks_say() -> None:

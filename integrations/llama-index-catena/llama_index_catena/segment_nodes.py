@@ -194,16 +194,9 @@ def to_segment(node: BaseNode) -> Segment:
     own = (CHUNK_IDS, QUERIES, FIRST_POSITION, LAST_POSITION, ORIGINAL)
     metadata = {key: value for key, value in chunk.metadata.items() if key not in own}
     written, first, last = (node.metadata.get(key) for key in (CHUNK_IDS, FIRST_POSITION, LAST_POSITION))
-    return Segment(
-        id=chunk.id,
-        document_id=chunk.document_id,
-        start=chunk.start,
-        end=chunk.end,
-        text=chunk.text,
-        path=chunk.path,
+    return replace(
+        chunk.as_segment(),
         chunk_ids=tuple(json.loads(written)) if written else (chunk.id,),
-        pages=chunk.pages,
-        lines=chunk.lines,
         positions=(first, last) if isinstance(first, int) and isinstance(last, int) else None,
         metadata=metadata,
     )

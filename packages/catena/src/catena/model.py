@@ -152,6 +152,22 @@ class Chunk:
         if self.end - self.start != len(self.text) or self.start < 0:
             raise ParameterError("chunk span", (self.start, self.end), f"a span of {len(self.text)} characters")
 
+    def as_segment(self) -> Segment:
+        """Return the same slice as a segment of one chunk."""
+        return Segment(
+            id=self.id,
+            document_id=self.document_id,
+            start=self.start,
+            end=self.end,
+            text=self.text,
+            path=self.path,
+            chunk_ids=(self.id,),
+            pages=self.pages,
+            lines=self.lines,
+            positions=(self.position, self.position),
+            metadata=self.metadata,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:

@@ -134,26 +134,10 @@ def _valued(segments: Sequence[Segment | Hit | ValuedSegment]) -> list[Valued]:
     if bare:
         return [Valued(segment, -float(place)) for place, segment in enumerate(bare)]
     return [
-        Valued(_segment_of(each.chunk), each.score) if isinstance(each, Hit) else Valued(each.segment, each.value)
+        Valued(each.chunk.as_segment(), each.score) if isinstance(each, Hit) else Valued(each.segment, each.value)
         for each in segments
         if not isinstance(each, Segment)
     ]
-
-
-def _segment_of(chunk: Chunk) -> Segment:
-    return Segment(
-        id=chunk.id,
-        document_id=chunk.document_id,
-        start=chunk.start,
-        end=chunk.end,
-        text=chunk.text,
-        path=chunk.path,
-        chunk_ids=(chunk.id,),
-        pages=chunk.pages,
-        lines=chunk.lines,
-        positions=(chunk.position, chunk.position),
-        metadata=chunk.metadata,
-    )
 
 
 def _shortened(valued: Valued, fits: Callable[[Valued], bool]) -> Valued | None:
