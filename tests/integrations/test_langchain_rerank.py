@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import CrossEncoderReranker, DocumentCompressorPipeline
+from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder as ClassicCrossEncoder
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -31,6 +32,8 @@ from langchain_catena import CatenaEmbeddings, CatenaRerank, LangChainReranker
 from langchain_catena.places import Passages, PlaceKeys
 
 QUERY = "torque of the cover screws"
+
+ENCODERS = dict.fromkeys((BaseCrossEncoder, ClassicCrossEncoder))  # one and the same but in langchain-classic 1.0
 
 
 def words_shared(query: str, text: str) -> float:
@@ -83,7 +86,7 @@ class Forgetful(BaseDocumentCompressor):
         return [Document(page_content=each.page_content, metadata={"relevance_score": 1.0}) for each in documents]
 
 
-class Encoder(BaseCrossEncoder):
+class Encoder(*ENCODERS):
     """A cross encoder without torch."""
 
     model_name = "words"
