@@ -199,6 +199,13 @@ def test_queries_may_be_named():
     assert any(label.startswith("how often") and label.endswith("…") and len(label) < 30 for label in labels)
 
 
+def test_queries_that_begin_alike_keep_a_line_each():
+    words = "What is the tightening torque of the cover screws of the"
+    picture = plots.relevance_curve(extracted(), queries=[f"{words} HX200?", f"{words} HX210?"])
+    labels = {mark.label for mark in marks(picture, Points) if mark.label.startswith(("1: What", "2: What"))}
+    assert len(labels) == 2
+
+
 def test_both_kinds_are_written(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("plotly")

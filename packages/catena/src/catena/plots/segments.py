@@ -66,6 +66,8 @@ def relevance_curve(
     if queries and len(queries) != count:
         raise ParameterError("queries", len(queries), f"a name for each of {count} queries")
     names = [shortened(name, _NAME) for name in queries] or [f"query {number}" for number in range(1, count + 1)]
+    if len(set(names)) < count:  # one entry of the legend each, though they begin alike
+        names = [shortened(f"{number}: {name}", _NAME) for number, name in enumerate(queries, start=1)]
     shown = rows[:documents]
     drawn = [_panel(row, told, names) for row in shown]
     picture = Picture(
