@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.answering.integration import IntegratedContext, integrate
+from catena.answering.layout import inside
 from catena.answering.shortening import beginning, shortened
 from catena.citation import citation
 from catena.errors import ParameterError
@@ -158,6 +159,20 @@ def test_what_shows_nothing_is_left_out():
     assert [(left.segment.text, left.reason) for left in context.left_out] == [(" \n ", "blank")]
 
 
+def test_all_that_says_the_same_is_left_out_with_it():
+    blank = [segment(" \n ", "a"), segment("  ", "b"), segment("\n", "c")]
+    assert [left.segment for left in integrate(blank).left_out] == blank
+    twice = [segment("Wear goggles.", "a"), segment("Wear  goggles.", "b")]
+    context = integrate(twice, budget_tokens=0, count=count_tokens)
+    assert [(left.segment, left.reason) for left in context.left_out] == [(each, "budget") for each in twice]
+
+
+def test_white_space_behind_a_bracket_costs_no_more_than_its_length():
+    text = "<" + " " * 300_000 + "passage>"  # its square would be hours
+    assert inside(text) == "‹" + text[1:]
+    assert inside(text[:-8]) == text[:-8]
+
+
 # The budget
 
 
@@ -299,6 +314,11 @@ def test_borders_of_lines_and_sentences(text, pieces):
 def test_what_makes_no_sense_is_refused(options):
     with pytest.raises(ParameterError):
         integrate(THREE, **options)
+
+
+def test_a_value_that_is_no_number_is_refused():
+    with pytest.raises(ParameterError, match="values must be numbers"):
+        integrate([Valued(segment("a"), 0.5), Valued(segment("b", "c"), float("nan"))])
 
 
 def test_values_for_some_are_refused():

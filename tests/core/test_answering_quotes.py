@@ -362,3 +362,18 @@ def test_no_changed_value_of_a_real_manual_is_verified():
                 quotes.append(Quote(number, changed))
     assert len(quotes) > 80
     assert {found.state for found in verify_quotes(quotes, chunks)} == {"altered", "missing"}
+
+
+def test_long_texts_and_gaps_cost_no_more_than_their_length():
+    source = passage("Press the button to go on now. " * 6_000 + "Then go away now.")
+    gap = " " * 100_000
+    (wide,) = verify_quotes([Quote(1, f"Press the button{gap}… go on now")], [source])
+    assert (wide.state, wide.printed) == ("normalised", "Press the button to go on now")
+    (far,) = verify_quotes([Quote(1, "Press the button … then go away")], [source])  # within reach of the last alone
+    assert (far.state, far.printed[-12:]) == ("normalised", "Then go away")
+
+
+def test_an_ellipsis_reaches_over_characters_that_stand_for_many():
+    source = passage("Begin here now " + "ﷺ " * 290 + "end there then")
+    (found,) = verify_quotes([Quote(1, "Begin here … end there")], [source])
+    assert (found.state, found.printed) == ("normalised", source.text.removesuffix(" then"))

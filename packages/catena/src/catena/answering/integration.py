@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from catena.answering.layout import Layout, Passage, laid_out, passages_of
@@ -44,7 +45,7 @@ class IntegratedContext:
     Attributes:
         text: for the prompt; passage n carries the number n.
         passages: in the order of the text.
-        left_out: the best first.
+        left_out: for each reason the best first, each with those of equal text behind it.
         tokens: of the text, as counted; None where no counter was given.
     """
 
@@ -89,16 +90,19 @@ def integrate(
         place. A shortened passage's segment is the slice that is shown, so that quotes and lines stay true.
 
     Raises:
-        ParameterError: the budget is negative or has no counter, the layout is unknown, or some segments have values
-            and others have none.
+        ParameterError: the budget is negative or has no counter, the layout is unknown, some segments have values and
+            others have none, or a value is no number.
     """
     if layout not in ("grouped", "value", "plain"):
         raise ParameterError("layout", layout, "'grouped', 'value' or 'plain'")
     if budget_tokens is not None and (budget_tokens < 0 or count is None):
         raise ParameterError("budget_tokens", budget_tokens, "an integer >= 0, with count=... to count them by")
-    best_first = sorted(merged(_valued(segments)), key=lambda valued: valued.order)
+    given = _valued(segments)
+    if any(isnan(valued.value) for valued in given):
+        raise ParameterError("values", "nan", "numbers, which can be put in order")
+    best_first = sorted(merged(given), key=lambda valued: valued.order)
     shown = [valued for valued in best_first if valued.segment.text.strip()]
-    blank = [LeftOut(valued.segment, "blank") for valued in best_first if not valued.segment.text.strip()]
+    blank = [left for valued in best_first if not valued.segment.text.strip() for left in _left_out(valued, "blank")]
 
     def fits(chosen: Sequence[Valued]) -> bool:
         return budget_tokens is None or count is None or count(laid_out(chosen, layout, header)) <= budget_tokens
@@ -115,7 +119,7 @@ def integrate(
             chosen.append(shorter)
             may_cut = False  # what is left would hold scraps of others
         else:
-            too_much.append(LeftOut(valued.segment, "budget"))
+            too_much += _left_out(valued, "budget")
     text = laid_out(chosen, layout, header)
     return IntegratedContext(
         text=text,
@@ -123,6 +127,11 @@ def integrate(
         left_out=(*too_much, *blank),
         tokens=None if count is None else count(text),
     )
+
+
+def _left_out(valued: Valued, reason: Literal["budget", "blank"]) -> list[LeftOut]:
+    """Return the segment and all that say the same: each was given, and none is shown."""
+    return [LeftOut(segment, reason) for segment in (valued.segment, *valued.also)]
 
 
 def _valued(segments: Sequence[Segment | Hit | ValuedSegment]) -> list[Valued]:

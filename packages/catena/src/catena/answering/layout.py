@@ -15,7 +15,7 @@ from catena.model import Chunk, Segment
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]
 
-_TAG = re.compile(r"<(?=\s*/?\s*(?:passages?|documents?)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:passages?|documents?)\b)", re.IGNORECASE)  # linear in white space
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 _GOES_ON = "(it goes on)"

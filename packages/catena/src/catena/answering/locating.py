@@ -13,6 +13,7 @@ from catena.answering.wording import Wording
 _ELLIPSIS = re.compile(r"\s*(?:[\[(]\s*)?(?:…|\.{3,}|(?:\.\s){2,}\.)(?:\s*[\])])?\s*")
 _MARKED = re.compile(r"[\"'“„«‹‘‚»›「『].*[\"'”“»›’‘«‹」』]", re.DOTALL)  # in quotation marks
 _GAP = 600  # characters that an ellipsis may leave out; a quote from two ends of a chapter is two quotes
+_REACH = 18 * _GAP  # the same in folded words: one character stands for 18 at most ("ﷺ" spelled out)
 _LEAST_PART = 2  # words on either side of an ellipsis: single words are found in order anywhere
 _LEAST_CUT = 3  # words of a quote that may begin or end inside a word
 _SENTENCE_END = re.compile(r"[.!?;:。！？]\s|\n\s*\n")
@@ -60,12 +61,12 @@ def place_of(quote: Wording, source: Wording) -> Place | None:
     return best[1] if best is not None else _across_ellipses(quote, source)
 
 
-def _occurrences(quote: Wording, source: Wording, start: int = 0) -> Iterator[int]:
-    at = source.folded.find(quote.folded, start)
+def _occurrences(quote: Wording, source: Wording, start: int = 0, stop: int | None = None) -> Iterator[int]:
+    at = source.folded.find(quote.folded, start, stop)
     while at >= 0:
         if _same_words(quote, source, at):
             yield at
-        at = source.folded.find(quote.folded, at + 1)
+        at = source.folded.find(quote.folded, at + 1, stop)
 
 
 def _same_words(quote: Wording, source: Wording, at: int) -> bool:
@@ -168,7 +169,7 @@ def _across_ellipses(quote: Wording, source: Wording) -> Place | None:
     """Return where the parts of a quote around its ellipses stand in order, near each other."""
     if "…" not in quote.text and ".." not in quote.text and ". ." not in quote.text:
         return None
-    texts = _ELLIPSIS.split(quote.text)
+    texts = _ELLIPSIS.split(" ".join(quote.text.split()))  # long runs of white space cost their square
     if len(texts) < 2:
         return None
     parts = [part for part in map(Wording, texts) if len(part)]
@@ -190,7 +191,7 @@ def _chained(parts: Sequence[Wording], source: Wording, first: int) -> list[tupl
     spans: list[tuple[int, int]] = []
     place = first
     for part in parts:
-        at = next(_occurrences(part, source, place), None)
+        at = next(_occurrences(part, source, place, place + _REACH + len(part.folded)), None)
         if at is None:
             return None
         span = source.span(at, at + len(part.folded))
