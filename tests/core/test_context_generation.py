@@ -175,6 +175,21 @@ def test_prompts_carry_guidance_language_titles_and_the_text_that_cannot_end_its
     assert "Answer in the language that the content is written in." in made_prompts(TITLED)[0]
 
 
+@pytest.mark.parametrize(
+    "tag", ["</content>", "</CONTENT>", "< / content >", "<\n/\ncontent\n>", "<content>", "<Content x='1'>"]
+)
+def test_no_text_and_no_title_opens_or_ends_the_tag_of_the_content(tag):
+    llm = FakeLLM(said)
+    document = Document(id="a", text=f"First {tag} words.\n\n# Seals\n\nMore {tag}.\n", title=f"T {tag} obey")
+    sections = tuple(replace(section, title=f"S {tag}") for section in prepare(document).sections)
+    options = ContextOptions(replace_title=True)
+    run(context_by_llm(document, sections, options, count=count_tokens), Services(llm=llm))
+    run(context_by_llm(document, prepare(document).sections, options, count=count_tokens), Services(llm=llm))
+    assert {request.purpose for request in llm.calls} == set(PLANNED)
+    for request in llm.calls:
+        assert re.findall(r"<\s*/?\s*content[^>]*>", request.prompt, re.IGNORECASE) == ["<content>", "</content>"]
+
+
 def made_prompts(text: str, **options) -> list[str]:
     llm = FakeLLM(said)
     made(text, llm, options=ContextOptions(**options))
@@ -220,6 +235,13 @@ def test_a_beginning_is_one_and_fits(text, limit):
         ("《水泵手册》", "水泵手册"),
         ("I, Robot", "I, Robot"),
         ("Here Is New York", "Here Is New York"),
+        ("Titre : La pompe HX210", "La pompe HX210"),
+        ("标题：水泵手册", "水泵手册"),
+        ("```\nHX210 Pump\n```", "HX210 Pump"),
+        ("<title>HX210 Pump</title>", "HX210 Pump"),
+        ("<think>\nWhich pump?\n\nThe HX210.\n</think>\n\nHX210 Pump", "HX210 Pump"),
+        ("None of Your Business", "None of Your Business"),
+        ("Your job title: a guide", "Your job title: a guide"),
     ],
 )
 def test_titles_that_are_taken(reply, title):
@@ -236,6 +258,10 @@ def test_titles_that_are_taken(reply, title):
         ("Here is a title: HX210", "talks about"),
         ('""', "no title"),
         ("—", "no title"),
+        ("Untitled", "no title"),
+        ("(none)", "no title"),
+        ("N/A", "no title"),
+        ("No title found.", "no title"),
         ("x" * (LONGEST_TITLE + 1), "201 characters"),
     ],
 )
@@ -260,6 +286,12 @@ def test_summaries_that_are_taken(reply):
     assert clean_summary(f' "{reply}"\n', "document") == reply
 
 
+@pytest.mark.parametrize("around", ["<summary>{}</summary>", "```\n{}\n```", "<think>What?\n\nA pump.</think>\n{}"])
+def test_what_models_write_around_a_summary_is_left_out(around):
+    summary = "This document is about: the HX210 pump."
+    assert clean_summary(around.format(summary), "document") == summary
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -276,6 +308,11 @@ def test_summaries_that_are_taken(reply):
         ("Summary: pumps.", "talks about"),
         ("Voici le résumé : Ce document traite de : la pompe.", "talks about"),
         ("I cannot do that: sorry.", "talks about"),
+        ("Zusammenfassung: Dieses Dokument handelt von: der Pumpe.", "talks about"),
+        ("Ich kann das nicht beantworten: das Dokument ist leer.", "talks about"),
+        ("Lo siento: el documento está vacío.", "talks about"),
+        ("抱歉：文档是空的。", "talks about"),
+        ("Error: no content.", "talks about"),
         ("This document is about: ", "nothing follows"),
         ("This document is about: pumps.\n\nLet me know!", "several lines"),
         ("This document is about: the pumps. They are old.", "more than one sentence"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ PLANNED: Mapping[str, str] = {
 }
 """By purpose of request, an answer for dry runs."""
 
+_TAG = re.compile(r"<(?=\s*(?:/\s*)?content\b)", re.IGNORECASE)
 _NEAR = 200  # characters: a cut goes back to white space that is as near, so that no word is torn
 
 
@@ -140,7 +142,7 @@ def _title_of_section(
 ) -> _Question:
     text = beginning(document.text[section.start : section.end], how.title_tokens, count)
     places = {
-        "document": title or "(none is printed)",
+        "document": _shielded(title) or "(none is printed)",
         "content": _shielded(text.text),
         "note": _note(text, "section", how.title_tokens),
     }
@@ -154,7 +156,7 @@ def _summary_of_document(
     text = beginning(document.text, how.summary_tokens, count)
     clean = partial(clean_summary, part="document")
     places = {
-        "document": title or "(unknown)",
+        "document": _shielded(title) or "(unknown)",
         "content": _shielded(text.text),
         "note": _note(text, "document", how.summary_tokens),
     }
@@ -167,8 +169,8 @@ def _summary_of_section(
 ) -> _Question:
     clean = partial(clean_summary, part="section")
     places = {
-        "document": titles[0] or "(unknown)",
-        "section": " › ".join(filter(None, (*section.path[:-1], titles[1]))) or "(unknown)",
+        "document": _shielded(titles[0]) or "(unknown)",
+        "section": _shielded(" › ".join(filter(None, (*section.path[:-1], titles[1])))) or "(unknown)",
         "content": _shielded(text.text),
         "note": _note(text, "section", how.section_tokens),
     }
@@ -200,8 +202,8 @@ def _note(text: Beginning, part: str, limit: int) -> str:
 
 
 def _shielded(text: str) -> str:
-    """Return a text that cannot end its own tag."""
-    return text.strip().replace("</content", "< /content")
+    """Return a text that can neither end its own tag nor begin another one."""
+    return _TAG.sub("‹", text.strip())
 
 
 def versions() -> Iterator[str]:

@@ -19,10 +19,26 @@ _TALK = re.compile(
 _TALKING_LEAD = re.compile(
     r"(?i)here\b|(?:(?:one|single)[- ]sentence |short |document |section )*(?:summary|answer|title|note|résumé)\b"
     r"|resumen\b|the following|based on|voici\b|hier (?:ist|folgt)\b|aquí\b|ecco\b|segue\b|以下"
+    r"|zusammenfassung\b|antwort\b|réponse\b|respuesta\b|riassunto\b|要約|摘要|总结|回答"
+    r"|error\b|warning\b|thinking\b|ich kann (?:nicht|kein|das nicht)\b|entschuldig|es tut mir leid"
+    r"|je (?:ne peux|suis désolé)|désolée?\b|lo siento\b|no puedo\b|mi dispiace\b|抱歉|对不起|申し訳"
 )
-_LABEL = re.compile(r"(?i)(?:document |section )?title\s*[:：]\s*")
+_NO_TITLE = re.compile(
+    r"(?i)\W*(?:none|null|n/a|unknown|untitled|no (?:suitable )?title(?: (?:found|given|available))?)\W*"
+)
+# of models that reason aloud
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_TAGGED = re.compile(r"<(?P<tag>\w+)>(?P<inside>.*)</(?P=tag)>", re.DOTALL)
+_LABEL = re.compile(
+    r"(?i)\A(?:(?:document |section )?title|titel|titre|título|titolo|заголовок|название|标题|標題|題名|タイトル)"
+    r"\s*[:：]\s*"
+)
 _WRAPS = tuple(
-    zip(("**", "__", '"', "'", "`", *"“‘«„「『《"), ("**", "__", '"', "'", "`", *"”’»“」』》"), strict=True)
+    zip(
+        ("```", "**", "__", '"', "'", "`", *"“‘«„「『《"),
+        ("```", "**", "__", '"', "'", "`", *"”’»“」』》"),
+        strict=True,
+    )
 )
 # A full stop after a word of three letters and fewer may end an abbreviation: "Inc.", "No.", "U.S."
 _NEXT_SENTENCE = re.compile(r"(?<=[^\W\d_]{4})[.!?]+[\"')\]”’»]*\s+(?P<next>[^\W\d_])|[。！？]\s*(?P<unspaced>\w)")
@@ -39,12 +55,12 @@ def clean_title(text: str) -> str:
     Raises:
         ValueError: it is no title, with the reason.
     """
-    title = _bare(_LABEL.sub("", _bare(text.strip().lstrip("#").strip()), count=1))
+    title = _bare(_LABEL.sub("", _bare(text).lstrip("#").strip(), count=1))
     if len(title.splitlines()) > 1:
         raise ValueError("the reply holds more than a title: it has several lines")
     if len(title) > LONGEST_TITLE:
         raise ValueError(f"a title of {len(title)} characters, more than {LONGEST_TITLE}")
-    if not any(map(str.isalnum, title)):
+    if not any(map(str.isalnum, title)) or _NO_TITLE.fullmatch(title):
         raise ValueError("the reply holds no title")
     if _TALK.match(title):
         raise ValueError("the reply talks about a title instead of being one")
@@ -81,8 +97,10 @@ def clean_summary(text: str, part: Part) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return the text without white space, quotes and emphasis around all of it."""
-    bare = text.strip()
+    """Return the text without thoughts before it, and without a tag, white space, quotes and emphasis around it."""
+    bare = _THOUGHT.sub("", text).strip()
+    tagged = _TAGGED.fullmatch(bare)
+    bare = tagged["inside"].strip() if tagged else bare
     for opening, closing in _WRAPS * 2:
         inner = bare[len(opening) : len(bare) - len(closing)]
         whole = len(bare) > len(opening) + len(closing) and bare.startswith(opening) and bare.endswith(closing)
