@@ -185,6 +185,14 @@ def test_headers_and_conflicts_can_be_left_out(library: Library) -> None:
     assert "Document context" in run(answer_from("Which fuse?", found.segments), library.services).context.text
 
 
+@pytest.mark.parametrize(
+    "given", [{"budget_tokens": -1}, {"layout": "tree"}, {"max_tokens": 0}], ids=lambda given: next(iter(given))
+)
+def test_bad_options_of_an_answer_are_named_before_anything_is_searched(given: dict) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        AnswerOptions(**given)
+
+
 def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said(library: Library) -> None:
     found = library.segments(QUESTION, SegmentSearch(extraction=BALANCED))
     (best,) = found.segments
