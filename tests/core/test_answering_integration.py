@@ -141,6 +141,12 @@ def test_what_overlaps_but_says_another_thing_is_of_another_version_and_stays():
     assert len(context.passages) == 3
 
 
+def test_versions_of_a_document_do_not_part_what_overlaps():
+    old = [segment("one two", start=0), segment("two three", start=4)]
+    new = [segment("ONE TWO THREE", start=2)]
+    assert shown(integrate([*old, *new])) == [(1, "one two three"), (2, "ONE TWO THREE")]
+
+
 def test_boilerplate_is_shown_once_and_names_all_its_places():
     again = segment("Wear  goggles.\n", "hx200", 40, lines=(3, 3))
     late = segment("Wear goggles.", "hx210", 90)

@@ -45,19 +45,26 @@ def without_overlap(segments: Iterable[Valued]) -> list[Valued]:
     Spans overlap only where their texts agree: else they are of two versions of the document, and both stay.
     """
     found: list[Valued] = []
+    reaching: list[int] = []  # places in `found` of what may overlap with the next one, one for each version
     for valued in sorted(segments, key=lambda valued: (valued.segment.document_id, *valued.order[2:], -valued.value)):
-        joined = _union(found[-1].segment, valued.segment) if found else None
-        if joined is None:
-            found.append(valued)
+        reaching = [place for place in reaching if _overlap(found[place].segment, valued.segment)]
+        for place in reaching:
+            joined = _union(found[place].segment, valued.segment)
+            if joined is not None:
+                found[place] = Valued(joined, max(found[place].value, valued.value))
+                break
         else:
-            found[-1] = Valued(joined, max(found[-1].value, valued.value))
+            reaching.append(len(found))
+            found.append(valued)
     return found
 
 
+def _overlap(first: Segment, second: Segment) -> bool:
+    return first.document_id == second.document_id and second.start < first.end
+
+
 def _union(first: Segment, second: Segment) -> Segment | None:
-    """Return both as one slice, `first.start <= second.start`; None where they do not overlap or do not agree."""
-    if first.document_id != second.document_id or second.start >= first.end:
-        return None
+    """Return two segments that overlap as one slice, `first.start <= second.start`; None where they do not agree."""
     common = first.text[second.start - first.start :]
     if not (common.startswith(second.text) or second.text.startswith(common)):
         return None
