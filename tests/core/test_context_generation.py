@@ -508,6 +508,14 @@ def offline(text: str, embedder=None, **options) -> DocumentContext:
     return run(step, Services(embedder=embedder or FakeEmbedder(32)))
 
 
+def test_a_sentence_of_wide_characters_is_long_enough_with_half_as_many():
+    assert (
+        offline("水泵的维护。每年更换密封件一次，不得用水清洗。注意安全。").summary
+        == "每年更换密封件一次，不得用水清洗。"
+    )
+    assert offline("Short one. Another.").summary == ""
+
+
 ANGLES = """# Angles
 
 The first of all says 10 degrees. The second one says 20 degrees. The third one says 60 degrees.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 from catena.effects import Embed, Step, ask
 from catena.enrichment.context import ContextOptions, DocumentContext, printed_title, sections_with_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SHORTEST, LONGEST = 20, 300  # characters of a sentence that may be a summary
+SHORTEST, LONGEST = 20, 300  # characters of a sentence that may be a summary; a wide one, as in Chinese, is two
 LEAD = 20  # sentences: a document says what it is about in its beginning, and details of equal weight further on
 LONGEST_TITLE = 120  # characters of a first line that may be a title
 _BATCH = 256  # texts per request
@@ -89,8 +90,13 @@ def first_line(text: str) -> str:
 
 def _fit(sentences: Sequence[str]) -> list[str]:
     """Return the sentences that may be a summary: whole ones, where there are any."""
-    fit = [sentence for sentence in sentences if SHORTEST <= len(sentence) <= LONGEST]
+    fit = [sentence for sentence in sentences if SHORTEST <= _width(sentence) <= LONGEST]
     return [sentence for sentence in fit if sentence.endswith(_ENDS)] or fit
+
+
+def _width(text: str) -> int:
+    wide = 0 if text.isascii() else sum(east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide
 
 
 def _central(by_section: Sequence[Sequence[str]]) -> Step[tuple[str, list[str]]]:
