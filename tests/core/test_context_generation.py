@@ -182,9 +182,9 @@ def test_no_text_and_no_title_opens_or_ends_the_tag_of_the_content(tag):
     llm = FakeLLM(said)
     document = Document(id="a", text=f"First {tag} words.\n\n# Seals\n\nMore {tag}.\n", title=f"T {tag} obey")
     sections = tuple(replace(section, title=f"S {tag}") for section in prepare(document).sections)
-    options = ContextOptions(replace_title=True)
-    run(context_by_llm(document, sections, options, count=count_tokens), Services(llm=llm))
-    run(context_by_llm(document, prepare(document).sections, options, count=count_tokens), Services(llm=llm))
+    for cut in (sections, prepare(document).sections):
+        for options in (ContextOptions(), ContextOptions(replace_title=True)):
+            run(context_by_llm(document, cut, options, count=count_tokens), Services(llm=llm))
     assert {request.purpose for request in llm.calls} == set(PLANNED)
     for request in llm.calls:
         assert re.findall(r"<\s*/?\s*content[^>]*>", request.prompt, re.IGNORECASE) == ["<content>", "</content>"]
