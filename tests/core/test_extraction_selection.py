@@ -311,7 +311,8 @@ def test_the_order_of_queries_does_not_change_the_best_sum(problem: tuple[Track,
     order = list(range(len(on.values)))
     draw.shuffle(order)
     turned = Track(values=on.values[order], ends=on.ends, tokens=on.tokens, heads=on.heads)
-    assert spans(optimal(turned, of)) == spans(optimal(on, of))
+    # one segment of two chunks, and each of them for the query that values it as much, are worth the same
+    assert worth(optimal(turned, of)) == pytest.approx(worth(optimal(on, of)), abs=1e-9)
     assert spans(greedy(turned, of, joint=True)) == spans(greedy(on, of, joint=True))
 
 

@@ -25,10 +25,11 @@ class Valued:
     is_cut: bool = False
 
     @property
-    def order(self) -> tuple[float, str, int, int, str]:
-        """What to sort by for the best first."""
+    def order(self) -> tuple[float, str, int, int, str, str, tuple[str, ...]]:
+        """What to sort by for the best first; of what claims one place, by what it says."""
         segment = self.segment
-        return -self.value, segment.document_id, segment.start, segment.end, segment.id
+        place = (segment.document_id, segment.start, segment.end)
+        return (-self.value, *place, segment.id, segment.text, segment.path)
 
 
 def merged(segments: Iterable[Valued]) -> list[Valued]:
