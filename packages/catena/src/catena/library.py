@@ -171,8 +171,9 @@ class Library:
             journal: keeps the replies of all models: nothing is asked or paid for twice, also after a kill.
             captioner: says what each figure shows when a file is indexed with `Preparation(figures=True)`.
             llm: writes the Markdown of files for `Preparation(format_with_llm=FormatOptions())`, finds critical
-                entities for `Preparation(detectors=[LLMDetector()])`, and makes titles and summaries for
-                `Preparation(context=ContextOptions())`.
+                entities for `Preparation(detectors=[LLMDetector()])`, divides documents for
+                `Preparation(segmentation=SegmentOptions())`, and makes titles and summaries for
+                `Preparation(context=ContextOptions())`; writes what `answer` returns, and queries for `segments`.
             recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
             reranker: scores question and passage together for `segments(SegmentSearch(rerank=True))`.
             budget: the cap that indexing does not pass.
