@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,17 @@ def needs_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs data: {'/'.join(parts)}")
     return path
+
+
+def printed_under_hash_seeds(code: str, *arguments: str) -> set[str]:
+    """Return what a program prints under three hash seeds: one text where no order depends on them."""
+    seeds = ("0", "1", "77")
+    environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in seeds]
+    command = [sys.executable, "-c", code, *arguments]
+    return {
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        for environment in environments
+    }
 
 
 def pytest_recording_configure(config: pytest.Config, vcr: Any) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -28,6 +25,7 @@ from catena.ingestion import ingest
 from catena.model import Chunk
 from catena.pipeline import read
 from catena.testing.strategies import texts
+from conftest import printed_under_hash_seeds
 
 
 def passage(text: str, document: str = "a", *, title: str = "", path: Sequence[str] = (), line: int = 10) -> Chunk:
@@ -497,16 +495,7 @@ def test_any_hash_seed_gives_the_same_conflicts():
         "texts = ['Mass: %d kg\\nFuse: %d A\\nColour code: X%d' % (n, n, n) for n in range(5)]\n"
         "print(notes(conflicts([of(d, t) for d, t in zip('abcde', texts)])))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "1", "77")
-    }
+    outputs = printed_under_hash_seeds(code)
     assert len(outputs) == 1
     assert "Mass" in outputs.pop()
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -22,6 +19,7 @@ from catena.errors import ParameterError
 from catena.figures import CAPTION
 from catena.model import Chunk, Hit, Segment
 from catena.structure.tokens import count_tokens
+from conftest import printed_under_hash_seeds
 
 LAYOUTS = ("grouped", "value", "plain")
 
@@ -340,16 +338,7 @@ def test_any_hash_seed_gives_the_same_text():
         "print(integrate([of(d, s) for d in 'cab' for s in (9, 0)], budget_tokens=200, count=len).text)\n"
         "print(integrate([of(d, s) for d in 'abc' for s in (0, 9)]).text)"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "1", "77")
-    }
+    outputs = printed_under_hash_seeds(code)
     assert len(outputs) == 1
 
 

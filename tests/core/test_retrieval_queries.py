@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -30,6 +27,7 @@ from catena.retrieval.queries import LONGEST_QUERY, generate_queries, search_all
 from catena.retrieval.question_words import content_words
 from catena.testing.fakes import FakeLLM, FakeStore, ScriptedLLM
 from catena.text import tokenise
+from conftest import printed_under_hash_seeds
 
 QUESTION = "What is the torque of the HX210 and the fuse of the HX200?"
 
@@ -229,16 +227,7 @@ def test_any_hash_seed_gives_the_same_parts():
     code = (
         "from catena.retrieval.decomposition import decompose as d; print(d('the a and the b of A1, B2 and C3?', 4))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "1", "77")
-    }
+    outputs = printed_under_hash_seeds(code)
     assert len(outputs) == 1
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +22,7 @@ from catena.segment_answer import AnswerOptions, answer_from
 from catena.segment_search import SegmentSearch, find_segments
 from catena.structure.tokens import count_tokens
 from catena.testing.fakes import FakeLLM, FakeReranker
+from conftest import printed_under_hash_seeds
 
 MANUAL = """# {name} manual
 
@@ -266,13 +264,7 @@ with Library.open(sys.argv[1], llm=FakeLLM(lambda request: "None. [1]"), create=
 
 
 def test_any_hash_seed_gives_the_same_segments_context_and_conflicts(library: Library) -> None:
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", _WHOLE, str(library.store.path)],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in ("0", "1", "42")
-    }  # fmt: skip
+    outputs = printed_under_hash_seeds(_WHOLE, str(library.store.path))
     assert len(outputs) == 1
 
 
