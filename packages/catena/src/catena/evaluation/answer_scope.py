@@ -1,0 +1,247 @@
+"""Answer-scope recall: how much of what answers a question stands in what was returned, in characters.
+
+A span is [start, end), 0-based code points into one text. For several documents lay their texts end to end. Only
+visible characters count, those that are not white space: how a chunker trims changes nothing.
+
+Choices made, where MC-indexing leaves them open: recall is the coverage by the union of what is returned, so that
+nothing counts twice (`summed_recall` is the paper's sum); a cutoff of 1.5 is the mean of the cutoffs 1 and 2 on every
+question (`scope_cutoffs.whole_cutoffs` is the paper's half and half).
+
+Source: MC-indexing (Dong et al., 2024), sections 5.2, appendices A, E and F.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from catena.errors import EvaluationError, ParameterError
+from catena.evaluation.scope_cutoffs import at_cutoff
+from catena.text import UNSPACED
+
+Span: TypeAlias = tuple[int, int]
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+
+class Spanned(Protocol):
+    """What knows where it stands: a chunk, a segment, a section, a gold span."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+def spans_of(pieces: Iterable[Spanned]) -> tuple[Span, ...]:
+    """Return where pieces of one document stand, in their order."""
+    return tuple((piece.start, piece.end) for piece in pieces)
+
+
+def coverage(returned: Iterable[Span], evidence: Iterable[Span], text: str) -> float:
+    """Return the share of the evidence that the union of what is returned covers.
+
+    `|visible characters in (union of returned) and (union of evidence)| / |visible characters in union of evidence|`
+
+    Args:
+        returned: spans in any order; they may overlap, repeat or be empty.
+        evidence: the answer scope of one question, in any order; overlaps count once.
+        text: what all spans point into.
+
+    Returns:
+        A share in [0, 1].
+
+    Raises:
+        EvaluationError: the evidence has no visible character, so that the share is undefined, or a span does not
+            lie in the text.
+    """
+    scope, total = _scope(evidence, text)
+    return _shared(_union(returned, text, "returned"), scope, text) / total
+
+
+def summed_recall(returned: Iterable[Span], evidence: Iterable[Span], text: str) -> float:
+    """Return the sum over what is returned of the share of the evidence that each covers: recall as the paper has it.
+
+    Overlapping pieces count more than once, so the sum may pass 1; it is never below `coverage`, and equal to it
+    where no two pieces overlap.
+
+    Raises:
+        EvaluationError: as `coverage`.
+    """
+    scope, total = _scope(evidence, text)
+    return sum(_shared(_union([span], text, "returned"), scope, text) for span in returned) / total
+
+
+def recall_at(ranked: Sequence[Span], evidence: Iterable[Span], text: str, k: float) -> float:
+    """Return the coverage by the first k pieces; k = 1.5 is `(R@1 + R@2) / 2`.
+
+    Args:
+        ranked: pieces, best first.
+        evidence: the answer scope of one question.
+        text: what all spans point into.
+        k: pieces, as `at_cutoff` reads it.
+
+    Raises:
+        ParameterError: k is not a finite number > 0.
+        EvaluationError: as `coverage`.
+    """
+    scope = tuple(evidence)
+    return at_cutoff(k, lambda cutoff: coverage(ranked[:cutoff], scope, text))
+
+
+def recall_at_tokens(
+    ranked: Sequence[Span], evidence: Iterable[Span], text: str, budget: int, count: Callable[[str], int]
+) -> float:
+    """Return the coverage by what a reader with a budget of tokens reads, as `read_within` has it.
+
+    Args:
+        ranked: pieces, best first.
+        evidence: the answer scope of one question.
+        text: what all spans point into.
+        budget: tokens, at least 0.
+        count: tokens of a text.
+
+    Raises:
+        ParameterError: the budget is negative.
+        EvaluationError: as `coverage`.
+    """
+    return coverage(read_within(ranked, text, budget, lambda start, end: count(text[start:end])), evidence, text)
+
+
+def read_within(
+    ranked: Sequence[Span], text: str, budget: int, tokens: Callable[[int, int], int]
+) -> tuple[Span, ...]:
+    """Return what a reader with a budget of tokens reads: pieces in rank order, the last one truncated.
+
+    A piece that overlaps an earlier one costs its tokens again, because it is read again. The last piece is cut
+    after the last whole word that fits (the last character, in scripts without spaces), so no token is torn; nothing
+    after it is read, also where it would fit.
+
+    Args:
+        ranked: pieces, best first.
+        text: what they point into.
+        budget: tokens, at least 0.
+        tokens: tokens of text[start:end]; of two prefixes of a piece that end with a word, the longer has no fewer.
+
+    Returns:
+        Spans in rank order, whose tokens do not pass the budget in sum.
+
+    Raises:
+        ParameterError: the budget is negative.
+    """
+    if budget < 0:
+        raise ParameterError("budget", budget, "a number of tokens >= 0")
+    read: list[Span] = []
+    left = budget
+    for start, end in ranked:
+        cost = tokens(start, end)
+        if cost > left:
+            read.append((start, _last_fitting(text, start, end, left, tokens)))
+            break
+        read.append((start, end))
+        left -= cost
+    return tuple(span for span in read if span[0] < span[1])
+
+
+def chunking_error(pieces: Iterable[Span], evidence: Iterable[Span], text: str) -> float:
+    """Return the share of the evidence spans that do not lie whole inside one piece (Table 7).
+
+    White space at the ends of an evidence span may lie outside, since chunkers trim it. A span outside all pieces is
+    an error too: nothing that is returned can hold it.
+
+    Args:
+        pieces: everything a chunker made of the text, in any order.
+        evidence: spans of any number of questions; equal ones count as often as they are given.
+        text: what all spans point into.
+
+    Returns:
+        A share in [0, 1].
+
+    Raises:
+        EvaluationError: there is no evidence, a span of it is blank, or a span does not lie in the text.
+    """
+    spans = [_visible_part(span, text) for span in evidence]
+    if not spans:
+        raise EvaluationError("the chunking error is undefined without evidence. Try: leave the document out")
+    whole = sorted(_checked(pieces, text, "pieces"))
+    starts = [start for start, _ in whole]
+    reach: list[int] = []  # the furthest end of the pieces up to each
+    for _, end in whole:
+        reach.append(max(end, reach[-1]) if reach else end)
+    broken = sum(1 for start, end in spans if not (at := bisect_right(starts, start)) or reach[at - 1] < end)
+    return broken / len(spans)
+
+
+def _visible(text: str, start: int, end: int) -> int:
+    return sum(map(len, text[start:end].split()))
+
+
+def _checked(spans: Iterable[Span], text: str, what: str) -> list[Span]:
+    checked = list(spans)
+    for start, end in checked:
+        if not 0 <= start <= end <= len(text):
+            raise EvaluationError(
+                f"{what}: [{start}, {end}) does not lie in the text of {len(text)} characters. "
+                "Try: offsets into the text that was given, of this document only"
+            )
+    return checked
+
+
+def _union(spans: Iterable[Span], text: str, what: str) -> list[Span]:
+    """Return disjoint spans, ascending, that hold the same characters."""
+    union: list[Span] = []
+    for start, end in sorted(_checked(spans, text, what)):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(end, union[-1][1]))
+        else:
+            union.append((start, end))
+    return union
+
+
+def _scope(evidence: Iterable[Span], text: str) -> tuple[list[Span], int]:
+    scope = _union(evidence, text, "evidence")
+    total = sum(_visible(text, start, end) for start, end in scope)
+    if not total:
+        raise EvaluationError(
+            "recall is undefined for evidence without a visible character. Try: leave the question out, and count it"
+        )
+    return scope, total
+
+
+def _shared(ones: Sequence[Span], others: Sequence[Span], text: str) -> int:
+    """Return the visible characters in both of two sets of spans, each disjoint."""
+    return sum(
+        _visible(text, max(one[0], other[0]), min(one[1], other[1]))
+        for one in ones
+        for other in others
+        if max(one[0], other[0]) < min(one[1], other[1])
+    )
+
+
+def _visible_part(span: Span, text: str) -> Span:
+    start, end = _checked([span], text, "evidence")[0]
+    inside = text[start:end]
+    if not inside.strip():
+        raise EvaluationError(f"evidence: [{start}, {end}) is blank. Try: leave the span out, and count it")
+    return start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip())
+
+
+def _last_fitting(text: str, start: int, end: int, budget: int, tokens: Callable[[int, int], int]) -> int:
+    """Return the last end of a word of text[start:end] up to which no more than `budget` tokens stand."""
+
+    def back_to_word_end(position: int) -> int:
+        while start < position < end and not _ends_word(text, position):
+            position -= 1
+        return position
+
+    places = range(start, end + 1)
+    fitting = bisect_right(places, budget, key=lambda position: tokens(start, back_to_word_end(position)))
+    return back_to_word_end(places[fitting - 1]) if fitting else start
+
+
+def _ends_word(text: str, position: int) -> bool:
+    before, after = text[position - 1], text[position]
+    return not before.isspace() and (after.isspace() or bool(_UNSPACED.match(before) or _UNSPACED.match(after)))
