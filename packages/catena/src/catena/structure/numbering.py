@@ -11,14 +11,14 @@ from catena.structure.lines import split_lines
 
 _LONGEST = 120  # characters of a heading line
 _FEWEST = 2  # headings before a text counts as divided by them
-_NUMERAL = r"[零〇一二两三四五六七八九十百千]{1,9}|\d{1,3}"
+NUMERAL = r"[零〇一二两三四五六七八九十百千]{1,9}|\d{1,3}"
 _DOTTED = re.compile(r"(?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.?[ \t\u3000]+(?P<title>[^\W\d_].*)")
 _CHINESE = (  # outermost first: a text uses some of these styles, in this order of rank
-    re.compile(rf"第[ \t]*(?P<number>{_NUMERAL})[ \t]*[编篇部卷]"),
-    re.compile(rf"第[ \t]*(?P<number>{_NUMERAL})[ \t]*章"),
-    re.compile(rf"第[ \t]*(?P<number>{_NUMERAL})[ \t]*节"),
-    re.compile(rf"(?P<number>{_NUMERAL})、"),
-    re.compile(rf"[(（](?P<number>{_NUMERAL})[)）]"),
+    re.compile(rf"第[ \t]*(?P<number>{NUMERAL})[ \t]*[编篇部卷]"),
+    re.compile(rf"第[ \t]*(?P<number>{NUMERAL})[ \t]*章"),
+    re.compile(rf"第[ \t]*(?P<number>{NUMERAL})[ \t]*节"),
+    re.compile(rf"(?P<number>{NUMERAL})、"),
+    re.compile(rf"[(（](?P<number>{NUMERAL})[)）]"),
 )
 _UNMISTAKABLE = 3  # the first styles say what they are; the others need blank lines around them
 _DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
