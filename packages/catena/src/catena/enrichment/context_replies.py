@@ -11,12 +11,12 @@ LONGEST_TITLE = 200  # characters; a longer one is a model that does not stop
 LONGEST_SUMMARY = 600
 _LONGEST_LEAD = 60  # of "This document is about:" in any language
 
-_TALK = re.compile(
+TALK = re.compile(
     r"(?i)(?:sure|certainly|of course|okay)[,.!:]|here(?:['’]s| is| are) (?:the|a|an|my|your)\b"
     r"|i(?:['’]m| am) (?:sorry|unable|not)\b|i can(?:not|['’]t)\b|sorry[,.!]|unfortunately,|as an ai\b|as requested\b"
     r"|(?:the|a) (?:suitable |possible )?title (?:of|for)? ?(?:the|this)? ?(?:document|section)? ?(?:is|would be)\b"
 )
-_TALKING_LEAD = re.compile(
+TALKING_LEAD = re.compile(
     r"(?i)here\b|(?:(?:one|single)[- ]sentence |short |document |section )*(?:summary|answer|title|note|résumé)\b"
     r"|resumen\b|the following|based on|voici\b|hier (?:ist|folgt)\b|aquí\b|ecco\b|segue\b|以下"
     r"|zusammenfassung\b|antwort\b|réponse\b|respuesta\b|riassunto\b|要約|摘要|总结|回答"
@@ -55,14 +55,14 @@ def clean_title(text: str) -> str:
     Raises:
         ValueError: it is no title, with the reason.
     """
-    title = _bare(_LABEL.sub("", _bare(text).lstrip("#").strip(), count=1))
+    title = bare(_LABEL.sub("", bare(text).lstrip("#").strip(), count=1))
     if len(title.splitlines()) > 1:
         raise ValueError("the reply holds more than a title: it has several lines")
     if len(title) > LONGEST_TITLE:
         raise ValueError(f"a title of {len(title)} characters, more than {LONGEST_TITLE}")
     if not any(map(str.isalnum, title)) or _NO_TITLE.fullmatch(title):
         raise ValueError("the reply holds no title")
-    if _TALK.match(title):
+    if TALK.match(title):
         raise ValueError("the reply talks about a title instead of being one")
     return " ".join(title.split())
 
@@ -77,13 +77,13 @@ def clean_summary(text: str, part: Part) -> str:
     Raises:
         ValueError: it is no such summary, with the reason.
     """
-    summary = _bare(text)
+    summary = bare(text)
     if len(summary.splitlines()) > 1:
         raise ValueError("the reply holds more than a sentence: it has several lines")
     if len(summary) > LONGEST_SUMMARY:
         raise ValueError(f"a summary of {len(summary)} characters, more than {LONGEST_SUMMARY}")
     begins, mark, said = re.match(r"([^:：]*)([:：]?)(.*)", summary, re.DOTALL).groups()  # type: ignore[union-attr]
-    if _TALK.match(summary) or (mark and _TALKING_LEAD.match(begins)):
+    if TALK.match(summary) or (mark and TALKING_LEAD.match(begins)):
         raise ValueError("the reply talks about a summary instead of being one")
     expected = lead(part)
     foreign = not begins.casefold().startswith("this ") and any(map(str.isalpha, begins))
@@ -96,7 +96,7 @@ def clean_summary(text: str, part: Part) -> str:
     return " ".join(summary.split())
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Return the text without thoughts before it, and without a tag, white space, quotes and emphasis around it."""
     bare = _THOUGHT.sub("", text).strip()
     tagged = _TAGGED.fullmatch(bare)
