@@ -132,7 +132,7 @@ def _asked(questions: Sequence[_Question]) -> Step[tuple[dict[int, str], list[De
 
 def _title_of_document(document: Document, how: ContextOptions, count: Callable[[str], int]) -> _Question:
     text = beginning(document.text, how.title_tokens, count)
-    places = {"content": _shielded(text.text), "note": _note(text, "document", how.title_tokens)}
+    places = {"content": shielded(text.text), "note": _note(text, "document", how.title_tokens)}
     request = _request("document_title", how.guidance.document_title, clean_title, how, places)
     return _Question(request, f"title of {document.id}", clean_title)
 
@@ -142,8 +142,8 @@ def _title_of_section(
 ) -> _Question:
     text = beginning(document.text[section.start : section.end], how.title_tokens, count)
     places = {
-        "document": _shielded(title) or "(none is printed)",
-        "content": _shielded(text.text),
+        "document": shielded(title) or "(none is printed)",
+        "content": shielded(text.text),
         "note": _note(text, "section", how.title_tokens),
     }
     request = _request("section_title", how.guidance.section_title, clean_title, how, places)
@@ -156,8 +156,8 @@ def _summary_of_document(
     text = beginning(document.text, how.summary_tokens, count)
     clean = partial(clean_summary, part="document")
     places = {
-        "document": _shielded(title) or "(unknown)",
-        "content": _shielded(text.text),
+        "document": shielded(title) or "(unknown)",
+        "content": shielded(text.text),
         "note": _note(text, "document", how.summary_tokens),
     }
     request = _request("document_summary", how.guidance.document_summary, clean, how, places)
@@ -169,9 +169,9 @@ def _summary_of_section(
 ) -> _Question:
     clean = partial(clean_summary, part="section")
     places = {
-        "document": _shielded(titles[0]) or "(unknown)",
-        "section": _shielded(" › ".join(filter(None, (*section.path[:-1], titles[1])))) or "(unknown)",
-        "content": _shielded(text.text),
+        "document": shielded(titles[0]) or "(unknown)",
+        "section": shielded(" › ".join(filter(None, (*section.path[:-1], titles[1])))) or "(unknown)",
+        "content": shielded(text.text),
         "note": _note(text, "section", how.section_tokens),
     }
     request = _request("section_summary", how.guidance.section_summary, clean, how, places)
@@ -201,7 +201,7 @@ def _note(text: Beginning, part: str, limit: int) -> str:
     return f"The {part} is longer: only its beginning is given, about {limit} tokens of it."
 
 
-def _shielded(text: str) -> str:
+def shielded(text: str) -> str:
     """Return a text that can neither end its own tag nor begin another one."""
     return _TAG.sub("‹", text.strip())
 
