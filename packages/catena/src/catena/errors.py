@@ -149,6 +149,19 @@ class RouteError(CatenaError):
         return f"route {self.route!r} failed: {self.what}. Try: on_route_error='degrade' to rank by the others"
 
 
+class ViewError(CatenaError):
+    """A view could not be searched while the caller asked that failures be raised, or no view could."""
+
+    def __init__(self, view: str, what: str, all_failed: bool = False) -> None:
+        super().__init__(view, what, all_failed)
+        self.view, self.what, self.all_failed = view, what, all_failed
+
+    def __str__(self) -> str:
+        if self.all_failed:
+            return f"no view could be searched ({self.view}): {self.what}"
+        return f"view {self.view!r} failed: {self.what}. Try: on_view_error='degrade' to rank by the others"
+
+
 class JournalError(CatenaError):
     """The journal of replies cannot be opened, read or written; the replies kept before are still there."""
 
