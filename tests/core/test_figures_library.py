@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from drawn_pages import bars, bitmap, circles, diagram, pdf, prose, text
+from test_indexing_versions import make_older
 
 from catena.answering.answer import numbered
 from catena.backends.openai_captioner import OpenAICaptioner
@@ -161,9 +162,7 @@ def test_a_library_of_version_1_is_brought_up_to_date(shelf):
     with opened(shelf, preparation=Preparation()) as library:
         library.index(shelf / "manual.pdf")
         before = library.get("manual.pdf")
-    with sqlite3.connect(shelf / "lib" / "library.sqlite") as connection:
-        connection.executescript("DROP TABLE figures; DROP TABLE pictures; PRAGMA user_version = 1;")
-    connection.close()
+    make_older(shelf / "lib", 1)
     with opened(shelf) as library:
         assert library.get("manual.pdf") == before
         assert library.verify() == ()

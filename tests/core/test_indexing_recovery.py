@@ -222,7 +222,7 @@ def test_rows_that_break_an_invariant_are_reported(tmp_path: Path) -> None:
         "UPDATE chunks SET text = 'wrong!!!!' WHERE chunk = 1": "document 'd0'",
         "DELETE FROM views WHERE chunk = 3": "has no view",
         "DELETE FROM vectors WHERE chunk = 5": "1 chunks without a vector",
-        "INSERT INTO vectors VALUES (999, x'00')": "1 vectors without their chunk",
+        "INSERT INTO vectors VALUES (99, 999, '', '', x'00')": "1 vectors without their chunk",
         "INSERT INTO terms VALUES (998, 0, 'x')": "1 terms without their chunk",
         "UPDATE vectors SET vector = x'0000807F000000000000000000000000' WHERE chunk = 7": "NaN or infinity",
         "UPDATE sections SET body = '{' WHERE doc = 5": "document 5 cannot be read",

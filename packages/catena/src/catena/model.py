@@ -171,11 +171,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One text under which a chunk is found: raw, headed, table, keywords, summary, caption."""
+    """One text under which a chunk is found: raw, headed, table, keywords, summary, caption.
+
+    Attributes:
+        made: hash of all that the text was made from (maker, model, the chunk's text and titles), so that an equal
+            one can be taken over instead of made again; "" where nobody said.
+    """
 
     chunk_id: str
     kind: str
     text: str
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

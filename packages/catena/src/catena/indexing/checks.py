@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from catena.errors import ParameterError
 from catena.indexing.figures import problems_of_figures
 from catena.model import Entry
 from catena.text import normalise_term
+from catena.vectors import DEFAULT, ViewVectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,25 +21,37 @@ _UNIT = 1e-3  # by how much the length of a vector may differ from 1: half preci
 
 
 def check_entry(
-    entry: Entry, vectors: NDArray[np.float32], *, embedder: str | None = None, dim: int | None = None
+    entry: Entry,
+    vectors: NDArray[np.float32] | ViewVectors,
+    *,
+    embedder: str | None = None,
+    dim: int | None = None,
 ) -> None:
     """Raise `ParameterError` naming the document and the first thing that is wrong with its entry.
 
     Args:
         entry: what is to be stored.
-        vectors: shape (chunks, dim), rows of unit length or zero.
+        vectors: its vectors; as an array one per chunk, shape (chunks, dim), rows of unit length or zero.
         embedder: the model that made the vectors, named where they are wrong.
         dim: how many numbers that model declares for a vector; any where it is not given.
     """
-    problems = (*problems_of(entry), *_of_embedder(vectors, len(entry.chunks), embedder, dim))
+    problems = (*problems_of(entry), *_of_embedder(vectors, entry, embedder, dim))
     for problem in problems:
         raise ParameterError(f"entry {entry.document.id!r}", problem, "without contradictions")
 
 
-def _of_embedder(vectors: NDArray[np.float32], n_chunks: int, embedder: str | None, dim: int | None) -> Iterator[str]:
-    if dim is not None and vectors.ndim == 2 and vectors.shape[1] != dim:
-        yield f"the embedder {embedder!r} declares {dim} numbers and gave {vectors.shape[1]}"
-    for problem in problems_of_vectors(vectors, n_chunks):
+def _of_embedder(
+    vectors: NDArray[np.float32] | ViewVectors, entry: Entry, embedder: str | None, dim: int | None
+) -> Iterator[str]:
+    rows = vectors.rows if isinstance(vectors, ViewVectors) else vectors
+    if dim is not None and rows.ndim == 2 and rows.shape[1] != dim:
+        yield f"the embedder {embedder!r} declares {dim} numbers and gave {rows.shape[1]}"
+    found = (
+        problems_of_view_vectors(vectors, entry)
+        if isinstance(vectors, ViewVectors)
+        else problems_of_vectors(vectors, len(entry.chunks))
+    )
+    for problem in found:
         yield problem if dim is None else f"{problem}; the embedder {embedder!r} declares {dim} numbers of length 1"
 
 
@@ -58,15 +71,42 @@ def problems_of(entry: Entry) -> Iterator[str]:
         yield f"chunk {unseen!r} has no view"
     yield from _term_problems(entry)
     yield from problems_of_figures(entry)
-    for name in (entry.document.id, entry.fingerprint, *ids, *(view.kind for view in entry.views)):
+    marks = {mark for view in entry.views for mark in (view.kind, view.made)}
+    yield from _surrogates((entry.document.id, entry.fingerprint, *ids, *sorted(marks)))
+
+
+def _surrogates(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         if any("\ud800" <= character <= "\udfff" for character in name):
             yield f"the id or kind {name!r} holds a lone surrogate"
 
 
-def problems_of_vectors(vectors: NDArray[np.float32], n_chunks: int) -> Iterator[str]:
-    """Yield what is wrong with the vectors of one entry; a row is of unit length, or zero for "no text"."""
-    if vectors.ndim != 2 or len(vectors) != n_chunks:
-        yield f"vectors have the shape {vectors.shape} for {n_chunks} chunks"
+def problems_of_view_vectors(vectors: ViewVectors, entry: Entry) -> Iterator[str]:
+    """Yield what is wrong with the vectors of one entry: what they belong to, and what `problems_of_vectors` says."""
+    n_chunks, n = len(entry.chunks), len(vectors.chunks)
+    named = (len(vectors.kinds), len(vectors.digests or vectors.kinds))
+    if named != (n, n):
+        yield f"there are {n} places, {named[0]} kinds and {named[1]} digests of vectors"
+        return
+    if strays := [at for at in vectors.chunks if not 0 <= at < n_chunks]:
+        yield f"a vector belongs to chunk {strays[0]}, of {n_chunks}"
+        return
+    rows = frozenset(zip(vectors.chunks, vectors.kinds, strict=True))
+    for at in range(n_chunks):
+        if (at, DEFAULT) not in rows:
+            yield f"chunk {at} has no default vector"
+    kinds = {(view.chunk_id, view.kind) for view in entry.views}
+    for at, kind in sorted(rows):
+        if kind != DEFAULT and (entry.chunks[at].id, kind) not in kinds:
+            yield f"chunk {at} has a vector of its view {kind!r}, and no such view"
+    yield from _surrogates(sorted(set(vectors.digests)))
+    yield from problems_of_vectors(vectors.rows, n)
+
+
+def problems_of_vectors(vectors: NDArray[np.float32], n: int) -> Iterator[str]:
+    """Yield what is wrong with n vectors; a row is of unit length, or zero for "no text"."""
+    if vectors.ndim != 2 or len(vectors) != n:
+        yield f"vectors have the shape {vectors.shape} for {n} chunks"
     elif not np.isfinite(vectors).all():
         yield "a vector holds NaN or infinity"
     else:

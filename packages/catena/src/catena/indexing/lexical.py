@@ -28,7 +28,7 @@ from catena.text import tokenise
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FORMAT = 1  # raise it when words or fields change: older folders are rebuilt
+_FORMAT = 2  # raise it when words or fields change: older folders are rebuilt
 _HEAP = 64_000_000  # bytes for the writer's buffer; one thread, so that equal inputs give equal segments
 _SMALL_HEAP = 15_000_000  # tantivy's minimum, for a few documents
 _FREQUENT = 0.5  # a word in more than this part of the views tells little and costs most
@@ -155,7 +155,7 @@ class LexicalIndex:
         elif not manifest.is_intact(self.folder, self.made):
             yield f"the files of the lexical index of the {self.kind} views are damaged"
         else:
-            wanted = [chunk for chunk, _, _ in view_rows(connection, self.kind)]
+            wanted = [chunk for chunk, _ in view_rows(connection, self.kind)]
             try:
                 with _ours(self.folder), _lockable(self.folder, manifest) as folder:
                     found = TantivySearcher(_opened(folder), generation, folder).keys().tolist()
@@ -208,9 +208,9 @@ class RankBm25Searcher:
         except ImportError:
             raise MissingExtraError("rank-bm25", "rank-bm25") from None
         rows = list(view_rows(connection, kind))
-        words = [tokenise(text) for _, _, text in rows]
+        words = [tokenise(text) for _, text in rows]
         self.generation = generation
-        self._keys = np.array([chunk for chunk, _, _ in rows], np.int64)
+        self._keys = np.array([chunk for chunk, _ in rows], np.int64)
         self._holders = [frozenset(w) for w in words]
         self._engine = BM25Okapi(words, k1=1.2, b=0.75) if any(words) else None
 
@@ -243,7 +243,6 @@ def _new(folder: Path | None) -> Any:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
     builder.add_unsigned_field("chunk", indexed=True, fast=True)
-    builder.add_unsigned_field("doc", indexed=True)
     schema = builder.build()
     if folder is None:
         return tantivy.Index(schema)
@@ -262,17 +261,16 @@ def _quiet(index: Any) -> Any:
     return index
 
 
-def _write(index: Any, rows: Iterable[tuple[int, int, str]], *, removed: Sequence[int] = (), heap: int) -> None:
+def _write(index: Any, rows: Iterable[tuple[int, str]], *, removed: Sequence[int] = (), heap: int) -> None:
     from tantivy import Document, Query
 
     writer = index.writer(heap, 1)
-    for doc in removed:  # by query: `delete_documents_by_term` makes a signed term, which no unsigned field holds
-        writer.delete_documents_by_query(Query.term_query(index.schema, "doc", doc))
-    for chunk, doc, text in rows:
+    if removed:  # by query: `delete_documents_by_term` makes a signed term, which no unsigned field holds
+        writer.delete_documents_by_query(Query.term_set_query(index.schema, "chunk", list(removed)))
+    for chunk, text in rows:
         document = Document()
         document.add_text("text", " ".join(tokenise(text)))
         document.add_unsigned("chunk", chunk)
-        document.add_unsigned("doc", doc)
         writer.add_document(document)
     writer.commit()
     writer.wait_merging_threads()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from catena.indexing import figures
 from catena.model import Chunk, Document, Entry, FrozenMetadata, Section, View
+from catena.vectors import ViewVectors
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -36,53 +38,6 @@ def to_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogatepass")
 
 
-def insert(connection: sqlite3.Connection, entry: Entry, vectors: NDArray[np.float32], *, generation: int) -> None:
-    """Write all rows of one entry; the caller owns the transaction."""
-    document = entry.document
-    cursor = connection.execute(
-        "INSERT INTO documents (id, fingerprint, generation, header, text) VALUES (?, ?, ?, ?, ?)",
-        (document.id, entry.fingerprint, generation, _header(entry), to_bytes(document.text)),
-    )
-    doc = int(cursor.lastrowid or 0)
-    connection.executemany(
-        "INSERT INTO sections VALUES (?, ?, ?)", ((doc, s.position, _section_body(s)) for s in entry.sections)
-    )
-    figures.insert(connection, doc, entry.figures)
-    first = _next_chunk(connection)
-    keys = {chunk.id: first + offset for offset, chunk in enumerate(entry.chunks)}
-    connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)",
-        ((keys[c.id], c.id, doc, c.position, _chunk_body(c), to_bytes(c.text)) for c in entry.chunks),
-    )
-    texts = {chunk.id: chunk.text for chunk in entry.chunks}
-    connection.executemany(
-        "INSERT INTO views (chunk, kind, text) VALUES (?, ?, ?)",  # NULL stands for the chunk's own text
-        ((keys[v.chunk_id], v.kind, None if v.text == texts[v.chunk_id] else to_bytes(v.text)) for v in entry.views),
-    )
-    connection.executemany(
-        "INSERT INTO vectors VALUES (?, ?)",
-        ((keys[c.id], row.tobytes()) for c, row in zip(entry.chunks, vectors, strict=True)),
-    )
-    connection.executemany(
-        "INSERT INTO terms VALUES (?, ?, ?)",
-        (
-            (keys[chunk.id], position, term)
-            for chunk, terms in zip(entry.chunks, entry.terms, strict=bool(entry.terms))
-            for position, term in enumerate(terms)
-        ),
-    )
-
-
-def delete(connection: sqlite3.Connection, doc: int, *, generation: int) -> None:
-    """Remove every row of one document; the caller owns the transaction."""
-    figures.delete(connection, doc)
-    for table in ("views", "vectors", "terms"):
-        connection.execute(f"DELETE FROM {table} WHERE chunk IN (SELECT chunk FROM chunks WHERE doc = ?)", (doc,))
-    for table in ("chunks", "sections", "documents"):
-        connection.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))
-    connection.execute("INSERT INTO removed VALUES (?, ?)", (doc, generation))
-
-
 def read(connection: sqlite3.Connection, doc: int, *, pictures: bool = True) -> Entry:
     """Return the entry as it was written, without its figures where `pictures` is False."""
     with whole(f"document {doc}"):
@@ -91,15 +46,20 @@ def read(connection: sqlite3.Connection, doc: int, *, pictures: bool = True) -> 
 
 
 def _read(connection: sqlite3.Connection, doc: int) -> Entry:
-    row = connection.execute("SELECT id, fingerprint, header, text FROM documents WHERE doc = ?", (doc,)).fetchone()
-    document_id, fingerprint, header = row[0], row[1], json.loads(row[2])
+    select = "SELECT id, fingerprint, header, text, view_order FROM documents WHERE doc = ?"
+    document_id, fingerprint, header, raw, order = connection.execute(select, (doc,)).fetchone()
+    kept = json.loads(header)
     sections = connection.execute("SELECT body FROM sections WHERE doc = ? ORDER BY position", (doc,)).fetchall()
     rows = connection.execute("SELECT chunk, id, body, text FROM chunks WHERE doc = ? ORDER BY position", (doc,))
     chunks = {key: to_chunk(document_id, chunk_id, body, text) for key, chunk_id, body, text in rows}
-    views = connection.execute(
-        "SELECT v.chunk, v.kind, v.text FROM views v JOIN chunks c USING (chunk) WHERE c.doc = ? ORDER BY v.view",
-        (doc,),
-    )
+    views = {
+        view: View(chunk_id=chunks[key].id, kind=kind, text=_or_own(text, chunks[key]), made=made)
+        for view, key, kind, text, made in connection.execute(
+            "SELECT v.view, v.chunk, v.kind, v.text, v.made FROM views v JOIN chunks c USING (chunk)"
+            " WHERE c.doc = ? ORDER BY v.view",
+            (doc,),
+        )
+    }
     terms: dict[int, list[str]] = {key: [] for key in chunks}
     for key, term in connection.execute(
         "SELECT t.chunk, t.term FROM terms t JOIN chunks c USING (chunk) WHERE c.doc = ?"
@@ -108,16 +68,64 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
     ):
         terms[key].append(term)
     return Entry(
-        document=_document(document_id, header, to_text(row[3])),
+        document=_document(document_id, kept, to_text(raw)),
         sections=tuple(_section(document_id, position, body) for position, (body,) in enumerate(sections)),
         chunks=tuple(chunks.values()),
-        views=tuple(
-            View(chunk_id=chunks[key].id, kind=kind, text=chunks[key].text if text is None else to_text(text))
-            for key, kind, text in views
-        ),
-        terms=tuple(map(tuple, terms.values())) if header["has_terms"] else (),
+        views=tuple(views.values()) if order is None else _ordered(views, json.loads(order)),
+        terms=tuple(map(tuple, terms.values())) if kept["has_terms"] else (),
         fingerprint=fingerprint,
     )
+
+
+def _or_own(text: bytes | None, chunk: Chunk) -> str:
+    return chunk.text if text is None else to_text(text)
+
+
+def _ordered(views: Mapping[int, View], order: Sequence[int]) -> tuple[View, ...]:
+    if sorted(order) != list(views):
+        raise ValueError(f"{len(order)} views are ordered, {len(views)} are there")
+    return tuple(views[view] for view in order)
+
+
+def vectors(connection: sqlite3.Connection, doc: int, dim: int) -> ViewVectors:
+    """Return the vectors of a document as they were written."""
+    select = (
+        "SELECT c.position, v.kind, v.digest, v.vector FROM chunks c JOIN vectors v USING (chunk) WHERE c.doc = ?"
+    )
+    rows = connection.execute(f"{select} ORDER BY c.position, v.row", (doc,)).fetchall()
+    with whole("a vector"):
+        return ViewVectors(
+            rows=matrix([row[3] for row in rows], dim),
+            chunks=tuple(row[0] for row in rows),
+            kinds=tuple(row[1] for row in rows),
+            digests=tuple(row[2] for row in rows),
+        )
+
+
+def matrix(rows: Sequence[bytes], dim: int) -> NDArray[np.float32]:
+    """Return stored vectors as one array, shape (len(rows), dim).
+
+    Raises:
+        ValueError: a row has not `dim` numbers.
+    """
+    if any(len(row) != dim * 4 for row in rows):  # float32
+        raise ValueError(f"a vector has not {dim} numbers")
+    return np.frombuffer(b"".join(rows), np.float32).reshape(len(rows), dim)
+
+
+def made_views(connection: sqlite3.Connection, document_id: str) -> dict[str, tuple[View, ...]]:
+    """Return the views of a document that say what they were made from, by that: of one chunk each."""
+    rows = connection.execute(
+        "SELECT v.made, c.id, v.kind, coalesce(v.text, c.text) FROM documents d JOIN chunks c USING (doc)"
+        " JOIN views v USING (chunk) WHERE d.id = ? AND v.made != '' ORDER BY c.position, v.view",
+        (document_id,),
+    )
+    found: dict[str, list[View]] = {}
+    for made, chunk_id, kind, text in rows:
+        views = found.setdefault(made, [])
+        if not views or views[0].chunk_id == chunk_id:
+            views.append(View(chunk_id=chunk_id, kind=kind, text=to_text(text), made=made))
+    return {made: tuple(views) for made, views in found.items()}
 
 
 def chunks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Chunk]:
@@ -167,14 +175,14 @@ def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     )
 
 
-def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = 0) -> Iterable[tuple[int, int, str]]:
-    """Yield (chunk key, document key, text) of all views of a kind, of documents newer than a generation."""
+def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = 0) -> Iterable[tuple[int, str]]:
+    """Yield (chunk key, text) of all views of a kind, of chunks newer than a generation."""
     rows = connection.execute(
-        "SELECT c.chunk, c.doc, coalesce(v.text, c.text) FROM documents d JOIN chunks c USING (doc)"
-        " JOIN views v USING (chunk) WHERE d.generation > ? AND v.kind = ? ORDER BY c.chunk, v.view",
+        "SELECT c.chunk, coalesce(v.text, c.text) FROM chunks c JOIN views v USING (chunk)"
+        " WHERE c.generation > ? AND v.kind = ? ORDER BY c.chunk, v.view",
         (since, kind),
     )
-    return ((chunk, doc, to_text(text)) for chunk, doc, text in rows)
+    return ((chunk, to_text(text)) for chunk, text in rows)
 
 
 def has_view(connection: sqlite3.Connection, kind: str) -> bool:
@@ -206,8 +214,8 @@ def _fields(chunk_id: str, document_id: str, header: dict[str, Any], body: list[
 
 
 def removed_since(connection: sqlite3.Connection, generation: int) -> list[int]:
-    """Return the keys of the documents removed after a generation."""
-    return [row[0] for row in connection.execute("SELECT doc FROM removed WHERE generation > ?", (generation,))]
+    """Return the keys of the chunks removed after a generation."""
+    return [row[0] for row in connection.execute("SELECT chunk FROM removed WHERE generation > ?", (generation,))]
 
 
 def header_of(header: str) -> dict[str, Any]:
@@ -216,12 +224,8 @@ def header_of(header: str) -> dict[str, Any]:
     return loaded
 
 
-def _next_chunk(connection: sqlite3.Connection) -> int:
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-    return int(row[0]) + 1 if row else 1
-
-
-def _header(entry: Entry) -> str:
+def header(entry: Entry) -> str:
+    """Return what is kept of a document beside its text, for `header_of`."""
     document = entry.document
     return json.dumps(
         {
@@ -249,7 +253,8 @@ def _document(document_id: str, header: dict[str, Any], text: str) -> Document:
     )
 
 
-def _section_body(section: Section) -> str:
+def section_body(section: Section) -> str:
+    """Return a section as its row holds it."""
     s = section
     return json.dumps([s.id, s.level, s.title, s.path, s.start, s.body_start, s.end, s.tree_end, s.parent])
 
@@ -271,7 +276,8 @@ def _section(document_id: str, position: int, body: str) -> Section:
     )
 
 
-def _chunk_body(chunk: Chunk) -> str:
+def chunk_body(chunk: Chunk) -> str:
+    """Return where a chunk stands and what it says of itself, its text aside, for `to_chunk`."""
     c = chunk
     return json.dumps([c.position, c.start, c.end, c.kind, c.path, c.section, c.pages, c.lines, c.metadata])
 

@@ -26,6 +26,7 @@ from catena.indexing.selection import Scored
 from catena.indexing.vectors import VectorMatrix
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
 from catena.terms import TermMatcher
+from catena.vectors import DEFAULT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
-EMBEDDED_VIEWS = ("context", "caption", "table")  # a chunk that has one was embedded by it, or by the last of several
+EMBEDDED_VIEWS = ("context", "caption", "table")  # of these a chunk's last one was embedded as its default
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -139,7 +140,7 @@ class Routes:
         self, request: Search, connection: sqlite3.Connection, generation: int, keys: Sequence[int]
     ) -> list[str]:
         """Return the kind of view by which each chunk was found."""
-        if request.route != "dense":
+        if request.route != "dense" or request.view:
             return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
         if self._embedded[0] != generation:
             found = connection.execute("SELECT chunk, kind FROM views WHERE kind IN (?, ?, ?)", EMBEDDED_VIEWS)
@@ -187,10 +188,10 @@ class Routes:
         vector = _vector(request.vector, dim)
         if not dim or not vector.any():
             return Scored.nothing()
-        searcher = self._vectors.at(connection, generation, dim)
-        if searcher is None and self._connections.read_only:
-            searcher = vectors.in_memory(connection, generation, dim)
-        return None if searcher is None else searcher.search(vector, allowed)
+        searchers = self._vectors.at(connection, generation, dim)
+        if searchers is None and self._connections.read_only:
+            searchers = vectors.in_memory(connection, generation, dim)
+        return None if searchers is None else searchers.search(request.view or DEFAULT, vector, allowed)
 
     def _terms(
         self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None

@@ -12,14 +12,23 @@ from catena.errors import LibraryError
 FILE = "library.sqlite"
 OURS = frozenset({FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid", "lexical", "vectors", "figures"})
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
-VERSION = 2  # of the tables below; a newer file is refused, never guessed at
+VERSION = 3  # of the tables below; a newer file is refused, never guessed at
 
 # Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
-# reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one.
+# reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one. What a chunk is found by
+# (its text, views, vectors and terms) is written once under its key and never changed: `content` is its hash.
 FIGURES = """CREATE TABLE figures (doc INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,
     digest TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (doc, position)) WITHOUT ROWID;
 CREATE INDEX figures_by_digest ON figures (digest);
 CREATE TABLE pictures (digest TEXT PRIMARY KEY, png BLOB NOT NULL);
+"""
+VECTORS = """CREATE TABLE vectors (row INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL,
+    digest TEXT NOT NULL, vector BLOB NOT NULL);
+CREATE INDEX vectors_by_chunk ON vectors (chunk, kind);
+"""
+CHANGES = """CREATE TABLE removed (chunk INTEGER PRIMARY KEY, generation INTEGER NOT NULL);
+CREATE INDEX removed_by_generation ON removed (generation);
+CREATE INDEX chunks_by_generation ON chunks (generation);
 """
 TABLES = f"""{FIGURES}
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -27,11 +36,10 @@ CREATE TABLE documents (
     doc INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     fingerprint TEXT NOT NULL,
-    generation INTEGER NOT NULL,
     header TEXT NOT NULL,
-    text BLOB NOT NULL
+    text BLOB NOT NULL,
+    view_order TEXT
 );
-CREATE INDEX documents_by_generation ON documents (generation);
 CREATE TABLE sections (doc INTEGER NOT NULL, position INTEGER NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (doc, position)) WITHOUT ROWID;
 CREATE TABLE chunks (
@@ -41,21 +49,36 @@ CREATE TABLE chunks (
     position INTEGER NOT NULL,
     body TEXT NOT NULL,
     text BLOB NOT NULL,
+    generation INTEGER NOT NULL,
+    content TEXT NOT NULL,
     UNIQUE (doc, position)
 );
-CREATE TABLE views (view INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB);
+CREATE TABLE views (view INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB,
+    made TEXT NOT NULL);
 CREATE INDEX views_by_chunk ON views (chunk);
 CREATE INDEX views_by_kind ON views (kind);
-CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TABLE terms (chunk INTEGER NOT NULL, position INTEGER NOT NULL, term TEXT NOT NULL,
+{VECTORS}CREATE TABLE terms (chunk INTEGER NOT NULL, position INTEGER NOT NULL, term TEXT NOT NULL,
     PRIMARY KEY (chunk, position)) WITHOUT ROWID;
 CREATE INDEX terms_by_term ON terms (term, chunk);
-CREATE TABLE removed (doc INTEGER PRIMARY KEY, generation INTEGER NOT NULL);
-CREATE INDEX removed_by_generation ON removed (generation);
-CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+{CHANGES}CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX ledger_by_document ON ledger (document_id);
 INSERT INTO meta VALUES ('generation', '0');
 """
+# From version 2, which knew one vector per chunk and which documents had changed. No derived index of that version is
+# trusted, so that it does not matter since when its chunks are there: since generation 1.
+FROM_2 = f"""DROP INDEX documents_by_generation;
+ALTER TABLE documents DROP COLUMN generation;
+ALTER TABLE documents ADD COLUMN view_order TEXT;
+ALTER TABLE chunks ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE chunks ADD COLUMN content TEXT NOT NULL DEFAULT '';
+ALTER TABLE views ADD COLUMN made TEXT NOT NULL DEFAULT '';
+ALTER TABLE vectors RENAME TO older_vectors;
+{VECTORS}
+INSERT INTO vectors (chunk, kind, digest, vector) SELECT chunk, '', '', vector FROM older_vectors ORDER BY chunk;
+DROP TABLE older_vectors;
+DROP TABLE removed;
+{CHANGES}"""
+UPGRADES = {1: FIGURES, 2: FROM_2}  # what brings a file of a version to the next
 
 
 def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
@@ -84,22 +107,26 @@ def create(connection: sqlite3.Connection) -> None:
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
-        for statement in TABLES.split(";\n"):
-            connection.execute(statement)
+        _execute(connection, TABLES)
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a library of version 1, which had no figures, to this version; one of any other is left as it is."""
+    """Bring a library of an older version to this one, all or nothing; any other file is left as it is."""
     with transaction(connection):
-        if _version(connection) == 1 and _is_library(connection):
-            for statement in FIGURES.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+        while needs_upgrade(connection):
+            version = _version(connection)
+            _execute(connection, UPGRADES[version])
+            connection.execute(f"PRAGMA user_version = {version + 1}")
 
 
 def needs_upgrade(connection: sqlite3.Connection) -> bool:
     """Return whether the file is a library that `upgrade` brings to this version."""
-    return _is_library(connection) and _version(connection) == 1
+    return _is_library(connection) and _version(connection) in UPGRADES
+
+
+def _execute(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
 
 
 def _is_library(connection: sqlite3.Connection) -> bool:
@@ -121,8 +148,8 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
     if not _is_library(connection):
         raise LibraryError(str(path), f"{FILE} is an SQLite file of something else; nothing was touched")
     version = _version(connection)
-    if version == 1:
-        what = "its tables have version 1 and have to be brought up to date; nothing was touched"
+    if version in UPGRADES:
+        what = f"its tables have version {version} and have to be brought up to date; nothing was touched"
         raise LibraryError(str(path), what, "opening it once where it can be written, or a copy of it")
     if version != VERSION:
         what = f"its tables have version {version}, this Catena reads version {VERSION}; nothing was touched"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -19,22 +20,24 @@ from catena.errors import (
     ParameterError,
     UnknownDocumentError,
 )
-from catena.indexing import figures, keywords, listing, records, schema
+from catena.indexing import figures, keywords, listing, records, schema, writing
 from catena.indexing.checks import check_entry
 from catena.indexing.connections import Connections
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
 from catena.indexing.routes import ROUTES, Routes
 from catena.indexing.verify import problems_of_truth
-from catena.model import Chunk, Entry, Figure, Outcome, Ranking
+from catena.indexing.writing import Replaced
+from catena.model import Chunk, Entry, Figure, Outcome, Ranking, View
+from catena.vectors import ViewVectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Addition", "DocumentInfo", "LibraryStats", "LibraryStore"]
+__all__ = ["Addition", "DocumentInfo", "LibraryStats", "LibraryStore", "Replaced"]
 
-Addition: TypeAlias = "tuple[Entry, NDArray[np.float32]]"
-"""An entry and its vectors, shape (chunks, dim), rows of unit length; a zero row for a chunk without words."""
+Addition: TypeAlias = "tuple[Entry, NDArray[np.float32] | ViewVectors]"
+"""An entry and its vectors: those of its views, or an array of one default vector per chunk, shape (chunks, dim)."""
 
 
 class LibraryStore:
@@ -117,9 +120,11 @@ class LibraryStore:
         """Return the k best chunks of one route, in `Scale.SIMILARITY`, ties by chunk id.
 
         `lexical`: BM25 over the views of kind `request.view`, "headed" by default; only chunks that hold a word
-        of the query. `dense`: dot product with `request.vector`, shape (dim,), over all chunks; a zero vector
-        is like nothing and finds nothing. `keyword`: the weights of the critical terms of the query that a
-        chunk carries, summed; at least one. Filters are exact: the k best among the chunks they allow.
+        of the query. `dense`: dot product with `request.vector`, shape (dim,), over the vectors of the views of
+        kind `request.view`, by default over the default vector of every chunk; a chunk counts as the best of its
+        rows, and a zero vector is like nothing and finds nothing. `keyword`: the weights of the critical terms of
+        the query that a chunk carries, summed; at least one. Filters are exact: the k best among the chunks they
+        allow.
 
         Raises:
             ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.
@@ -160,35 +165,43 @@ class LibraryStore:
                 if _key(connection, entry.document.id) is not None:
                     what = f"document {entry.document.id!r} is there already; nothing was added"
                     raise DuplicateDocumentError(str(self.path), what, "replace")
-                self._insert(connection, entry, vectors, generation)
+                self._write(connection, entry, vectors, generation)
 
     def replace(self, additions: Sequence[Addition], *, outcomes: Sequence[Outcome] = ()) -> tuple[str, ...]:
         """Store documents in place of their older versions, all or none; what is not there yet is added.
 
+        As `put`, which says more of what was done.
+
+        Returns:
+            The ids of the documents that were written, in order.
+        """
+        return tuple(each.document_id for each in self.put(additions, outcomes=outcomes))
+
+    def put(self, additions: Sequence[Addition], *, outcomes: Sequence[Outcome] = ()) -> tuple[Replaced, ...]:
+        """Store documents in place of their older versions, all or none; what is not there yet is added.
+
         The older version can be found until the new one is complete. An entry whose fingerprint is the
-        stored one is skipped; an empty fingerprint never is.
+        stored one is skipped; an empty fingerprint never is. A chunk whose text, views, vectors and terms are as
+        before is kept with all its rows, wherever it stands now; all others come and go.
 
         Args:
             additions: entries with their vectors.
             outcomes: written into the ledger together with the documents, or not at all.
 
         Returns:
-            The ids of the documents that were written, in order.
+            What was done to each document that was written, in order.
         """
         ready = [(entry, self._checked(entry, vectors)) for entry, vectors in additions]
-        written: list[str] = []
+        written: list[Replaced] = []
         with self._writing() as (connection, generation):
             for entry, vectors in ready:
                 old = _key(connection, entry.document.id)
-                if old is not None:
-                    if entry.fingerprint and entry.fingerprint == _fingerprint(connection, old):
-                        continue
-                    records.delete(connection, old, generation=generation)
-                self._insert(connection, entry, vectors, generation)
-                written.append(entry.document.id)
+                if old is not None and entry.fingerprint and entry.fingerprint == _fingerprint(connection, old):
+                    continue
+                written.append(self._write(connection, entry, vectors, generation))
             listing.record(connection, outcomes)
-        for document_id in written:
-            figures.remove_files(self.path, document_id)
+        for each in written:
+            figures.remove_files(self.path, each.document_id)
         return tuple(written)
 
     def delete(self, document_id: str) -> None:
@@ -198,7 +211,7 @@ class LibraryStore:
             UnknownDocumentError: it is not there.
         """
         with self._writing() as (connection, generation):
-            records.delete(connection, self._known(connection, document_id), generation=generation)
+            writing.delete(connection, self._known(connection, document_id), generation=generation)
             connection.execute("DELETE FROM ledger WHERE document_id = ?", (document_id,))
         figures.remove_files(self.path, document_id)
 
@@ -210,6 +223,28 @@ class LibraryStore:
         """
         with self._connections.reading() as (connection, _):
             return records.read(connection, self._known(connection, document_id), pictures=pictures)
+
+    def made_views(self, document_id: str) -> Mapping[str, tuple[View, ...]]:
+        """Return the views of a document that say what they were made from (`View.made`), by that.
+
+        What is made from the same again need not be made again: the views of a hash that several chunks have are
+        given once, with the id of the first of these chunks. Of an unknown document there are none.
+        """
+        with self._connections.reading() as (connection, _):
+            return records.made_views(connection, document_id)
+
+    def known_vectors(self, document_id: str) -> Mapping[tuple[str, str], NDArray[np.float32]]:
+        """Return the vectors of a document whose text is known, shape (dim,), by (kind of view, `text_digest`).
+
+        What is embedded already need not be embedded again. Of an unknown document there are none.
+        """
+        with self._connections.reading() as (connection, _):
+            key, dim = _key(connection, document_id), int(schema.get_meta(connection, "dim") or 0)
+            if key is None:
+                return {}
+            held = records.vectors(connection, key, dim)
+        named = zip(held.kinds, held.digests, held.rows, strict=True)
+        return {(kind, name): row for kind, name, row in named if name}
 
     def figure(self, document_id: str, name: str) -> Figure:
         """Return a figure of a document by its file name.
@@ -302,21 +337,21 @@ class LibraryStore:
                 problems.append(f"the derived indexes cannot be compared: {error}")
             return tuple(problems)
 
-    def _checked(self, entry: Entry, vectors: Any) -> NDArray[np.float32]:
+    def _checked(self, entry: Entry, vectors: Any) -> ViewVectors:
         if self.dim is None:
             raise ParameterError("embedder_identity", None, "the model of the vectors, given to open")
+        given = vectors.rows if isinstance(vectors, ViewVectors) else vectors
         try:
-            rows = np.ascontiguousarray(vectors, dtype=np.float32)
+            rows = np.ascontiguousarray(given, dtype=np.float32)
         except (TypeError, ValueError):
-            raise ParameterError("vectors", type(vectors).__name__, "numbers of shape (chunks, dim)") from None
-        check_entry(entry, rows, embedder=self.embedder_identity, dim=self.dim)
-        return rows
+            raise ParameterError("vectors", type(given).__name__, "numbers of shape (chunks, dim)") from None
+        checked = replace(vectors, rows=rows) if isinstance(vectors, ViewVectors) else rows
+        check_entry(entry, checked, embedder=self.embedder_identity, dim=self.dim)
+        return checked if isinstance(checked, ViewVectors) else ViewVectors.default(checked)
 
-    def _insert(
-        self, connection: sqlite3.Connection, entry: Entry, vectors: NDArray[np.float32], generation: int
-    ) -> None:
+    def _write(self, connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, generation: int) -> Replaced:
         try:
-            records.insert(connection, entry, vectors, generation=generation)
+            return writing.write(connection, entry, vectors, generation=generation)
         except sqlite3.IntegrityError:
             what = f"a chunk id of document {entry.document.id!r} belongs to another document; nothing was stored"
             raise LibraryError(str(self.path), what, "chunk ids made from document id and span") from None
