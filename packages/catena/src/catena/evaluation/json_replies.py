@@ -1,0 +1,47 @@
+"""JSON in what a model wrote, whatever stands around it; and texts that cannot break out of the tag they stand in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>", re.DOTALL | re.IGNORECASE)  # of models that reason aloud
+_OPEN = re.compile(r"[\[{]")
+_MOST_OPENINGS = 1_000  # brackets tried before a reply counts as one without JSON
+
+
+def without_thoughts(reply: str) -> str:
+    """Return a reply without what its model thought aloud, and without white space around it."""
+    return _THOUGHT.sub("", reply).strip()
+
+
+def json_values(text: str) -> Iterator[tuple[int, int, Any]]:
+    """Yield (start, end, value) of the outermost JSON objects and lists in a text, in order, half-open.
+
+    Line breaks inside strings are taken as they are; NaN and infinity are no JSON.
+    """
+    decoder = json.JSONDecoder(strict=False, parse_constant=_refused)
+    place = 0
+    for _ in range(_MOST_OPENINGS):
+        opening = _OPEN.search(text, place)
+        if opening is None:
+            return
+        try:
+            value, end = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            place = opening.end()
+        else:
+            yield opening.start(), end, value
+            place = end
+
+
+def shut_in(text: str, tags: Collection[str]) -> str:
+    """Return a text that can neither end one of these tags nor begin another one: its "<" becomes "‹" there."""
+    names = "|".join(map(re.escape, sorted(tags)))
+    return re.sub(rf"<(?=\s*(?:/\s*)?(?:{names})\b)", "‹", text.strip(), flags=re.IGNORECASE)
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
