@@ -17,11 +17,13 @@ class ScoreFusion:
     """HiQA's formula: `score = alpha * v + (1 - alpha) * r + beta * ln(1 + |C|)`.
 
     v is the dense route's cosine as `(1 + cos) / 2`, r the lexical route's BM25 over the best BM25 of the
-    query, and |C| the weighted number of the query's critical terms that the chunk carries.
+    query, and |C| the weighted number of the query's critical terms that the chunk carries. Of long chunks that
+    are found by their passages, too, `r = (1 - passages) * r_whole + passages * r_best_passage`.
 
     Attributes:
         alpha: share of the dense route against the lexical one, in [0, 1].
         beta: weight of the critical terms, >= 0.
+        passages: share of the best passage in r, in [0, 1]; of the route "passages", where it is asked.
         dense, lexical, keyword: how raw scores become v, r and the last part.
 
     Source: HiQA (arXiv 2402.01767), formula 2; the defaults are measured in docs/decisions/0008-ranking.md.
@@ -29,6 +31,7 @@ class ScoreFusion:
 
     alpha: float = 0.65
     beta: float = 0.3
+    passages: float = 0.0
     dense: Normalizer = half_cosine
     lexical: Normalizer = by_maximum
     keyword: Normalizer = log_count
@@ -38,13 +41,17 @@ class ScoreFusion:
             raise ParameterError("alpha", self.alpha, "a number in [0, 1]")
         if not (self.beta >= 0.0 and isfinite(self.beta)):
             raise ParameterError("beta", self.beta, "a finite number >= 0")
+        if not 0.0 <= self.passages <= 1.0:
+            raise ParameterError("passages", self.passages, "a number in [0, 1]")
 
     @property
     def parts(self) -> Mapping[str, tuple[float, Normalizer]]:
         """Return route -> (weight, normaliser)."""
+        by_words = 1.0 - self.alpha
         return {
             "dense": (self.alpha, self.dense),
-            "lexical": (1.0 - self.alpha, self.lexical),
+            "lexical": (by_words * (1.0 - self.passages), self.lexical),
+            "passages": (by_words * self.passages, self.lexical),
             "keyword": (self.beta, self.keyword),
         }
 

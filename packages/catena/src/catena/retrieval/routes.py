@@ -33,4 +33,7 @@ lexical: Route = stored("lexical")
 keyword: Route = stored("keyword")
 """Rank by the number of the query's critical terms that a chunk carries."""
 
-ROUTES: Mapping[str, Route] = {"dense": dense, "lexical": lexical, "keyword": keyword}
+passages: Route = stored("lexical", view="passage")
+"""Rank long chunks by the BM25 of their best passage."""
+
+ROUTES: Mapping[str, Route] = {"dense": dense, "lexical": lexical, "keyword": keyword, "passages": passages}
