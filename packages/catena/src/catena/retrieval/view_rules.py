@@ -32,6 +32,8 @@ class ViewRule(Protocol):
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
         """Return the chunks to return, out of rankings by kind of view in the order given, each chunk once in each.
 
+        A ranking may be empty, where a view found nothing or failed; all of them, where only k is to be judged.
+
         Raises:
             ParameterError: the rule has no result for this k, or a score is infinite.
         """
