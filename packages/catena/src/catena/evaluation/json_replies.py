@@ -30,7 +30,9 @@ def json_values(text: str) -> Iterator[tuple[int, int, Any]]:
             return
         try:
             value, end = decoder.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
+        except RecursionError:  # deeper than any answer
+            return
+        except ValueError:
             place = opening.end()
         else:
             yield opening.start(), end, value

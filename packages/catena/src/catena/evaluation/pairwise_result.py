@@ -133,8 +133,11 @@ def sign_test(wins: int, losses: int) -> float:
     """
     if min(wins, losses) < 0:
         raise ParameterError("wins and losses", (wins, losses), "counts >= 0")
-    n = wins + losses
-    tail = sum(comb(n, i) for i in range(max(wins, losses), n + 1))
+    n, most = wins + losses, max(wins, losses)
+    ways, tail = comb(n, most), 0
+    for i in range(most, n + 1):
+        tail += ways
+        ways = ways * (n - i) // (i + 1)
     return min(1.0, 2 * tail / (1 << n))  # of whole numbers: exact whatever their size
 
 
