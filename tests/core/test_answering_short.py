@@ -135,7 +135,8 @@ def test_an_answer_is_read_however_it_is_wrapped(reply, text):
     "reply",
     [
         "", "   ", "\n\n", ".", "…", "—", "?", "**", "``````", "```\n```", "<answer></answer>", "Answer:",
-        "Answer: ...", "<think>2.4 N·m</think>", "<think>2.4 N·m", "2.4 N·m</think>", "<thinking>so", "x" * (LONGEST + 1),
+        "Answer: ...", "<think>2.4 N·m</think>",
+        "<think>2.4 N·m", "2.4 N·m</think>", "<thinking>so", "x" * (LONGEST + 1),
         "word " * LONGEST,
     ],
     ids=lambda reply: reply[:12],

@@ -84,7 +84,7 @@ def short_answer(
     if not question.strip():
         raise ParameterError("question", question, "a text that is not blank")
     segments = [_segment(passage) for passage in passages]
-    context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", header=header)
+    context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", cut=True, header=header)
     if not context.passages:
         if any(left.reason == "budget" for left in context.left_out):
             raise ParameterError("budget_tokens", budget_tokens, "enough for the beginning of a passage")
