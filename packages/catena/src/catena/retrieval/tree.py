@@ -1,0 +1,196 @@
+"""Finding chunks through a tree of summaries: from the root down (traversal), or in all layers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from catena.effects import Embed, Step, ask
+from catena.errors import ParameterError
+from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.summary_tree import SummaryTree, TreeNode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NodeScores: TypeAlias = Sequence[float] | Callable[[Sequence[TreeNode]], Sequence[float]]
+"""How relevant each node is to a query: one finite number per node of the tree, in order, or what gives them.
+
+Any retriever's will do, a BM25 over the nodes' texts as well as the cosines of their vectors; higher is better.
+"""
+
+TREE = "tree"  # the route in a hit's provenance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNode:
+    """A node that was found, and the chunks that can be cited for it.
+
+    Attributes:
+        score: of the node, in the unit of the scores given.
+        rank: from 1.
+        chunks: those of the leaves under it, in reading order. Where `node.made`, the node's text stands in none of
+            them: it may be read, and is no quotation.
+    """
+
+    node: TreeNode
+    score: float
+    rank: int
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collapsed:
+    """What a search in all layers at once found.
+
+    Attributes:
+        nodes: leaves and summaries, best first.
+        ranking: the chunks of the leaves under these nodes, each at the place of the best node above it and, under
+            one node, in order of their own scores. Only the order means anything; a hit's provenance names the rank
+            and score of that node, and "raw" or "summary" as what was found.
+    """
+
+    nodes: tuple[FoundNode, ...]
+    ranking: Ranking
+
+
+def traverse(tree: SummaryTree, scores: NodeScores, *, k: int) -> Ranking:
+    """Return the chunks of at most k leaves, best first, by going down from the root layer.
+
+    The k best nodes of the root layer are taken, then the k best among the children of these, and so on; the last
+    are leaves. Of nodes with equal scores those with the lesser ids are taken.
+
+    Args:
+        tree: of one document.
+        scores: of its nodes.
+        k: nodes of each layer, >= 1.
+
+    Raises:
+        ParameterError: k is below 1, or there is not one finite score for each node.
+
+    Source: MC-indexing, appendix C.2; Sarthi et al., RAPTOR, arXiv:2401.18059, section 3.
+    """
+    _check_k(k)
+    by_id = _by_id(tree, scores)
+    taken = _best(tree.root, by_id, k)
+    while taken and taken[0].made:
+        taken = _best(tree.children(taken), by_id, k)
+    hits = (
+        Hit(chunk, by_id[leaf.id], (Provenance(route=TREE, rank=rank, score=by_id[leaf.id]),))
+        for rank, leaf in enumerate(taken, start=1)
+        for chunk in tree.chunks_below(leaf)
+    )
+    return Ranking.of(hits, Scale.SIMILARITY)
+
+
+def collapsed(
+    tree: SummaryTree,
+    scores: NodeScores,
+    *,
+    k: int | None = None,
+    budget_tokens: int | None = None,
+    count: Callable[[str], int] | None = None,
+) -> Collapsed:
+    """Return the best nodes of all layers, and the chunks under them.
+
+    Args:
+        tree: of one document.
+        scores: of its nodes.
+        k: nodes, >= 1; or
+        budget_tokens: of the texts of the nodes together: they are taken in order up to the first that does not fit.
+        count: tokens of a text, with a budget.
+
+    Raises:
+        ParameterError: not exactly one of k and budget_tokens is given, one is below 1, a budget comes without a
+            counter, or there is not one finite score for each node.
+
+    Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3.
+    """
+    if (k is None) == (budget_tokens is None):
+        raise ParameterError("k and budget_tokens", (k, budget_tokens), "one of them a number, the other None")
+    by_id = _by_id(tree, scores)
+    ordered = _best(tree.nodes, by_id, len(tree.nodes))
+    if k is not None:
+        _check_k(k)
+        taken = ordered[:k]
+    else:
+        taken = _within(ordered, budget_tokens or 0, count)
+    nodes = tuple(
+        FoundNode(node=node, score=by_id[node.id], rank=rank, chunks=tree.chunks_below(node))
+        for rank, node in enumerate(taken, start=1)
+    )
+    return Collapsed(nodes=nodes, ranking=_leaves(nodes, by_id))
+
+
+def node_cosines(query: str, vectors: NDArray[np.floating]) -> Step[tuple[float, ...]]:
+    """Return the cosine of the query's vector with that of each node, as scores for both ways of search.
+
+    Args:
+        query: asked of the embedder that made the vectors.
+        vectors: of the nodes of a tree, in order, of unit length or zero, shape (n, dim).
+
+    Raises:
+        ParameterError: the query's vector has another width.
+        CatenaError: the embedder failed.
+    """
+    import numpy as np
+
+    (reply,) = yield from ask([Embed(texts=(query,), kind="query", purpose="query embedding")])
+    found: Any = np.asarray(reply, dtype=np.float64)[0]
+    if len(vectors) and found.shape != vectors.shape[1:]:
+        raise ParameterError("vectors", f"of {vectors.shape[1]} dimensions", f"of the query's {len(found)}")
+    if not len(vectors):
+        return ()
+    length = float(np.linalg.norm(found)) or 1.0
+    # rounded: what differs by less differs by the order in which a machine sums
+    return tuple(np.round(vectors.astype(np.float64) @ (found / length), 9).tolist())
+
+
+def _by_id(tree: SummaryTree, scores: NodeScores) -> Mapping[str, float]:
+    given = [float(score) for score in (scores(tree.nodes) if callable(scores) else scores)]
+    if len(given) != len(tree.nodes) or not all(map(isfinite, given)):
+        raise ParameterError(
+            "scores", f"{len(given)} numbers", f"one finite number for each of {len(tree.nodes)} nodes"
+        )
+    return {node.id: score for node, score in zip(tree.nodes, given, strict=True)}
+
+
+def _best(nodes: Sequence[TreeNode], scores: Mapping[str, float], k: int) -> tuple[TreeNode, ...]:
+    return tuple(sorted(nodes, key=lambda node: (-scores[node.id], node.id))[:k])
+
+
+def _within(nodes: Sequence[TreeNode], budget: int, count: Callable[[str], int] | None) -> tuple[TreeNode, ...]:
+    if budget < 1:
+        raise ParameterError("budget_tokens", budget, "an integer >= 1")
+    if count is None:
+        raise ParameterError("count", count, "a function that counts the tokens of a text, with a budget")
+    spent = 0
+    for place, node in enumerate(nodes):
+        spent += count(node.text)
+        if spent > budget:
+            return tuple(nodes[:place])
+    return tuple(nodes)
+
+
+def _leaves(nodes: Sequence[FoundNode], scores: Mapping[str, float]) -> Ranking:
+    brought: dict[str, tuple[Chunk, FoundNode]] = {}
+    for found in nodes:
+        for chunk in sorted(found.chunks, key=lambda chunk: (-scores[chunk.id], chunk.id)):
+            brought.setdefault(chunk.id, (chunk, found))
+    hits = (
+        Hit(chunk, 1.0 / place, (_provenance(found),))
+        for place, (chunk, found) in enumerate(brought.values(), start=1)
+    )
+    return Ranking.of(hits, Scale.RANK)
+
+
+def _provenance(found: FoundNode) -> Provenance:
+    return Provenance(route=TREE, rank=found.rank, score=found.score, view="summary" if found.node.made else "raw")
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise ParameterError("k", k, "an integer >= 1")
