@@ -35,7 +35,7 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64]
 
 ROUTES = ("dense", "lexical", "keyword")
 DEFAULT_VIEW = "headed"  # what is searched when a request names no view
-EMBEDDED_VIEWS = ("context", "caption", "table")  # of these a chunk's last one was embedded as its default
+EMBEDDED_VIEWS = ("context", "caption", "table", "passage")  # of these a chunk's last one was embedded as its default
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -143,7 +143,9 @@ class Routes:
         if request.route != "dense" or request.view:
             return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
         if self._embedded[0] != generation:
-            found = connection.execute("SELECT chunk, kind FROM views WHERE kind IN (?, ?, ?)", EMBEDDED_VIEWS)
+            found = connection.execute(
+                "SELECT DISTINCT chunk, kind FROM views WHERE kind IN (?, ?, ?, ?)", EMBEDDED_VIEWS
+            )
             ordered = sorted(found.fetchall(), key=lambda row: EMBEDDED_VIEWS.index(row[1]))
             self._embedded = (generation, dict(ordered))
         kinds = self._embedded[1]
