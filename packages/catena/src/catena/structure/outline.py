@@ -39,23 +39,25 @@ def outline(document: Document, *, blocks: Sequence[Block] | None = None) -> tup
     """
     if not document.text:
         return ()
-    return _tree(document, _headings(document.text, blocks_of(document) if blocks is None else blocks))
+    return tree_of(document, headings_of(document.text, blocks_of(document) if blocks is None else blocks))
 
 
-def _headings(text: str, blocks: Sequence[Block]) -> list[Heading]:
+def headings_of(text: str, blocks: Sequence[Block]) -> list[Heading]:
+    """Return the Markdown headings among the blocks of a text, or its numbered ones where there is none."""
     found = [(b.start, b.end, b.level, plain_title(b.title)) for b in blocks if b.kind == "heading"]
     return [
-        Heading(start, _next_line(text, end), level, title)
+        Heading(start, next_line(text, end), level, title)
         for start, end, level, title in found or numbered_headings(text, blocks)
     ]
 
 
-def _next_line(text: str, line_end: int) -> int:
+def next_line(text: str, line_end: int) -> int:
     """Return where the line after a line end begins."""
     return min(len(text), line_end + (2 if text.startswith("\r\n", line_end) else 1))
 
 
-def _tree(document: Document, headings: list[Heading]) -> tuple[Section, ...]:
+def tree_of(document: Document, headings: list[Heading]) -> tuple[Section, ...]:
+    """Return the sections that ascending headings open; text before the first one is a section of level 0."""
     size = len(document.text)
     if not headings or headings[0].start > 0:
         if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
