@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import Complete, Services, arun, plan, run
@@ -184,6 +184,7 @@ proper = st.text(alphabet="abcd efgh", min_size=1, max_size=12).map(lambda s: f"
 
 
 @given(st.lists(st.lists(proper, min_size=1, max_size=3), min_size=1, max_size=5))
+@settings(max_examples=60)
 def test_units_given_to_map_units_with_nothing_left_out_are_mapped_by_the_appendix(units: list[list[str]]) -> None:
     answer = [" ".join(unit) for unit in units]
     sentences = [sentence[:-1] + "z." for unit in units for sentence in unit]  # each reworded
@@ -303,6 +304,7 @@ def test_a_document_is_shown_as_paragraphs_in_one_batch_of_windows() -> None:
 
 
 @given(texts(), st.integers(1, 40))
+@settings(max_examples=60)
 def test_windows_hold_whole_sentences_as_far_as_they_fit(text: str, limit: int) -> None:
     windows = list(windows_of(text, None, limit, count_tokens))
     for window in windows:
@@ -368,6 +370,7 @@ def test_the_division_of_a_model_that_copies_is_kept() -> None:
 
 
 @given(texts(), st.integers(5, 60), st.data())
+@settings(max_examples=60)
 def test_any_division_of_a_model_that_copies_is_kept(text: str, limit: int, data: st.DataObject) -> None:
     windows = list(windows_of(text, None, limit, count_tokens))
     replies, expected = {}, []
@@ -563,6 +566,7 @@ def test_a_truncated_answer_falls_back() -> None:
 
 
 @given(texts(), texts(), st.integers(5, 60), st.sampled_from([0.0, 0.5, 1.0]))
+@settings(max_examples=60)
 def test_whatever_the_answer_chunks_are_exact_slices_of_whole_sentences(
     text: str, answer: str, limit: int, kept: float
 ) -> None:
@@ -573,6 +577,7 @@ def test_whatever_the_answer_chunks_are_exact_slices_of_whole_sentences(
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.sampled_from(["", "x", "The ", "\n", ". "])), max_size=20))
+@settings(max_examples=60)
 def test_whatever_sentences_an_answer_repeats_the_laws_hold(picks: list[tuple[int, str]]) -> None:
     sentences = shown()
     answer = "".join(f"{added}{sentences[place]} " for place, added in picks)
@@ -580,6 +585,7 @@ def test_whatever_sentences_an_answer_repeats_the_laws_hold(picks: list[tuple[in
 
 
 @given(texts(), st.text(max_size=60))
+@settings(max_examples=60)
 def test_inside_sections_no_unit_crosses_a_heading(text: str, answer: str) -> None:
     sections = outline(document(text))
     found = cut(text, lambda request: answer + planned_answer(request).text, sections, least_kept=0.2)
@@ -606,6 +612,14 @@ def test_a_failed_window_loses_none_of_its_neighbours() -> None:
     assert [
         chunk for chunk in found.chunks if chunk.text == "Nobody knows when the first summer without ice will come."
     ]
+
+
+def test_a_service_that_fails_is_not_asked_again() -> None:
+    llm = ScriptedLLM([ServiceError("model", "no more today"), lines(right_units())])
+    found = run(cut_atomic(document()), Services(llm=llm))
+    assert len(llm.calls) == 1
+    assert "no more today" in found.degraded[0].why
+    check_laws(TEXT, found)
 
 
 def test_a_second_answer_is_asked_for_and_told_what_was_wrong() -> None:
@@ -731,13 +745,3 @@ def test_fixed_lengths_join_sentences_while_their_sum_stays_within_the_cap(text:
     found: tuple[Chunk, ...] = cut_fixed(document(text), tokens=tokens)
     assert [condensed(chunk.text) for chunk in found] == fixed_by_the_book(text, tokens)
     assert all(count_tokens(chunk.text) <= tokens for chunk in found)
-
-
-@given(texts(), st.integers(1, 60))
-def test_fixed_lengths_cut_no_sentence_but_one_longer_than_the_cap(text: str, tokens: int) -> None:
-    sentences = cut_sentences(document(text), tokens=10**9)
-    found = cut_fixed(document(text), tokens=tokens)
-    starts, ends = {chunk.start for chunk in found}, {chunk.end for chunk in found}
-    for sentence in sentences:
-        inner = [border for border in starts | ends if sentence.start < border < sentence.end]
-        assert not inner or count_tokens(text[sentence.start : sentence.end]) > tokens

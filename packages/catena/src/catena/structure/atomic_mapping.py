@@ -63,11 +63,7 @@ def sentences_of(unit: str, undotted: re.Pattern[str] | None = None) -> list[str
     if undotted is None:
         borders = [0, *sentence_ends(unit, 0, len(unit)), len(unit)]
         return [unit[start:end].strip() for start, end in pairwise(borders)]
-    found: list[str] = []
-    for place, part in enumerate(undotted.split(unit)):
-        if part.strip():
-            found += [part] if place % 2 else sentences_of(part.strip())  # every second one is what was found
-    return found
+    return [sentence for part in undotted.split(unit) if part.strip() for sentence in sentences_of(part.strip())]
 
 
 def undotted_of(sentences: Sequence[str]) -> re.Pattern[str]:
