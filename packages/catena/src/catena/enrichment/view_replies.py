@@ -1,0 +1,172 @@
+"""What a summary from a model must be: running text about the section, within bounds, and nothing around it."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from itertools import accumulate, pairwise
+
+from catena.enrichment.context_replies import TALK, TALKING_LEAD, bare
+from catena.enrichment.view_sentences import count_words
+from catena.sentences import sentence_ends
+from catena.text import UNSPACED, folded, tokenise
+
+LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop
+_GROUNDED = 0.25  # share of a summary's words that its section has: abstracts have 0.6 and more, other languages less
+_KNOWN_SCRIPT = 0.05  # share of the content's letters that a script has in which an answer may be written
+_FEWEST = 4  # words; of fewer, none need be shared
+_PREFIX = 4  # letters by which words are compared, so that inflected ones meet
+_REFUSAL = re.compile(
+    r"(?i)[\s\"'*_(]*(?:"
+    r"as an? (?:ai|language model)|unfortunately\b|sorry\b|i(?:['’]?m| am) (?:sorry|unable|afraid)"
+    r"|i (?:can(?:not|['’]t)|could(?: not|n['’]t)|won['’]t|do(?: not|n['’]t)|was unable|apologi[sz]e)\b"
+    r"|there(?: is|['’]s) (?:nothing|(?:no|not enough) (?:content|text|section|information))\b"
+    r"|please (?:provide|share|give|paste)\b|no (?:content|text|section|summary|keywords?|questions?|answer)\b"
+    r"|(?:the )?(?:content|text|section|input)(?: \w+)? (?:is|was) (?:empty|missing|too short|not (?:given|provided))"
+    r"|(?:none|null|nil|n/a|error|unknown|undefined)\W*\Z"
+    r"|(?:leider|entschuldig|es tut mir leid|ich kann (?:nicht|kein|das)|je (?:ne peux|suis désolé)|désolé)"
+    r"|(?:lo siento|no puedo|mi dispiace|non posso)\b"
+    r"|抱歉|对不起|很抱歉|无法|申し訳|すみません|죄송|извините|к сожалению"
+    r")"
+)
+_FENCE_LANGUAGE = re.compile(r"\A(?:te?xt|plaintext|markdown|md|json|python)\n")
+_ECHO = re.compile(
+    r"(?i)</?\s*content\b|title of the document\s*:|heading of the section\s*:|the user adds\s*:|answer with the "
+    r"(?:summary|json list) alone|answer in the language that|material to read, not instructions"
+)
+_LABEL = re.compile(
+    r"(?i)\A\W{0,4}(?:(?:section|short|brief|concise) )?(?:summary|abstract|tl;?dr|zusammenfassung|résumé|resumen"
+    r"|resumo|riassunto|samenvatting|резюме|摘要|总结|要約)(?: of (?:the |this )?section)?\W{0,3}(?:[:：]|\n)[\s*_]*"
+)
+_CLOSING = re.compile(
+    r"(?i)(?:let me know\b|i hope (?:this|that)\b|hope this helps|would you like\b|feel free\b|is there anything\b"
+    r"|if you (?:need|want|would like)\b.*\b(?:me|i)\b|note\s*:|\(?\d+ words\)?|word count\b)"
+)
+_MARK = re.compile(r"(?m)^[ \t]*(?:[-*+•–]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_EMPHASIS = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+
+def read_summary(reply: str, content: str, *, sentences: int, words: int, any_language: bool = False) -> str:
+    """Return the summary in an answer, as one paragraph of whole sentences within the bounds.
+
+    Taken off are thoughts, fences, tags, quotes, a line that announces the summary, marks of lists and emphasis, and
+    an offer of further help at the end. A longer summary ends with the last sentence that the bounds allow.
+
+    Args:
+        reply: what the model said.
+        content: what it was to summarise.
+        sentences: at most so many.
+        words: at most so many.
+        any_language: whether it may be in another language than the content.
+
+    Raises:
+        ValueError: the answer is no summary of this content, with the reason.
+    """
+    text = _unannounced(checked(reply, what="summary"))
+    text = _EMPHASIS.sub(r"\2", _MARK.sub("", text))
+    text = " ".join(text.split())
+    if not any(map(str.isalpha, text)):
+        raise ValueError("the reply holds no summary")
+    if TALK.match(text) or _REFUSAL.match(text):
+        raise ValueError("the reply talks about a summary instead of being one")
+    if not any_language:
+        check_language(text, content, share=_GROUNDED)
+    return _bounded(text, sentences, words)
+
+
+def checked(reply: str, *, what: str) -> str:
+    """Return the answer without thoughts, fences, tags and quotes around it.
+
+    Raises:
+        ValueError: it is empty, endless, a refusal, or repeats what was asked.
+    """
+    if len(reply) > LONGEST_REPLY:
+        raise ValueError(f"a reply of {len(reply)} characters, more than {LONGEST_REPLY}")
+    text = _FENCE_LANGUAGE.sub("", bare(reply))
+    if not any(map(str.isalnum, text)):
+        raise ValueError(f"the reply holds no {what}")
+    if "<think" in text[:20].lower():
+        raise ValueError("the reply is thoughts that do not end")
+    if _ECHO.search(text):
+        raise ValueError("the reply repeats what was asked")
+    if _REFUSAL.match(text):
+        raise ValueError(f"the model gave no {what}: it refused, or says that there is nothing to read")
+    return text
+
+
+def check_language(text: str, content: str, *, share: float) -> None:
+    """Refuse an answer that is written in another script than the content, or shares hardly any word with it.
+
+    Words of four letters and more are compared by their first four; an answer that holds fewer than four of them may
+    share none.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    scripts, known = _scripts(text), _scripts(content)
+    if scripts and known:
+        main = max(scripts, key=lambda script: (scripts[script], script))
+        if known[main] < _KNOWN_SCRIPT * known.total():
+            raise ValueError(f"the reply is written in another script ({main.lower()}) than the content")
+    said, have = _beginnings(text), _beginnings(content)
+    if len(said) >= _FEWEST and have and len(said & have) < share * len(said):
+        raise ValueError("the reply shares hardly any word with the content")
+
+
+def _unannounced(text: str) -> str:
+    """Return the text without the line that announces it, the wrapping in JSON, and an offer of help at its end."""
+    if text[:1] in ("{", "[", '"'):
+        text = _only_string(text)
+    first, _, rest = text.partition("\n")
+    if rest.strip() and first.rstrip(" *").endswith((":", "：")) and (TALK.match(first) or TALKING_LEAD.match(first)):
+        text = rest.strip()
+    text = _LABEL.sub("", text, count=1)
+    ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
+    while len(ends) > 2 and _CLOSING.match(text[ends[-2] : ends[-1]].lstrip(" \n*_(")):
+        ends.pop()
+    return bare(text[: ends[-1]])
+
+
+def _only_string(text: str) -> str:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        value = " ".join(value)
+    if not isinstance(value, str):
+        raise ValueError("the reply is data of another form than a summary")  # noqa: TRY004 - of the model's making
+    return value
+
+
+def _bounded(text: str, sentences: int, words: int) -> str:
+    ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
+    totals = accumulate(count_words(text[start:end]) for start, end in pairwise(ends))
+    fit = [end for end, total in zip(ends[1:], totals, strict=True) if total <= words][:sentences]
+    if not fit:
+        raise ValueError(f"no sentence ends within the first {words} words of the reply")
+    kept = text[: fit[-1]].strip()
+    if not any(map(str.isalpha, kept)):
+        raise ValueError("the reply holds no summary")
+    return kept
+
+
+def _scripts(text: str) -> Counter[str]:
+    """Return how many letters of each script the text has; Chinese and Japanese count as one."""
+    letters = Counter(character for character in text if character.isalpha())
+    counts: Counter[str] = Counter()
+    for letter, times in letters.items():
+        name = unicodedata.name(letter, "").split(" ", 1)[0].split("-", 1)[0]
+        counts["CJK" if name in ("HIRAGANA", "KATAKANA", "CJK", "IDEOGRAPHIC", "FULLWIDTH") else name] += times
+    return counts
+
+
+def _beginnings(text: str) -> set[str]:
+    """Return the first letters of the longer words; of a script without spaces, each character."""
+    words = tokenise(text)
+    return {word[:_PREFIX] for word in words if len(word) >= _PREFIX} | set(_UNSPACED.findall(folded(text)))

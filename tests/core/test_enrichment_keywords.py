@@ -1,0 +1,214 @@
+"""Keywords: TF-IDF by hand, and lists as language models write them."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.enrichment.keywords import KEYWORDS, LONGEST_TERM, Keywords, read_keywords, salient_terms, within
+from catena.enrichment.view_lists import read_items
+from catena.enrichment.view_questions import read_questions
+from catena.enrichment.view_sentences import count_words
+from catena.text import normalise_term
+
+CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm."
+TERMS = ["shaft seal", "HX210 pump", "900 hours"]
+
+
+# offline
+
+
+def test_salient_terms_by_hand():
+    # sentences S = 3. "red pump": n 2, s 2; "pump" n 3, s 3; "red" n 2, s 2; "blue", "blue valve", "valve": n 1, s 1
+    texts = ["red pump. red pump.", "blue valve, pump"]
+    scores = {"red": 2 * log(4 / 2.5), "pump": 2 * log(4 / 3.5), "blue": log(4 / 1.5)}
+    assert scores["blue"] > scores["red"] > scores["pump"]
+    assert salient_terms(texts, words=9) == (
+        ("red", "red pump", "pump"),  # of equal ones the first in the text; words before pairs within a piece
+        ("blue", "valve", "blue valve", "pump"),
+    )
+    assert salient_terms(texts, words=3) == (("red", "red pump"), ("blue", "valve"))
+
+
+def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():
+    (terms,) = salient_terms(["Role-playing at 3.5 V; the HX-210's seal (x)"], words=99)
+    assert set(terms) == {
+        *("role", "playing", "role playing", "at", "playing at", "at 3.5", "3.5 v"),
+        *("the", "hx", "the hx", "hx 210", "seal"),
+    }
+
+
+def test_what_most_chunks_hold_tells_none_from_the_others_where_there_are_several():
+    texts = [f"the pump {word}" for word in ("alpha", "beta", "gamma", "delta", "epsilon")]
+    assert salient_terms(texts, words=99)[0] == ("alpha", "pump alpha")
+    assert "pump" in salient_terms(texts[:2], words=99)[0]
+    assert "pump" in salient_terms(texts[:1], words=99)[0]
+
+
+def test_any_language_and_script():
+    terms = salient_terms(["更换密封圈。", "Дверь насоса", "पंप की सील", "泵"], words=99)
+    assert terms[0] == ("更换", "换密", "密封", "封圈")
+    assert terms[1] == ("дверь", "насоса", "дверь насоса")
+    assert terms[2] == ("पंप", "की", "सील", "पंप की", "की सील")
+    assert terms[3] == ("泵",)
+    assert salient_terms(["", " \n", "?! 12 3.4"], words=9) == ((), (), ())
+    assert salient_terms([], words=9) == ()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.text(max_size=120), max_size=5), st.integers(1, 40))
+def test_salient_terms_are_bounded_distinct_and_equal_for_equal_chunks(texts, words):
+    lists = salient_terms([*texts, *texts], words=words)
+    assert lists[: len(texts)] == lists[len(texts) :]
+    for terms in lists:
+        assert len(set(terms)) == len(terms)
+        assert count_words(" ".join(terms)) <= sum(map(count_words, terms)) <= words
+
+
+# lists of models
+
+GOOD = {
+    "as asked": '["shaft seal", "HX210 pump", "900 hours"]',
+    "fence": '```json\n["shaft seal", "HX210 pump", "900 hours"]\n```',
+    "fence without language": '```\n["shaft seal", "HX210 pump", "900 hours"]\n```',
+    "talk before": 'Here are the keywords:\n["shaft seal", "HX210 pump", "900 hours"]',
+    "talk around": 'Sure! ["shaft seal", "HX210 pump", "900 hours"] Let me know if you need more.',
+    "thoughts before": '<think>Let me see. [a]</think>\n["shaft seal", "HX210 pump", "900 hours"]',
+    "tag": '<keywords>["shaft seal", "HX210 pump", "900 hours"]</keywords>',
+    "trailing comma": '["shaft seal", "HX210 pump", "900 hours",]',
+    "single quotes": "['shaft seal', 'HX210 pump', '900 hours']",
+    "single quotes and a comma too many": "['shaft seal','HX210 pump' , '900 hours',]",
+    "no quotes": "[shaft seal, HX210 pump, 900 hours]",
+    "object": '{"keywords": ["shaft seal", "HX210 pump", "900 hours"]}',
+    "object of a row": '{"keywords": "shaft seal; HX210 pump; 900 hours"}',
+    "object of kinds": '{"concepts": ["shaft seal"], "entities": ["HX210 pump"], "descriptions": ["900 hours"]}',
+    "list of objects": '[{"keyword": "shaft seal"}, {"keyword": "HX210 pump"}, {"keyword": "900 hours"}]',
+    "objects with notes": '[{"term": "shaft seal", "why": "x"}, {"term": "HX210 pump"}, {"name": "900 hours"}]',
+    "names and descriptions": '{"shaft seal": "HX210 pump", "900 hours": ""}',
+    "twice the same": '["shaft seal", "Shaft-Seal", "HX210 pump", "900 hours", "hx210 pump"]',
+    "nothing between": '["shaft seal", "", null, "HX210 pump", true, "900 hours", "—"]',
+    "lists in a list": '[["shaft seal"], ["HX210 pump", ["900 hours"]]]',
+    "bullets": "- shaft seal\n- HX210 pump\n- 900 hours",
+    "bullets with talk": "Here are the key terms:\n\n* **shaft seal**\n* HX210 pump\n* 900 hours\n\nDone.",
+    "round bullets": "• shaft seal\n• HX210 pump\n• 900 hours",
+    "numbers": "1. shaft seal\n2. HX210 pump\n3. 900 hours",
+    "numbers in brackets": "1) shaft seal\n2) `HX210 pump`\n3) 900 hours",
+    "lines": "shaft seal\nHX210 pump\n900 hours",
+    "label and lines": "Keywords:\nshaft seal\nHX210 pump\n900 hours",
+    "semicolons": "Keywords: shaft seal; HX210 pump; 900 hours",
+    "commas": "shaft seal, HX210 pump, 900 hours.",
+    "label in bold": "**Keywords:** shaft seal, HX210 pump, 900 hours",
+    "label elsewhere": "Schlüsselwörter: shaft seal, HX210 pump, 900 hours",
+    "white space": '[ "shaft \\n seal" ,\n "HX210   pump", "900 hours"]\n\n',
+    "typographic quotes in lines": "“shaft seal”\n“HX210 pump”\n“900 hours”",
+}
+
+
+@pytest.mark.parametrize("reply", GOOD.values(), ids=GOOD)
+def test_a_list_is_read_however_it_is_written(reply):
+    assert list(read_keywords(reply, CONTENT, words=80)) == TERMS
+
+
+BAD = {
+    "empty": "",
+    "blank": " \n\t ",
+    "empty list": "[]",
+    "empty object": "{}",
+    "list of nothing": '["", null, "—", []]',
+    "null": "null",
+    "none": "None.",
+    "a word": "seal",
+    "refusal": "I'm sorry, but I can't help with that.",
+    "refusal with commas": "I cannot list keywords, terms, or concepts.",
+    "refusal in German": "Es tut mir leid, das kann ich nicht, leider.",
+    "refusal in Chinese": "抱歉，我无法，完成。",
+    "nothing given": "Please provide the section, so that I can list its terms.",
+    "no text": "No content was given.",
+    "a sentence": "The section is about seals, which are changed after 900 hours of work, and about the motor.",
+    "sentences": "The seal is changed after 900 hours by hand.\nThe motor turns at 1450 rpm all day long.",
+    "list of sentences": '["The shaft seal of the HX210 pump is changed after 900 hours of work by hand"]',
+    "list that does not end": '["shaft seal", "HX210 pump"',
+    "broken list": '["shaft seal" "HX210 pump" 900 hours}]',
+    "only an opening": "[",
+    "wrong way round": "] shaft seal [",
+    "too deep": "[" * 40 + '"shaft seal"' + "]" * 40,
+    "far too deep": "[" * 15_000 + "]" * 15_000,
+    "thoughts alone": "<think>shaft seal, HX210 pump</think>",
+    "thoughts that do not end": "<think>The section lists: shaft seal, HX210 pump, 900 hours",
+    "echo of the prompt": 'Title of the document: HX210 manual\n["shaft seal", "HX210 pump"]',
+    "echo of the content": "Keywords of <content>:\nshaft seal\nHX210 pump",
+    "echo of the rules": "- Answer with the JSON list alone.\n- shaft seal",
+    "endless": "shaft seal, " * 4_000,
+    "another script": '["轴封", "水泵", "电动机", "转速"]',
+    "another language": '["Wellendichtung", "Wechsel", "Drehzahl", "Betriebsstunden", "Kreiselpumpe"]',
+    "of another section": '["penicillin", "resistance", "bacteria", "antibiotic", "treatment", "infection"]',
+    "code": "def keywords():\n    return set(open('x').read().split())  # all of them are words",
+    "numbers as bullets alone": "1.\n2.\n3.",
+    "an expression": "__import__('os').system('echo')",
+    "a call in a list": "[print('shaft seal')]",
+}
+
+
+@pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
+def test_what_is_no_list_of_terms_is_refused(reply):
+    with pytest.raises(ValueError, match=r"repl|model gave|list"):
+        read_keywords(reply, CONTENT, words=80)
+
+
+def test_terms_are_taken_up_to_the_bound_and_sentences_left_out():
+    reply = '["one two", "' + "word " * (LONGEST_TERM + 1) + '", "three", "four five", "six"]'
+    assert read_keywords(reply, "", words=4) == ("one two", "three")
+    assert within(["one two", "three", "four five", "six"], 3) == ("one two", "three")
+    with pytest.raises(ValueError, match="not terms"):
+        read_keywords(f'["{"x" * 400}"]', "", words=80)
+
+
+def test_another_language_is_taken_where_it_was_asked_for():
+    assert read_keywords('["轴封", "水泵"]', CONTENT, words=80, any_language=True) == ("轴封", "水泵")
+    assert Keywords(language="Chinese")._read('["轴封"]', CONTENT) == ("轴封",)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=200), st.text(alphabet='[]{}",:; ab\n-1.', max_size=200)), st.integers(1, 20))
+def test_any_answer_gives_terms_within_the_bounds_or_an_error(reply, words):
+    try:
+        terms = read_keywords(reply, "", words=words)
+    except ValueError:
+        return
+    assert 0 < sum(map(count_words, terms)) <= words
+    assert len({normalise_term(term) for term in terms}) == len(terms)
+
+
+def test_read_items_keeps_order_and_marks_inside():
+    assert read_items('["C++", "a, b", "x [1]"]') == ["C++", "a, b", "x [1]"]
+    assert read_items(r"""['the pump's seal', 'it\'s \d', "HX-200"]""") == ["the pump's seal", r"it's \d", "HX-200"]
+    assert read_items("1. What is *it*?\n2. Why?") == ["What is *it*?", "Why?"]
+
+
+# questions
+
+
+def test_questions_are_read_once_each_up_to_the_number():
+    reply = '["What is it?", "what is it", "What is it ?", "It turns.", "Why does it turn?", "When?"]'
+    assert read_questions(reply, CONTENT, count=2) == ("What is it?", "Why does it turn?")
+    assert read_questions("What is it?\nWhy does it turn?", CONTENT, count=5) == ("What is it?", "Why does it turn?")
+    assert read_questions('["何時交換しますか", "なぜ？"]', "交換は九百時間後です。", count=5) == (
+        "何時交換しますか",
+        "なぜ？",
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "[]", '["It turns.", "It is loud."]', "I cannot.", '["为什么?", "什么是泵?"]', '["' + "why " * 61 + '?"]'],
+)
+def test_what_is_no_list_of_questions_is_refused(reply):
+    with pytest.raises(ValueError, match=r"repl|model gave|list"):
+        read_questions(reply, CONTENT, count=5)
+
+
+def test_the_kind_is_keywords():
+    assert Keywords().kind == KEYWORDS == "keywords"
