@@ -293,6 +293,17 @@ class LibraryStore:
         with self._connections.reading() as (connection, _):
             return listing.documents(connection)
 
+    def has_view(self, kind: str) -> bool:
+        """Return whether any chunk has a view of this kind."""
+        with self._connections.reading() as (connection, _):
+            return records.has_view(connection, kind)
+
+    def view_kinds(self) -> tuple[str, ...]:
+        """Return the kinds of view that chunks here have, sorted."""
+        with self._connections.reading() as (connection, _):
+            rows = connection.execute("SELECT DISTINCT kind FROM views ORDER BY kind").fetchall()
+        return tuple(kind for (kind,) in rows)
+
     def vocabulary(self) -> tuple[str, ...]:
         """Return all critical terms, sorted."""
         with self._connections.reading() as (connection, _):

@@ -33,35 +33,38 @@ class Replaced:
 def write(connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, *, generation: int) -> Replaced:
     """Write all rows of an entry, in place of those of its older version; the caller owns the transaction."""
     doc = _write_document(connection, entry)
+    before = connection.execute(
+        "SELECT chunk, content, id, doc, position, body FROM chunks WHERE doc = ? ORDER BY position", (doc,)
+    ).fetchall()
     contents = contents_of(entry, vectors)
-    kept = _kept(connection, doc, contents)
-    held = connection.execute("SELECT chunk FROM chunks WHERE doc = ?", (doc,)).fetchall()
-    gone = sorted({key for (key,) in held}.difference(kept.values()))
-    _remove(connection, gone, generation)
-    _move(connection, doc, [(key, entry.chunks[at]) for at, key in kept.items()])
+    kept = _kept(((content, key) for key, content, *_ in before), contents)
+    gone = sorted({key for key, *_ in before}.difference(kept.values()))
+    if gone:
+        _remove(connection, gone, generation)
+    placed = {key: tuple(place) for key, _, *place in before}
+    now = ((key, _placed(doc, entry.chunks[at])) for at, key in kept.items())
+    _move(connection, [(key, *place) for key, place in now if place != placed[key]])
     first = _next_chunk(connection)
     added = [at for at in range(len(entry.chunks)) if at not in kept]
     keys = {at: first + number for number, at in enumerate(added)}
+    rows = ((key, entry.chunks[at], contents[at]) for at, key in keys.items())
     connection.executemany(
         "INSERT INTO chunks (chunk, id, doc, position, body, text, generation, content)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        ((key, *_placed(doc, entry.chunks[at]), _text(entry.chunks[at]), generation, contents[at])
-         for at, key in keys.items()),
-    )  # fmt: skip
+        ((key, *_placed(doc, c), records.to_bytes(c.text), generation, content) for key, c, content in rows),
+    )
     _write_content(connection, entry, vectors, keys)
-    order = _view_order(connection, doc, entry) if kept else None
-    connection.execute("UPDATE documents SET view_order = ? WHERE doc = ?", (order, doc))
+    if before:
+        order = _view_order(connection, doc, entry)
+        connection.execute("UPDATE documents SET view_order = ? WHERE doc = ?", (order, doc))
     return Replaced(document_id=entry.document.id, kept=len(kept), added=len(added), removed=len(gone))
 
 
 def delete(connection: sqlite3.Connection, doc: int, *, generation: int) -> None:
     """Remove every row of one document; the caller owns the transaction."""
     figures.delete(connection, doc)
-    _remove(
-        connection,
-        [key for (key,) in connection.execute("SELECT chunk FROM chunks WHERE doc = ?", (doc,))],
-        generation,
-    )
+    held = connection.execute("SELECT chunk FROM chunks WHERE doc = ?", (doc,)).fetchall()
+    _remove(connection, [key for (key,) in held], generation)
     for table in ("sections", "documents"):
         connection.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))
 
@@ -99,43 +102,40 @@ def _write_document(connection: sqlite3.Connection, entry: Entry) -> int:
     return doc
 
 
-def _kept(connection: sqlite3.Connection, doc: int, contents: Sequence[str]) -> dict[int, int]:
-    """Return the keys of the chunks that stay, by their new positions; of equal ones the first stay first."""
+def _kept(before: Iterable[tuple[str, int]], contents: Sequence[str]) -> dict[int, int]:
+    """Return the keys of the chunks that stay, by their new positions; of equal ones the first stay first.
+
+    Args:
+        before: content and key of each chunk that is there, in order; "" where the content is not known.
+        contents: of the chunks that are to be there, in order.
+    """
     known: defaultdict[str, deque[int]] = defaultdict(deque)
-    for content, key in connection.execute(
-        "SELECT content, chunk FROM chunks WHERE doc = ? AND content != '' ORDER BY position", (doc,)
-    ):
-        known[content].append(key)
+    for content, key in before:
+        if content:
+            known[content].append(key)
     return {at: known[content].popleft() for at, content in enumerate(contents) if known[content]}
 
 
 def _remove(connection: sqlite3.Connection, keys: Sequence[int], generation: int) -> None:
     """Remove chunks with all their rows, and note it for the derived indexes."""
+    chunks = json.dumps(keys)
     for table in (*_CONTENT_TABLES, "chunks"):
-        connection.execute(
-            f"DELETE FROM {table} WHERE chunk IN (SELECT value FROM json_each(?))", (json.dumps(keys),)
-        )
+        connection.execute(f"DELETE FROM {table} WHERE chunk IN (SELECT value FROM json_each(?))", (chunks,))
     connection.executemany("INSERT INTO removed VALUES (?, ?)", ((key, generation) for key in keys))
 
 
-def _move(connection: sqlite3.Connection, doc: int, kept: Iterable[tuple[int, Chunk]]) -> None:
-    """Say where chunks stand now, where that is another place, path or metadata than before."""
-    rows = connection.execute("SELECT chunk, id, doc, position, body FROM chunks WHERE doc = ?", (doc,))
-    before = {key: tuple(placed) for key, *placed in rows}
-    moved = [(key, *placed) for key, chunk in kept if (placed := _placed(doc, chunk)) != before[key]]
+def _move(connection: sqlite3.Connection, moved: Sequence[tuple[int, str, int, int, str]]) -> None:
+    """Write where chunks stand now: key, and what `_placed` says."""
     # Out of each other's way first: two may change places. No id is a blob and no position negative.
     connection.executemany(
         "UPDATE chunks SET id = CAST(chunk AS BLOB), position = -chunk WHERE chunk = ?", ((key,) for key, *_ in moved)
     )
-    connection.executemany("UPDATE chunks SET id = ?2, position = ?4, body = ?5 WHERE chunk = ?1", moved)
+    connection.executemany("UPDATE chunks SET id = ?2, doc = ?3, position = ?4, body = ?5 WHERE chunk = ?1", moved)
 
 
 def _placed(doc: int, chunk: Chunk) -> tuple[str, int, int, str]:
+    """Return what a chunk's row says of its place: id, document, position, and all else but its text."""
     return chunk.id, doc, chunk.position, records.chunk_body(chunk)
-
-
-def _text(chunk: Chunk) -> bytes:
-    return records.to_bytes(chunk.text)
 
 
 def _write_content(
