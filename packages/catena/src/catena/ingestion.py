@@ -16,6 +16,7 @@ from catena.enrichment.context import DocumentContext, titled_sections, with_con
 from catena.enrichment.context_llm import PLANNED, context_by_llm
 from catena.enrichment.context_offline import context_offline
 from catena.enrichment.entities import Entities, detect_entities, with_terms
+from catena.enrichment.views import PLANNED as PLANNED_VIEWS
 from catena.figures import FIGURE, figure_links
 from catena.formatting import figures_of, format_layout
 from catena.formatting.drafts import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, planned_answer
@@ -33,6 +34,7 @@ from catena.structure.prose import prose
 from catena.structure.segment_tree import mark_generated
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, segment_by_embedding, segment_with_llm
 from catena.structure.tokens import count_tokens
+from catena.view_making import Held, with_views
 
 if TYPE_CHECKING:
     from catena.enrichment.detectors import Detector
@@ -56,7 +58,13 @@ class Ingested:
 
 
 def ingest(
-    parsed: Parsed, preparation: Preparation | None = None, *, fingerprint: str = "", captions: bool = False
+    parsed: Parsed,
+    preparation: Preparation | None = None,
+    *,
+    fingerprint: str = "",
+    captions: bool = False,
+    held: Held | None = None,
+    model: str = "",
 ) -> Step[Ingested]:
     """Turn what `read` returned into an entry, with all that models add as the preparation says.
 
@@ -68,6 +76,8 @@ def ingest(
         preparation: the same as for `read`.
         fingerprint: of the entry; by default that of the text.
         captions: whether a vision model describes each figure.
+        held: views of an older version that a model wrote: of what did not change they are taken over.
+        model: identity of the language model: what another one wrote is not taken over.
 
     Raises:
         MissingServiceError: nobody answers what the preparation asks for.
@@ -82,7 +92,9 @@ def ingest(
         again = _unanswered(formatted.fidelity)
         notes += _about_pages(formatted.fidelity)
     figures = figures_of(parsed) if how.figures else ()
-    done = yield from ingest_document(parsed.document, how, fingerprint=fingerprint, figures=figures)
+    done = yield from ingest_document(
+        parsed.document, how, fingerprint=fingerprint, figures=figures, held=held, model=model
+    )
     entry = done.entry
     again = again or not entry.fingerprint
     notes += done.notes
@@ -99,8 +111,18 @@ def ingest_document(
     *,
     fingerprint: str = "",
     figures: Sequence[Figure] = (),
+    held: Held | None = None,
+    model: str = "",
 ) -> Step[Ingested]:
-    """Turn a document into an entry, with the sections, titles, summaries and entities that the preparation asks for.
+    """Turn a document into an entry, with the sections, titles, summaries, entities and views that are asked for.
+
+    Args:
+        document: its text and title.
+        preparation: what is asked for.
+        fingerprint: of the entry; by default that of the text.
+        figures: those that the text shows.
+        held: as for `ingest`.
+        model: as for `ingest`.
 
     Raises:
         MissingServiceError: nobody answers what the preparation asks for.
@@ -123,6 +145,10 @@ def ingest_document(
         entry, found = yield from detect(entry, how.detectors)
         again = again or bool(found.failures)
         notes += _about_entities(found, len(entry.chunks))
+    if how.views:
+        entry, missing = yield from with_views(entry, how.views, model=model, held=held)
+        again = again or bool(missing)
+        notes += _about_views(missing)
     return Ingested(entry=replace(entry, fingerprint="") if again else entry, notes=tuple(notes))
 
 
@@ -187,7 +213,8 @@ def _planned(request: Complete) -> Completion:
         return planned_answer(request)
     if request.purpose == segmentation.PURPOSE:
         return segmentation.planned_answer(request)
-    return Completion(text=PLANNED.get(request.purpose, "stand-in"), output_tokens=request.max_tokens)
+    text = {**PLANNED, **PLANNED_VIEWS}.get(request.purpose, "stand-in")
+    return Completion(text=text, output_tokens=request.max_tokens)
 
 
 PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: _planned}
@@ -228,6 +255,12 @@ def _about_context(context: DocumentContext) -> list[str]:
         shown = ", ".join(map(str, context.cut[:_SHOWN])) + (" …" if len(context.cut) > _SHOWN else "")
         notes.append(f"sections summarised from their beginning alone: {shown}")
     return notes
+
+
+def _about_views(missing: Sequence[Degraded]) -> list[str]:
+    if not missing:
+        return []
+    return [f"views that could not be made: {len(missing)} (first: {missing[0].what}: {missing[0].why})"]
 
 
 def _about_entities(found: Entities, chunks: int) -> list[str]:

@@ -50,23 +50,30 @@ from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
+from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import Route
+from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
 from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
 from catena.segment_search import SegmentSearch, find_segments
+from catena.structure.passages import PASSAGE
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from catena.journal import Journal
     from catena.layout import PageNote, Parsed
     from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
+    from catena.vectors import ViewVectors
+    from catena.view_making import Held
 
-    Addition: TypeAlias = tuple[Entry, NDArray[np.float32]]
+    Addition: TypeAlias = tuple[Entry, ViewVectors]
 
 Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
+
+
+class _Held(TypedDict):
+    held: Held
+    model: str
 
 
 class SegmentSearchOptions(TypedDict, total=False):
@@ -369,18 +376,99 @@ class Library:
 
     async def asearch(self, query: str, *, detect: bool = False, **options: Unpack[SearchOptions]) -> Ranking:
         """As `search`, without blocking the event loop."""
-        return await arun(self._found(query, detect, options), self._services)
+        step = await asyncio.to_thread(self._found, query, detect, options)
+        return await arun(step, self._services)
 
     def _found(self, query: str, detect: bool, options: SearchOptions) -> Step[Ranking]:
+        if self._store.has_view(PASSAGE):
+            by_passages: SearchOptions = {"routes": SECTION_ROUTES, "fusion": SECTION_FUSION}
+            options = {**by_passages, **options}
         if not detect:
-            return (yield from retrieve(query, **options))
+            return retrieve(query, **options)
         if not self.preparation.detectors:
             raise ParameterError("detect", detect, "False in a library without Preparation(detectors=...)")
         self._check_models()
+        return self._detected(query, options)
+
+    def _detected(self, query: str, options: SearchOptions) -> Step[Ranking]:
         found = yield from query_entities(query, self.preparation.detectors)
         named: SearchOptions = {**options, "entities": (*options.get("entities", ()), *found.names)}
         ranking = yield from retrieve(query, **named)
         return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
+
+    def search_views(
+        self, query: str, how: ViewSearch | None = None, *, k: float = 3, where: Where | None = None
+    ) -> Ranking:
+        """Return chunks found under several views, each with the views that found it and its rank in them.
+
+        For a library whose preparation makes views: `Preparation(chunks=SectionChunkOptions(), views=[Keywords(),
+        Summaries()])`.
+
+        Args:
+            query: as typed.
+            how: which views, and by which rule they become one; the article's by default.
+            k: how many; the article's rule takes 1.5 too, and returns as many as its views differ.
+            where: a filter that every view obeys.
+
+        Raises:
+            ParameterError: an option is out of range, or the library holds no views of a kind that is asked for.
+            ViewError: all views failed.
+        """
+        return run(self._by_views(query, how, k, where), self._in_turn)
+
+    async def asearch_views(
+        self, query: str, how: ViewSearch | None = None, *, k: float = 3, where: Where | None = None
+    ) -> Ranking:
+        """As `search_views`, without blocking the event loop."""
+        step = await asyncio.to_thread(self._by_views, query, how, k, where)
+        return await arun(step, self._services)
+
+    def _by_views(self, query: str, how: ViewSearch | None, k: float, where: Where | None) -> Step[Ranking]:
+        how = how or ViewSearch()
+        held = self._store.view_kinds()
+        missing = [kind for kind in how.views if kind not in held]
+        if missing and held:
+            what = f"kinds of view that this library holds ({', '.join(held)}); Preparation(views=...) makes others"
+            raise ParameterError("views", missing, what)
+        return search_views(query, how, k=k, where=where)
+
+    def passages(
+        self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Ranking:  # fmt: skip
+        """Return the passages that say most about a question, out of the best chunks, within a budget.
+
+        Whole sections are long: where a budget holds one or two of them, this reads the best passages of the first
+        twenty instead. They are exact slices, with their pages and lines.
+
+        Args:
+            query: as typed.
+            budget_tokens: of all passages together.
+            reading: how many chunks are looked into, and how their passages are ranked.
+            options: as for `search`.
+        """
+        return run(self._passages(query, budget_tokens, reading, options), self._in_turn)
+
+    async def apassages(
+        self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Ranking:  # fmt: skip
+        """As `passages`, without blocking the event loop."""
+        step = await asyncio.to_thread(self._passages, query, budget_tokens, reading, options)
+        return await arun(step, self._services)
+
+    def _passages(
+        self, query: str, budget_tokens: int, reading: ReadingOptions | None, options: SearchOptions
+    ) -> Step[Ranking]:
+        wanted: SearchOptions = {"k": (reading or ReadingOptions()).hits, **options}
+        found, tokens = self._found(query, False, wanted), self.preparation.passage_tokens
+
+        def read_found() -> Step[Ranking]:
+            ranking = yield from found
+            steps = read_passages(query, ranking, budget_tokens=budget_tokens, passage_tokens=tokens, options=reading)
+            return (yield from steps)
+
+        return read_found()
 
     def segments(
         self, question: str, how: SegmentSearch | None = None, **options: Unpack[SegmentSearchOptions]
@@ -542,7 +630,8 @@ class Library:
         if isinstance(source, Document):
             if not source.text.strip():
                 raise ParseError(source.id, "empty", "there is no text in it")
-            entry = (yield from ingest_document(source, self.preparation)).entry
+            done = yield from ingest_document(source, self.preparation, **self._held(source.id))
+            entry = done.entry
             return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
         path = Path(source)
         outcome, entry_or_none = yield from self._read(
@@ -570,7 +659,7 @@ class Library:
             outcome, entry = yield from self._read(path, source, password, fingerprint, how)
             if entry is None or not embedded:
                 return outcome, None
-            return outcome, (entry, (yield from embed(entry)))
+            return outcome, (entry, (yield from embed(entry, known=self._store.known_vectors(document_id))))
         except STOPPING:
             raise
         except CatenaError as error:
@@ -584,7 +673,7 @@ class Library:
         by_layout = how.format_with_llm is None
         parsed = read(path, how, document_id=document_id, source=source, password=password, layout=by_layout)
         captions = self._services.captioner is not None
-        done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions)
+        done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
         entry = done.entry
         told = [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]
         outcome = Outcome(
@@ -599,6 +688,15 @@ class Library:
         if not entry.chunks:
             return replace(outcome, state="failed", reason="there is no text in it"), None
         return outcome, entry
+
+    def _held(self, document_id: str) -> _Held:
+        """Return what an older version of a document offers to take over, where a model would write it again."""
+        llm = self._services.llm
+        asks = llm is not None and any(maker.asks_model for maker in self.preparation.views)
+        return {
+            "held": self._store.made_views(document_id) if asks else {},
+            "model": llm.identity if llm is not None else "",
+        }
 
     def _fingerprint(self, path: Path, source: str) -> str:
         content = file_bytes(path, source=source, limits=self.preparation.limits)
@@ -626,8 +724,9 @@ class Library:
         for name in (name for name, needs in needed.items() if needs and getattr(self._services, name) is None):
             raise ParameterError(name, None, "given to Library.open: what is asked for asks it")
 
-    def _vectors(self, entry: Entry) -> NDArray[np.float32]:
-        return run(embed(entry), self._services)
+    def _vectors(self, entry: Entry) -> ViewVectors:
+        known = self._store.known_vectors(entry.document.id)
+        return run(embed(entry, known=known), self._services)
 
     def document_id(self, path: str | Path) -> str:
         """Return the id of a file's document: its path relative to the folder that holds this library."""
@@ -653,11 +752,11 @@ class _Batch:
 
     def __init__(self, store: LibraryStore) -> None:
         self._store = store
-        self._additions: list[tuple[Entry, NDArray[np.float32]]] = []
+        self._additions: list[tuple[Entry, ViewVectors]] = []
         self._outcomes: list[Outcome] = []
         self._written_at = monotonic()
 
-    def take(self, outcome: Outcome, addition: tuple[Entry, NDArray[np.float32]] | None) -> None:
+    def take(self, outcome: Outcome, addition: tuple[Entry, ViewVectors] | None) -> None:
         """Hold one file's result, and write all that is held when it is enough."""
         if outcome.reason != UNCHANGED:  # the ledger keeps saying how the file ended when it was read
             self._outcomes.append(outcome)

@@ -21,32 +21,54 @@ from catena.enrichment.context import ContextOptions
 from catena.enrichment.context_llm import versions as prompt_versions
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
+from catena.enrichment.view_maker import ViewMaker
 from catena.errors import ParameterError
 from catena.formatting import LayoutOptions, format_layout
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
-from catena.model import Document, Entry, Figure, Section
+from catena.model import Chunk, Document, Entry, Figure, Section, View
 from catena.parsing import Engine, Limits, parse
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.figure_views import CAPTION, mark_figures, with_figure_views
+from catena.structure.fixed_length import cut_fixed
 from catena.structure.outline import outline
+from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
+from catena.structure.section_chunks import SectionChunkOptions, cut_sections
 from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 from catena.structure.table_views import TABLE, table_views
 from catena.structure.titles import plain_title
+from catena.vectors import DEFAULT, ViewVectors, text_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from catena.layout import Parsed
+    from catena.structure.blocks import Block
 
 _SHOWN = 20  # pages in a note
 EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedLength:
+    """Chunks of whole sentences up to a number of tokens, whatever they are about.
+
+    Attributes:
+        tokens: the cap, >= 1; 100, 200 and 300 are those of the paper's tables.
+        inside_sections: whether chunks end where sections do ("FLC with content").
+
+    Source: the fixed-length baselines of MC-indexing (Dong et al., 2024).
+    """
+
+    tokens: int = 300
+    inside_sections: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ParameterError("tokens", self.tokens, "a number >= 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +76,12 @@ class Preparation:
     """How files become entries; part of each entry's fingerprint, so that a change re-indexes.
 
     Attributes:
+        chunks: what a chunk is: a short piece of a section (`ChunkOptions`), a whole section, as in MC-indexing
+            (`SectionChunkOptions`), or a fixed length (`FixedLength`). What is longer than a vector can say is found
+            by its passages, too.
+        passage_tokens: the length of these passages, >= 1; whole sections and fixed lengths have them, short pieces
+            do not.
+        views: makers of further views: `Keywords()`, `Summaries()`, `Questions()`, or your own.
         ruled_tables: find drawn tables in PDFs (the extra `tables`).
         embed_tables: what the dense route is given of a table: its "definition" (titles, description, names of
             columns and rows) or the "whole". The lexical route and the reader have the whole table either way.
@@ -71,7 +99,9 @@ class Preparation:
             them into the chunks' metadata and views; None makes none.
     """
 
-    chunks: ChunkOptions = field(default_factory=ChunkOptions)
+    chunks: ChunkOptions | SectionChunkOptions | FixedLength = field(default_factory=ChunkOptions)
+    passage_tokens: int = PASSAGE_TOKENS
+    views: tuple[ViewMaker, ...] = ()
     terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     limits: Limits = field(default_factory=Limits)
@@ -86,12 +116,22 @@ class Preparation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "detectors", tuple(self.detectors))
+        object.__setattr__(self, "views", tuple(self.views))
+        if self.passage_tokens < 1:
+            raise ParameterError("passage_tokens", self.passage_tokens, "a number >= 1")
         if self.embed_tables not in ("definition", "whole"):
             raise ParameterError("embed_tables", self.embed_tables, "'definition' or 'whole'")
 
     def fingerprint(self, content: bytes | str) -> str:
         """Return the hash of a content and of all that decides how it is cut."""
-        decides = [self.chunks, self.terms, self.layout, self.engine, self.ruled_tables, self.embed_tables]
+        decides: list[object] = [
+            self.chunks,
+            self.terms,
+            self.layout,
+            self.engine,
+            self.ruled_tables,
+            self.embed_tables,
+        ]
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
         decides += [self.format_with_llm] * (self.format_with_llm is not None)
         decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
@@ -99,7 +139,15 @@ class Preparation:
             decides += [("segmentation", self.segmentation, prompts.load("segment_lines").version)]
         if self.context is not None:
             decides += [("context", self.context, *(prompt_versions() if self.context.asks_model else ()))]
+        if self.has_passages:
+            decides += [("passages", self.passage_tokens)]
+        decides += [("views", *((maker.kind, maker.version) for maker in self.views))] * bool(self.views)
         return digest(content, repr(tuple(decides)))
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether chunks may be longer than a vector can say, so that they are found by their passages, too."""
+        return not isinstance(self.chunks, ChunkOptions)
 
     @property
     def asks(self) -> frozenset[type[Request]]:
@@ -109,6 +157,7 @@ class Preparation:
             self.format_with_llm is not None
             or isinstance(self.segmentation, SegmentOptions)
             or (self.context is not None and self.context.asks_model)
+            or any(maker.asks_model for maker in self.views)
         )
         return of_detectors | frozenset([Complete] * by_model)
 
@@ -189,13 +238,14 @@ def prepare(
     sections = outline(document, blocks=blocks) if sections is None else tuple(sections)
     title = plain_title(document.title) if document.media_type == "text/markdown" else document.title
     document = replace(document, title=title or document.title or _title(document, sections))
-    found = searchable(cut(document, sections, options=how.chunks, blocks=blocks))
+    found = searchable(_cut(document, sections, how, blocks))
     shown = {TITLE: document.title, SOURCE: document.source or document.id}
     chunks = tuple(
         replace(chunk, position=position, metadata={**chunk.metadata, **shown})
         for position, chunk in enumerate(found)
     )
     defined = table_views(document, chunks, blocks=blocks) if how.embed_tables == "definition" else ()
+    passages = passage_views(document, chunks, max_tokens=how.passage_tokens) if how.has_passages else ()
     content = repr((document.text, document.title, sorted(document.metadata.items())))
     if figures:
         chunks = mark_figures(document, chunks)
@@ -203,7 +253,7 @@ def prepare(
         document=document,
         sections=sections,
         chunks=chunks,
-        views=(*headed_views(document, chunks), *defined),
+        views=(*headed_views(document, chunks), *defined, *passages),
         terms=critical_terms(document, chunks, how.terms),
         fingerprint=fingerprint or how.fingerprint(content),
         figures=tuple(figures),
@@ -219,17 +269,60 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
     return PurePath(document.source).stem or document.id
 
 
-def embed(entry: Entry) -> Step[NDArray[np.float32]]:
-    """Return one vector per chunk in order, shape (len(chunks), dim).
+def _cut(
+    document: Document, sections: Sequence[Section], how: Preparation, blocks: Sequence[Block]
+) -> tuple[Chunk, ...]:
+    if isinstance(how.chunks, SectionChunkOptions):
+        return cut_sections(document, sections, options=how.chunks, blocks=blocks)
+    if isinstance(how.chunks, FixedLength):
+        return cut_fixed(document, sections if how.chunks.inside_sections else None, tokens=how.chunks.tokens)
+    return cut(document, sections, options=how.chunks, blocks=blocks)
 
-    Embedded is the view that was made for it, of a table, of a figure's caption or in context, else the headed one.
+
+def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -> Step[ViewVectors]:
+    """Return the vectors of an entry, each made from one view.
+
+    The default vectors of a chunk are made from its passages, where it has some; else from the view that was made for
+    it, of a table, of a figure's caption or in context; else from the headed one. Every further view (keywords,
+    summary, your own) has a vector of its kind.
+
+    Args:
+        entry: with its views.
+        known: vectors by (kind, `catena.vectors.text_digest` of the text), as `LibraryStore.known_vectors` gives
+            them: what is in it is not embedded again.
     """
     import numpy as np
 
-    kinds = ("headed", CONTEXT, CAPTION, TABLE)  # the later ones first
-    found = {view.chunk_id: view.text for kind in kinds for view in entry.views if view.kind == kind}
-    texts = [found[chunk.id] for chunk in entry.chunks]
+    places = {chunk.id: place for place, chunk in enumerate(entry.chunks)}
+    rows = [(places[view.chunk_id], kind, view.text) for view, kind in _embedded(entry)]
+    names = [(kind, text_digest(text)) for _, kind, text in rows]
+    held = known or {}
+    texts = list(dict.fromkeys(text for (_, _, text), name in zip(rows, names, strict=True) if name not in held))
     batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
     requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
     replies: list[Any] = yield from ask(requests)
-    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in replies])
+    made = dict(zip(texts, (row for reply in replies for row in np.asarray(reply, dtype=np.float32)), strict=True))
+    return ViewVectors(
+        rows=np.stack([held[name] if name in held else made[row[2]] for row, name in zip(rows, names, strict=True)]),
+        chunks=tuple(place for place, _, _ in rows),
+        kinds=tuple(kind for _, kind, _ in rows),
+        digests=tuple(name for _, name in names),
+    )
+
+
+_NOT_EMBEDDED = frozenset({"raw", "headed", CONTEXT, CAPTION, TABLE, PASSAGE})  # unless as a chunk's default
+
+
+def _embedded(entry: Entry) -> Iterator[tuple[View, str]]:
+    """Yield what is embedded, and as which kind: first the chunks' default views, in the order of the chunks."""
+    passages = {view.chunk_id for view in entry.views if view.kind == PASSAGE}
+    kinds = ("headed", CONTEXT, CAPTION, TABLE)  # the later ones first
+    own = {view.chunk_id: view for kind in kinds for view in entry.views if view.kind == kind}
+    defaults: dict[str, list[View]] = {chunk.id: [] for chunk in entry.chunks}
+    for view in entry.views:
+        in_its_place = view.kind == PASSAGE if view.chunk_id in passages else view is own[view.chunk_id]
+        if in_its_place or (view.chunk_id in passages and view.kind in (CAPTION, TABLE)):
+            defaults[view.chunk_id].append(view)
+    for views in defaults.values():
+        yield from ((view, DEFAULT) for view in views)
+    yield from ((view, view.kind) for view in entry.views if view.kind not in _NOT_EMBEDDED)

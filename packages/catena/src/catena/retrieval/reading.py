@@ -27,12 +27,12 @@ class ReadingOptions:
     """How passages of hits are ranked.
 
     Attributes:
-        hits: how many of the first hits are looked into, >= 1.
+        hits: how many of the first hits are looked into, >= 1; where embeddings cost money, fewer cost less.
         alpha: share of the cosine against BM25 in a passage's own score, in [0, 1]; at 0 nothing is embedded.
         whole: share of the hit's score in that of its passages, in [0, 1].
     """
 
-    hits: int = 10
+    hits: int = 20
     alpha: float = 0.5
     whole: float = 0.5
 

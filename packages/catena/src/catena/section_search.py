@@ -1,0 +1,123 @@
+"""The standard ways to whole sections and other long chunks: by their best passage, by several views, by a budget.
+
+Each part works without the others; this module composes them as most readers want; it is meant to be read and copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catena.effects import Search, Step
+from catena.retrieval.fusion import ScoreFusion
+from catena.retrieval.multi_route import Fusion
+from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, retrieve_views
+from catena.retrieval.reading import ReadingOptions, rank_passages, within_tokens
+from catena.retrieval.routes import ROUTES, Route, stored
+from catena.structure.passages import PASSAGE_TOKENS, passages_of
+from catena.structure.tokens import count_tokens
+from catena.vectors import DEFAULT
+
+if TYPE_CHECKING:
+    from catena.model import Ranking, Where
+
+SECTION_ROUTES = ("lexical", "dense", "keyword", "passages")
+"""How `retrieve` searches long chunks: by all their words, by those of their best passage, and by its meaning."""
+
+SECTION_FUSION = ScoreFusion(alpha=0.5, passages=0.5)
+"""Meaning and words count alike, and of the words the whole and its best passage; see docs/decisions/0028."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSearch:
+    """How chunks are searched under several views.
+
+    Attributes:
+        views: kinds, in the order in which they take turns; "headed" is the chunk's own text under its titles.
+        rule: how the views' rankings become one; the paper's by default.
+        routes: of the store, asked of each view; several are fused within the view first.
+        fusion: of these.
+        on_view_error: "degrade" goes on with the other views and says so; "raise" raises.
+    """
+
+    views: tuple[str, ...] = ("headed", "keywords", "summary")
+    rule: ViewRule = field(default_factory=PaperQuota)
+    routes: tuple[str, ...] = ("dense", "lexical")
+    fusion: Fusion = field(default_factory=partial(ScoreFusion, alpha=0.5))
+    on_view_error: OnViewError = "degrade"
+
+
+def search_views(
+    query: str, how: ViewSearch | None = None, *, k: float = 3, depth: int | None = None, where: Where | None = None
+) -> Step[Ranking]:
+    """Return chunks found under several views, each with the views that found it and its rank in them.
+
+    Args:
+        query: as typed.
+        how: which views, and by which rule they become one.
+        k: how many; the paper's rule takes 1.5 too, and returns as many as its views differ, see `PaperQuota`.
+        depth: hits per view; by default max(3 k, 30).
+        where: a filter that every view obeys.
+
+    Raises:
+        ParameterError: an option is out of range.
+        ViewError: a view failed and that is not tolerated, or all did.
+    """
+    how = how or ViewSearch()
+    routes = partial(_routes_of, how.routes)
+    return (
+        yield from retrieve_views(
+            query,
+            views=how.views,
+            k=k,
+            rule=how.rule,
+            search=routes,
+            fusion=how.fusion,
+            depth=depth,
+            where=where,
+            on_view_error=how.on_view_error,
+        )
+    )
+
+
+def read_passages(
+    query: str,
+    ranking: Ranking,
+    *,
+    budget_tokens: int,
+    passage_tokens: int = PASSAGE_TOKENS,
+    options: ReadingOptions | None = None,
+) -> Step[Ranking]:
+    """Return the passages of the first hits that say most about the question, as many as fit into a budget.
+
+    Args:
+        query: as typed.
+        ranking: of chunks of any length.
+        budget_tokens: of all passages together.
+        passage_tokens: of one passage, at most.
+        options: how passages are ranked.
+
+    Returns:
+        Exact slices of their documents, best first, in `Scale.NORMALIZED`.
+    """
+    passages = partial(passages_of, max_tokens=passage_tokens)
+    ranked = yield from rank_passages(query, ranking, passages, options)
+    return within_tokens(ranked, budget_tokens, count_tokens)
+
+
+def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:
+    """Return the routes over one kind of view."""
+    return {name: _over(name, kind) for name in names}
+
+
+def _over(name: str, kind: str) -> Route:
+    route = ROUTES.get(name) or stored(name)
+    # what is embedded of a chunk's own text, its passages say, are its default vectors
+    view = DEFAULT if name == "dense" and kind == "headed" else kind
+
+    def over_view(query: str) -> Step[Search]:
+        return replace((yield from route(query)), view=view)
+
+    return over_view

@@ -1,0 +1,149 @@
+"""Reading the passages of long hits: a hand-calculated order, the formula's laws, and budgets that hold."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from catena.effects import Services, run
+from catena.errors import ParameterError
+from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.retrieval.bm25 import bm25
+from catena.retrieval.reading import ReadingOptions, rank_passages, within_tokens
+from catena.testing.fakes import FakeEmbedder
+
+WORDS = "oil seal bearing pump valve weekly"
+
+
+def chunk(name: str, text: str, start: int = 0) -> Chunk:
+    return Chunk(id=name, document_id="d", position=0, start=start, end=start + len(text), text=text, path=("Care",))
+
+
+def halves(whole: Chunk) -> tuple[Chunk, ...]:
+    """Cut at the bar, which belongs to neither side."""
+    parts, at = [], whole.start
+    for number, text in enumerate(whole.text.split("|")):
+        parts.append(chunk(f"{whole.id}{number}", text, at))
+        at += len(text) + 1
+    return tuple(parts)
+
+
+def ranked(*texts: str, scale: Scale = Scale.NORMALIZED) -> Ranking:
+    hits = (
+        Hit(
+            chunk("abcdef"[place], text), 1.0 / (place + 1), (Provenance(route="lexical", rank=place + 1, score=1.0),)
+        )
+        for place, text in enumerate(texts)
+    )
+    return Ranking(tuple(hits), scale)
+
+
+def read(query: str, ranking: Ranking, options: ReadingOptions | None = None) -> Ranking:
+    return run(rank_passages(query, ranking, halves, options), Services(embedder=FakeEmbedder(8)))
+
+
+def test_bm25_by_hand() -> None:
+    found = bm25("oil", ["oil oil pump", "pump", "seal valve oil seal"])
+    idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    average = 8 / 3
+    first = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / average))
+    third = idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 4 / average))
+    assert found == pytest.approx((first, 0.0, third))
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=6), min_size=2, max_size=6))
+def test_bm25_weighs_words_of_a_text_as_the_reference_does(texts: list[list[str]]) -> None:
+    """rank-bm25 has another idf, and the same share of each text: the quotient of the two is one number a word."""
+    reference = BM25Okapi(texts, k1=1.2, b=0.75)
+    for word in {word for text in texts for word in text}:
+        ours, theirs = bm25(word, [" ".join(text) for text in texts]), reference.get_scores([word])
+        idf = reference.idf[word]
+        if idf:
+            n = sum(word in text for text in texts)
+            mine = log(1 + (len(texts) - n + 0.5) / (n + 0.5))
+            assert ours == pytest.approx([score / idf * mine for score in theirs])
+
+
+def test_nothing_is_asked_of_no_texts() -> None:
+    assert bm25("oil", []) == ()
+    assert bm25("oil", ["", " "]) == (0.0, 0.0)
+    assert read("oil", ranked()).hits == ()
+
+
+def test_the_formula_by_hand() -> None:
+    found = read("oil", ranked("oil pump|seal", "oil|valve weekly"), ReadingOptions(alpha=0.0, whole=0.25))
+    words = bm25("oil", ["Care\noil pump", "Care\nseal", "Care\noil", "Care\nvalve weekly"])
+    own = [score / max(words) for score in words]
+    expected = {"a0": 0.25 + 0.75 * own[0], "a1": 0.25, "b0": 0.125 + 0.75 * own[2], "b1": 0.125}
+    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(expected)
+    assert [hit.chunk.id for hit in found.hits] == ["a0", "b0", "a1", "b1"]
+    assert found.scale is Scale.NORMALIZED
+
+
+def test_where_only_the_order_is_known_it_counts_by_rank() -> None:
+    found = read("oil", ranked("seal", "valve", scale=Scale.RANK), ReadingOptions(alpha=0.0, whole=1.0))
+    assert [hit.score for hit in found.hits] == [1.0, 0.5]
+
+
+def test_meaning_counts_as_much_as_alpha_says_and_costs_nothing_at_zero() -> None:
+    embedder = FakeEmbedder(8)
+    services = Services(embedder=embedder)
+    run(rank_passages("oil", ranked("oil|seal"), halves, ReadingOptions(alpha=0.0)), services)
+    assert embedder.calls == []
+    found = run(rank_passages("seal", ranked("oil|seal"), halves, ReadingOptions(alpha=1.0, whole=0.0)), services)
+    query = embedder.embed_query("seal")
+    rows = embedder.embed_documents(["Care\noil", "Care\nseal"])
+    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(
+        {f"a{place}": (1 + float(row @ query)) / 2 for place, row in enumerate(rows)}, abs=1e-6
+    )
+
+
+def test_a_passage_says_how_its_chunk_was_found_and_what_it_is_worth_itself() -> None:
+    (hit,) = read("oil", ranked("oil"), ReadingOptions(alpha=0.0)).hits
+    assert [(way.route, way.rank, way.view) for way in hit.provenance] == [
+        ("lexical", 1, "raw"),
+        ("reading", None, "passage"),
+    ]
+    assert hit.provenance[1].score == 1.0
+
+
+def test_only_the_first_hits_are_looked_into() -> None:
+    found = read("oil", ranked("seal", "valve", "oil"), ReadingOptions(hits=2))
+    assert {hit.chunk.id for hit in found.hits} == {"a0", "b0"}
+
+
+@given(st.lists(st.text(alphabet="ab |", min_size=1).filter(lambda text: text.strip(" |")), max_size=5))
+def test_every_passage_comes_once_best_first_in_zero_to_one(texts: list[str]) -> None:
+    ranking = ranked(*texts)
+    found = read("a b", ranking)
+    assert sorted(hit.chunk.id for hit in found.hits) == sorted(
+        part.id for hit in ranking.hits for part in halves(hit.chunk)
+    )
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+@given(st.lists(st.integers(1, 9), max_size=6), st.integers(0, 30))
+def test_a_budget_holds_and_is_not_left_empty_by_one_long_passage(lengths: list[int], budget: int) -> None:
+    ranking = ranked(*("x" * length for length in lengths))
+    kept = within_tokens(ranking, budget, len).hits
+    used = sum(len(hit.chunk.text) for hit in kept)
+    assert used <= budget
+    assert [hit for hit in ranking.hits if hit in kept] == list(kept)
+    assert all(len(hit.chunk.text) > budget - used for hit in ranking.hits if hit not in kept)
+
+
+@pytest.mark.parametrize(("name", "value"), [("hits", 0), ("alpha", 1.5), ("alpha", float("nan")), ("whole", -0.1)])
+def test_options_out_of_range_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ParameterError, match=f"^{name} must be"):
+        ReadingOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(ParameterError, match="budget must be a number of tokens >= 0, got -1"):
+        within_tokens(ranked("x"), -1, len)

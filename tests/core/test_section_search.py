@@ -1,0 +1,227 @@
+"""Whole sections in a library: found by passages and views, read within a budget, re-indexed where they changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from catena import Library
+from catena.effects import Complete, Step
+from catena.enrichment.view_maker import MadeViews
+from catena.enrichment.views import Keywords, Summaries
+from catena.errors import ParameterError
+from catena.model import Chunk, Document, Scale
+from catena.pipeline import FixedLength, Preparation, embed, prepare
+from catena.retrieval.multi_view import ExactUnion, found_by
+from catena.section_search import SECTION_FUSION, ViewSearch
+from catena.structure.section_chunks import SectionChunkOptions
+from catena.structure.tokens import count_tokens
+from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.vectors import DEFAULT
+
+FILLER = "The housing is made of cast iron and stands on four rubber feet. " * 12
+PUMP = (
+    f"# Pump\n\n## Housing\n\n{FILLER}\n\nThe drain plug takes 14 mm keys.\n\n## Seal\n\nReplace the seal yearly.\n"
+)
+SECTIONS = Preparation(chunks=SectionChunkOptions())
+
+
+@pytest.fixture
+def manual(tmp_path: Path) -> Path:
+    path = tmp_path / "pump.md"
+    path.write_text(PUMP)
+    return path
+
+
+@pytest.fixture
+def library(tmp_path: Path, manual: Path) -> Iterator[Library]:
+    how = Preparation(
+        chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline", over_tokens=5))
+    )
+    with Library.open(tmp_path / "library", preparation=how) as opened:
+        opened.index(manual)
+        yield opened
+
+
+def llm() -> FakeLLM:
+    def reply(request: Complete) -> str:
+        return '["plug", "feet"]' if request.purpose == "view keywords" else "It says what the pump is made of."
+
+    return FakeLLM(reply)
+
+
+def test_a_section_is_one_chunk_and_is_found_by_its_best_passage(library: Library) -> None:
+    best = library.search("Which keys does the drain plug take?", k=2).hits[0]
+    assert best.chunk.path == ("Pump", "Housing")
+    assert count_tokens(best.chunk.text) > 150
+    assert {(way.route, way.view) for way in best.provenance} >= {("lexical", "passage"), ("dense", "passage")}
+
+
+def test_what_is_longer_than_a_vector_can_say_has_a_vector_per_passage() -> None:
+    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
+    step = embed(entry)
+    (request,) = next(step)
+    with pytest.raises(StopIteration) as done:
+        step.send([FakeEmbedder(4).embed_documents(request.texts)])
+    vectors = done.value.value
+    assert set(vectors.kinds) == {DEFAULT}
+    assert vectors.chunks.count(0) > 1
+    assert vectors.chunks.count(1) == 1
+    assert max(map(count_tokens, request.texts)) <= 100 + count_tokens("Pump › Housing")
+
+
+def test_what_is_known_is_not_embedded_again() -> None:
+    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
+    embedder = FakeEmbedder(4)
+    step = embed(entry)
+    (request,) = next(step)
+    with pytest.raises(StopIteration) as done:
+        step.send([embedder.embed_documents(request.texts)])
+    first = done.value.value
+    known = {(kind, name): row for kind, name, row in zip(first.kinds, first.digests, first.rows, strict=True)}
+    dropped = next(iter(known))
+    left = {name: row for name, row in known.items() if name != dropped}
+    step = embed(entry, known=left)
+    (request,) = next(step)
+    assert len(request.texts) == 1
+    with pytest.raises(StopIteration) as again:
+        step.send([embedder.embed_documents(request.texts)])
+    assert (again.value.value.rows == first.rows).all()
+
+
+def test_each_view_finds_and_says_so(library: Library) -> None:
+    found = library.search_views("Which keys does the drain plug take?", k=3)
+    assert found.scale is Scale.RANK
+    assert set(found_by(found.hits[0])) == {"headed", "keywords", "summary"}
+    alone = library.search_views("seal", ViewSearch(views=("keywords",), rule=ExactUnion()), k=1)
+    assert [hit.chunk.path[-1] for hit in alone.hits] == ["Seal"]
+
+
+def test_views_that_no_chunk_has_are_named(library: Library) -> None:
+    with pytest.raises(ParameterError, match=r"views must be kinds of view that this library holds \(headed, keyw"):
+        library.search_views("seal", ViewSearch(views=("headed", "questions")))
+
+
+def test_passages_fill_a_budget_with_exact_slices(library: Library, manual: Path) -> None:
+    found = library.passages("Which keys does the drain plug take?", budget_tokens=120)
+    assert "drain plug takes 14 mm" in found.hits[0].chunk.text
+    assert sum(count_tokens(hit.chunk.text) for hit in found.hits) <= 120
+    text = library.get(found.hits[0].chunk.document_id).document.text
+    for hit in found.hits:
+        assert text[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+        assert hit.chunk.metadata["title"] == "Pump"
+
+
+def test_async_finds_the_same(library: Library) -> None:
+    async def found() -> tuple[object, ...]:
+        query = "How often is the seal replaced?"
+        return await library.asearch(query), await library.asearch_views(query), await library.apassages(query)
+
+    query = "How often is the seal replaced?"
+    assert asyncio.run(found()) == (library.search(query), library.search_views(query), library.passages(query))
+
+
+def test_fixed_lengths_may_end_where_sections_do() -> None:
+    document = Document(id="d", text=PUMP, title="Pump")
+    across = prepare(document, Preparation(chunks=FixedLength(tokens=300, inside_sections=False)))
+    inside = prepare(document, Preparation(chunks=FixedLength(tokens=300)))
+    assert [chunk.path for chunk in across.chunks] == [()]
+    assert [chunk.path[-1] for chunk in inside.chunks] == ["Housing", "Seal"]
+    assert {view.kind for view in inside.views} == {"headed", "passage"}
+    with pytest.raises(ParameterError, match="tokens must be a number >= 1, got 0"):
+        FixedLength(tokens=0)
+
+
+def test_short_chunks_stay_without_passages_and_their_fingerprint_stays() -> None:
+    entry = prepare(Document(id="d", text=PUMP, title="Pump"))
+    assert {view.kind for view in entry.views} == {"headed"}
+    assert Preparation().fingerprint("x") == Preparation(passage_tokens=50).fingerprint("x")
+    others = (SECTIONS, Preparation(chunks=FixedLength()), Preparation(views=(Keywords(by="offline"),)))
+    prints = {how.fingerprint("x") for how in (Preparation(), *others)}
+    assert len(prints) == 4
+    assert SECTIONS.fingerprint("x") != Preparation(chunks=SectionChunkOptions(), passage_tokens=50).fingerprint("x")
+
+
+def test_weights_of_the_formula_add_up() -> None:
+    assert sum(weight for name, (weight, _) in SECTION_FUSION.parts.items() if name != "keyword") == 1.0
+
+
+# What a change costs
+
+
+def paid(model: FakeLLM) -> int:
+    return len(model.calls)
+
+
+def test_a_changed_section_is_asked_about_and_no_other(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm"), Summaries(by="llm", over_tokens=1)))
+    model, embedder = llm(), FakeEmbedder(8)
+    with Library.open(tmp_path / "library", preparation=how, llm=model, embedder=embedder) as library:
+        library.index(manual)
+        assert paid(model) == 4
+        embedder.calls.clear()
+        manual.write_text("A new first line.\n\n" + PUMP.replace("yearly", "every two years"))
+        planned, _ = library.plan(manual)
+        library.index(manual)
+        assert planned.total.calls == paid(model) - 4 == 4, "two of the first line, two of the changed section"
+        entry = library.get(library.document_id(manual))
+        assert {view.kind for view in entry.views} == {"headed", "passage", "keywords", "summary"}
+        old = "What is embedded of the section about the housing stayed as it was"
+        assert not any("Housing" in text for call in embedder.calls for text in call), old
+        assert library.verify() == ()
+
+
+def test_what_another_model_wrote_is_not_taken_over(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm"),))
+    with Library.open(tmp_path / "library", preparation=how, llm=llm()) as library:
+        library.index(manual)
+    other = FakeLLM(lambda request: '["other"]', identity="another/1")
+    with Library.open(tmp_path / "library", preparation=how, llm=other) as library:
+        library.index(manual)
+        views = library.get(library.document_id(manual)).views
+    assert paid(other) == 2
+    assert {view.text for view in views if view.kind == "keywords"} == {"other"}
+
+
+def test_a_view_that_fails_is_said_and_asked_for_again(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm"),))
+    broken = FakeLLM(lambda request: "no list" if "seal yearly" in request.prompt else '["plug"]')
+    with Library.open(tmp_path / "library", preparation=how, llm=broken) as library:
+        (outcome,) = library.index(manual)
+        assert outcome.state == "indexed"
+        assert "views that could not be made: 1" in outcome.reason
+        first = paid(broken)
+        library.index(manual)
+        assert paid(broken) > first, "the failed one again"
+        assert len([v for v in library.get(library.document_id(manual)).views if v.kind == "keywords"]) == 1
+
+
+def test_a_model_that_nobody_gave_is_named(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(views=(Keywords(by="llm"),))
+    with Library.open(tmp_path / "library", preparation=how) as library, pytest.raises(ParameterError, match="llm"):
+        library.index(manual)
+
+
+@dataclass(frozen=True, slots=True)
+class Shouted:
+    """A maker of one's own."""
+
+    kind: str = "shouted"
+    asks_model: bool = False
+    version: str = "1"
+
+    def make(self, chunks: tuple[Chunk, ...], title: str) -> Step[MadeViews]:
+        yield from ()
+        return MadeViews(texts=tuple((f"{title}: {chunk.text.upper()}",) for chunk in chunks))
+
+
+def test_views_of_ones_own_are_indexed_and_searched(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Shouted(),))
+    with Library.open(tmp_path / "library", preparation=how) as library:
+        library.index(manual)
+        found = library.search_views("seal", ViewSearch(views=("shouted",), rule=ExactUnion()), k=1)
+        assert found_by(found.hits[0]) == {"shouted": 1}
