@@ -745,3 +745,18 @@ def test_fixed_lengths_join_sentences_while_their_sum_stays_within_the_cap(text:
     found: tuple[Chunk, ...] = cut_fixed(document(text), tokens=tokens)
     assert [condensed(chunk.text) for chunk in found] == fixed_by_the_book(text, tokens)
     assert all(count_tokens(chunk.text) <= tokens for chunk in found)
+
+
+@given(texts(), st.integers(1, 60))
+def test_fixed_lengths_cut_no_sentence_but_one_longer_than_the_cap(text: str, tokens: int) -> None:
+    sentences = cut_sentences(document(text), tokens=10**9)
+    found = cut_fixed(document(text), tokens=tokens)
+    starts, ends = {chunk.start for chunk in found}, {chunk.end for chunk in found}
+    for sentence in sentences:
+        inner = [border for border in starts | ends if sentence.start < border < sentence.end]
+        assert not inner or count_tokens(text[sentence.start : sentence.end]) > tokens
+
+
+def test_a_short_sentence_before_a_long_one_stays_whole() -> None:
+    text = "Short text\nhere. Word " + "word " * 14 + "\n" + "word " * 17 + "end.\n"
+    assert cut_fixed(document(text), tokens=18)[0].text == "Short text\nhere."

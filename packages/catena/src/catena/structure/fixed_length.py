@@ -55,10 +55,17 @@ def cut_fixed(
 
 
 def _sentences(text: str, span: Span, limit: int, count: Counter) -> Iterator[Span]:
-    def deeper(part: Span) -> Iterator[Span]:
-        return divide(text, part, (lines, words), limit=limit, count=count)
-
+    """Yield sentences joined while they fit; what is longer by itself is divided before, so that no other is."""
     start, end = span
     borders = {*sentence_ends(text, start, end), *blank_lines(text, start, end)} - {start, end}
-    ordered = [start, *sorted(borders), end]
-    yield from pack(text, list(pairwise(ordered)), deeper, limit=limit, share=limit, count=count)
+    parts = [
+        part
+        for sentence in pairwise([start, *sorted(borders), end])
+        for part in divide(text, sentence, (lines, words), limit=limit, count=count)
+    ]
+    yield from pack(text, parts, _whole, limit=limit, share=limit, count=count)
+
+
+def _whole(span: Span) -> Iterator[Span]:
+    """Yield a span as it is: a single character of more tokens than the cap."""
+    yield span
