@@ -1,0 +1,164 @@
+"""Soft clusters: groups that anybody sees, thresholds and token limits by hand, and laws for any vectors."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.enrichment import clustering
+from catena.enrichment.clustering import Clustering, clusters
+from catena.errors import MissingExtraError, ParameterError
+
+SMALL = Clustering(dimensions=2, components=4)
+
+
+def groups_around_axes(count: int, each: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return unit-like rows near `count` axes in turn: places i, i + count, … belong together."""
+    noise = np.random.default_rng(1).normal(scale=0.03, size=(count * each, 6))
+    return np.eye(6)[np.arange(count * each) % count] + noise
+
+
+def test_groups_that_lie_apart_are_the_clusters() -> None:
+    rows = groups_around_axes(3, 20)
+    assert clusters(rows, [1] * 60, SMALL) == tuple(tuple(range(first, 60, 3)) for first in range(3))
+
+
+def test_few_vectors_are_one_cluster_and_none_are_none() -> None:
+    rows = groups_around_axes(3, 4)
+    assert clusters(rows[:11], [1] * 11) == (tuple(range(11)),)
+    assert clusters(rows[:1], [9_000]) == ((0,),)
+    assert clusters(np.zeros((0, 3)), []) == ()
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [
+        (0.1, ((0, 1, 2), (1, 2, 3))),  # the two in the middle belong to both
+        (0.4, ((0, 1, 2), (2, 3))),
+        (0.9, ((0, 1), (2, 3))),  # above it for none but 0: the likeliest is taken, the first of equals
+    ],
+)
+def test_a_vector_belongs_to_every_cluster_above_the_threshold_and_to_the_likeliest(
+    monkeypatch: pytest.MonkeyPatch, threshold: float, expected: tuple[tuple[int, ...], ...]
+) -> None:
+    given_rows = [[0.95, 0.05], [0.7, 0.3], [0.45, 0.55], [0.1, 0.9]]
+    monkeypatch.setattr(clustering, "_probabilities", lambda rows, how: np.array(given_rows))
+    how = Clustering(dimensions=2, threshold=threshold)  # groups of three and less are not divided again
+    assert clusters(groups_around_axes(2, 2), [1] * 4, how) == expected
+
+
+def test_the_mixture_with_the_least_information_criterion_is_taken() -> None:
+    points = np.concatenate([np.random.default_rng(0).normal(loc=at, size=(40, 2)) for at in (0, 30, 60)])
+    assert clustering._probabilities(points, Clustering(components=5)).shape == (120, 3)
+    assert clustering._probabilities(points, Clustering(components=2)).shape == (120, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([1] * 6, ((0, 1, 2, 3, 4, 5),)),
+        ([4] * 6, ((0, 1), (2, 3), (4, 5))),
+        ([3, 3, 4, 1, 1, 8], ((0, 1, 2), (3, 4, 5))),
+        ([3, 99, 4, 1, 1, 8], ((0,), (1,), (2, 3, 4), (5,))),  # what is too long alone stays alone
+    ],
+)
+def test_what_cannot_be_divided_is_cut_into_runs_that_are_short_enough(
+    sizes: list[int], expected: tuple[tuple[int, ...], ...]
+) -> None:
+    rows = np.ones((6, 3))
+    assert clusters(rows, sizes, Clustering(dimensions=2, components=3, tokens=10)) == expected
+    assert clusters(rows, sizes, Clustering(dimensions=9, tokens=10)) == expected
+
+
+def test_a_cluster_that_is_too_long_is_divided_again() -> None:
+    wide = groups_around_axes(2, 8)
+    whole = clusters(wide, [1] * 16, Clustering(dimensions=8, components=3))
+    assert [len(each) for each in whole] == [8, 8]
+    divided = clusters(wide, [1] * 16, Clustering(dimensions=8, components=3, tokens=5))
+    assert divided == ((0, 2, 4, 6, 8), (1, 3, 5, 7, 9), (10, 12, 14), (11, 13, 15))
+
+
+def test_only_directions_count() -> None:
+    rows = groups_around_axes(3, 5)
+    longer = rows * np.linspace(0.5, 9, 15)[:, None]
+    assert clusters(longer, [1] * 15, SMALL) == clusters(rows, [1] * 15, SMALL)
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 12), st.integers(0, 9), st.integers(1, 30), st.booleans())
+def test_every_vector_is_in_a_cluster_and_none_is_too_long(count: int, seed: int, tokens: int, equal: bool) -> None:
+    random = np.random.default_rng(seed)
+    rows = np.zeros((count, 3)) if equal else random.normal(size=(count, 3))
+    before = rows.copy()
+    sizes = random.integers(1, 9, size=count).tolist()
+    found = clusters(rows, sizes, Clustering(dimensions=2, components=3, tokens=tokens))
+    assert {place for cluster in found for place in cluster} == set(range(count))
+    assert all(len(cluster) == 1 or sum(sizes[place] for place in cluster) <= tokens for cluster in found)
+    assert list(found) == sorted(set(found))
+    assert all(list(cluster) == sorted(set(cluster)) for cluster in found)
+    assert np.array_equal(rows, before)
+
+
+def test_umap_is_asked_as_the_reference_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Recorded:
+        def __init__(self, **parameters: Any) -> None:
+            asked.append(parameters)
+
+        def fit_transform(self, rows: Any) -> Any:
+            points = np.asarray(rows[:, : asked[-1]["n_components"]], dtype=np.float32)
+            points[0, 0] = np.nan  # as for a vector that is near no other
+            return points
+
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=Recorded))
+    found = clusters(groups_around_axes(2, 13), [1] * 26, Clustering(reduce="umap", dimensions=5, components=2))
+    assert {place for cluster in found for place in cluster} == set(range(26))
+    common = {"n_components": 5, "metric": "cosine", "random_state": 224, "n_jobs": 1}
+    assert asked[0] == {"n_neighbors": 5, **common}  # the root of 26 - 1
+    assert asked[1:]
+    assert all(each == {"n_neighbors": 10, **common} for each in asked[1:])
+
+
+@pytest.mark.parametrize(
+    ("module", "how", "named"),
+    [
+        ("threadpoolctl", SMALL, "scikit-learn is not installed. Try: pip install 'catena[raptor]'"),
+        ("sklearn.mixture", SMALL, "scikit-learn is not installed. Try: pip install 'catena[raptor]'"),
+        ("umap", Clustering(reduce="umap"), "umap-learn is not installed. Try: pip install 'catena[umap]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, module: str, how: Clustering, named: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError) as raised:
+        clusters(groups_around_axes(3, 5), [1] * 15, how)
+    assert str(raised.value) == named
+
+
+def test_vectors_and_sizes_that_cannot_be_clustered_are_refused() -> None:
+    with pytest.raises(ParameterError, match="NaN or infinity"):
+        clusters(np.array([[1.0, np.nan]]), [1])
+    with pytest.raises(ParameterError, match="shape"):
+        clusters(np.array([1.0, 2.0]), [1, 1])
+    with pytest.raises(ParameterError, match="one for each of 2 vectors"):
+        clusters(np.ones((2, 2)), [1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reduce": "tsne"}, {"dimensions": 0}, {"components": 0}, {"tokens": 0}, {"threshold": 1.1},
+        {"threshold": float("nan")}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        Clustering(**options)

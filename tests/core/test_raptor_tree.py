@@ -1,0 +1,257 @@
+"""Trees of summaries: which are trees at all, and what is found in one by traversal and in all layers at once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Services, run
+from catena.errors import ParameterError
+from catena.model import Chunk, Provenance, Scale
+from catena.retrieval.tree import Collapsed, collapsed, node_cosines, traverse
+from catena.summary_tree import SummaryTree, TreeNode, leaf_of, parent_of
+from catena.testing.fakes import AngleEmbedder, FakeTokenizer
+
+TEXT = "one two. three. four five. six. seven eight. nine."
+SPANS = {"a": (0, 8), "b": (9, 15), "c": (16, 26), "d": (27, 31), "e": (32, 44), "f": (45, 50)}
+
+
+def chunk_of(name: str, position: int, span: tuple[int, int]) -> Chunk:
+    start, end = span
+    return Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
+
+
+CHUNKS = tuple(chunk_of(name, position, span) for position, (name, span) in enumerate(SPANS.items()))
+
+
+def tree_of(layers: Sequence[Sequence[Sequence[int]]], chunks: Sequence[Chunk] = CHUNKS) -> SummaryTree:
+    """Return the tree whose nodes above the leaves have children at these places of the layer below."""
+    built = [[leaf_of(chunk) for chunk in chunks]]
+    for layer in layers:
+        built.append([parent_of([built[-1][place] for place in places], f"about {len(places)}") for places in layer])
+    return SummaryTree(
+        document_id="doc",
+        nodes=tuple(node for layer in built for node in layer),
+        layers=tuple(tuple(node.id for node in layer) for layer in built),
+        chunks=tuple(chunks),
+    )
+
+
+#        x            y
+#     p     q         r
+#   a b c  c d       e f
+TREE = tree_of([[(0, 1, 2), (2, 3), (4, 5)], [(0, 1), (2,)]])
+SCORES = (0.9, 0.1, 0.5, 0.6, 0.2, 0.3, 0.7, 0.4, 0.8, 0.35, 0.45)  # a b c d e f, p q r, x y
+
+
+def found(tree: SummaryTree, scores: Sequence[float], k: int) -> list[str]:
+    return [hit.chunk.id for hit in traverse(tree, scores, k=k).hits]
+
+
+# Goldens, by hand
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [
+        (1, ["f"]),  # y above x, then r, then f: the best leaf of all, a, is not under them
+        (2, ["a", "c"]),  # x and y; r and p; of a, b, c, e, f the best two
+        (3, ["a", "d", "c"]),  # q too; c is under both p and q, and found once
+        (6, ["a", "d", "c", "f", "e", "b"]),
+    ],
+)
+def test_traversal_takes_the_best_of_each_layer_among_the_children_of_those_above(
+    k: int, expected: list[str]
+) -> None:
+    assert found(TREE, SCORES, k) == expected
+
+
+def test_what_traversal_finds_is_a_ranking_of_chunks_with_its_provenance() -> None:
+    ranking = traverse(TREE, SCORES, k=2)
+    assert ranking.scale is Scale.SIMILARITY
+    assert [hit.score for hit in ranking.hits] == [0.9, 0.5]
+    assert ranking.hits[1].provenance == (Provenance(route="tree", rank=2, score=0.5),)
+    assert [hit.chunk for hit in ranking.hits] == [CHUNKS[0], CHUNKS[2]]
+
+
+def test_scores_may_come_from_any_retriever_that_is_given_the_nodes() -> None:
+    def shared_words(nodes: Sequence[TreeNode]) -> list[float]:
+        return [float("four" in node.text or "3" in node.text) for node in nodes]
+
+    assert found(TREE, SCORES, 1) == ["f"]
+    assert [hit.chunk.id for hit in traverse(TREE, shared_words, k=3).hits] == ["c", "a", "b"]
+
+
+def test_all_layers_at_once_return_made_text_beside_chunks_and_never_as_one() -> None:
+    result = collapsed(TREE, SCORES, k=3)
+    assert [(each.node.id, each.node.made, each.rank) for each in result.nodes] == [
+        ("a", False, 1), (TREE.layers[1][2], True, 2), (TREE.layers[1][0], True, 3),
+    ]  # fmt: skip
+    assert [[chunk.id for chunk in each.chunks] for each in result.nodes] == [["a"], ["e", "f"], ["a", "b", "c"]]
+    assert [hit.chunk.id for hit in result.ranking.hits] == ["a", "f", "e", "c", "b"]
+    assert result.ranking.scale is Scale.RANK
+    assert result.ranking.hits[0].provenance == (Provenance(route="tree", rank=1, score=0.9),)
+    assert result.ranking.hits[2].provenance == (Provenance(route="tree", rank=2, score=0.8, view="summary"),)
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 4), (1_000, 11)]
+)
+def test_a_budget_is_filled_up_to_the_first_node_that_does_not_fit(budget: int, expected: int) -> None:
+    count = FakeTokenizer().count  # a: 2 words, then r and p: "about 2", "about 3", then d: 1
+    assert len(collapsed(TREE, SCORES, budget_tokens=budget, count=count).nodes) == expected
+
+
+def test_scores_by_vectors_are_cosines_with_the_query() -> None:
+    vectors = np.array([[1, 0], [0, 1], [0, 0], [-1, 0]], dtype=np.float32)
+    scores = run(node_cosines("60 degrees", vectors), Services(embedder=AngleEmbedder()))
+    assert scores == pytest.approx((0.5, 0.8660254, 0.0, -0.5), abs=1e-6)
+    assert (
+        run(node_cosines("60 degrees", np.zeros((0, 0), dtype=np.float32)), Services(embedder=AngleEmbedder())) == ()
+    )
+
+
+def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_of_its_chunk() -> None:
+    leaves = [leaf_of(chunk) for chunk in CHUNKS]
+    assert parent_of(leaves[:2], "one text").id == parent_of(leaves[:2], "another").id
+    assert len({parent_of(each, "").id for each in (leaves[:2], leaves[1:3], leaves[:3], leaves[1::-1])}) == 4
+    assert [leaf.id for leaf in leaves] == list(SPANS)
+
+
+def test_a_tree_survives_pickling_and_knows_its_layers() -> None:
+    copy = pickle.loads(pickle.dumps(TREE))
+    assert copy == TREE
+    assert [node.level for node in copy.root] == [2, 2]
+    assert [chunk.id for chunk in copy.chunks_below(copy.root[0])] == ["a", "b", "c", "d"]
+
+
+# Laws
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> SummaryTree:
+    """Draw trees of up to six leaves, whose nodes may have several parents."""
+    width = draw(st.integers(1, len(CHUNKS)))
+    layers, chunks = [], CHUNKS[:width]
+    for _ in range(draw(st.integers(0, 3))):
+        groups = draw(st.sets(st.frozensets(st.integers(0, width - 1), min_size=1), min_size=1, max_size=4))
+        missing = set(range(width)) - set().union(*groups)
+        if missing:
+            groups.add(frozenset(missing))
+        layers.append(sorted(map(sorted, groups)))
+        width = len(groups)
+    return tree_of(layers, chunks)
+
+
+@st.composite
+def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
+    tree = draw(trees())
+    size = len(tree.nodes)
+    return tree, draw(st.lists(st.integers(-5, 5).map(float), min_size=size, max_size=size))
+
+
+@given(trees())
+def test_every_leaf_is_reached_from_the_root_layer_and_children_stand_one_level_below(tree: SummaryTree) -> None:
+    reached = {chunk.id for node in tree.root for chunk in tree.chunks_below(node)}
+    assert reached == {chunk.id for chunk in tree.chunks}
+    assert all(child.level == node.level - 1 for node in tree.nodes for child in tree.children([node]))
+
+
+@given(scored())
+def test_with_room_for_all_nodes_traversal_ranks_every_chunk_by_its_own_score(
+    case: tuple[SummaryTree, list[float]],
+) -> None:
+    tree, scores = case
+    own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
+    expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
+    assert found(tree, scores, len(tree.nodes)) == expected
+
+
+@given(scored(), st.integers(1, 4))
+def test_traversal_returns_at_most_k_and_depends_on_the_order_of_scores_alone(
+    case: tuple[SummaryTree, list[float]], k: int
+) -> None:
+    tree, scores = case
+    ids = found(tree, scores, k)
+    assert 1 <= len(ids) == len(set(ids)) <= k
+    assert ids == found(tree, [score**3 + 7 for score in scores], k)
+
+
+@given(scored(), st.integers(1, 30))
+def test_all_layers_at_once_cover_exactly_what_is_under_the_best_nodes(
+    case: tuple[SummaryTree, list[float]], k: int
+) -> None:
+    tree, scores = case
+    result: Collapsed = collapsed(tree, scores, k=k)
+    assert [each.score for each in result.nodes] == sorted(scores, reverse=True)[:k]
+    under = {chunk.id for each in result.nodes for chunk in each.chunks}
+    assert {hit.chunk.id for hit in result.ranking.hits} == under
+    assert all(TEXT[hit.chunk.start : hit.chunk.end] == hit.chunk.text for hit in result.ranking.hits)
+    assert all(each.node.made or each.node.text == each.chunks[0].text for each in result.nodes)
+
+
+# Errors
+
+
+@pytest.mark.parametrize("scores", [SCORES[:-1], (*SCORES[:-1], float("nan")), (*SCORES[:-1], float("inf"))])
+def test_scores_that_are_not_one_finite_number_per_node_are_refused(scores: Sequence[float]) -> None:
+    with pytest.raises(ParameterError, match="one finite number for each of 11 nodes"):
+        traverse(TREE, scores, k=1)
+    with pytest.raises(ParameterError, match="one finite number for each of 11 nodes"):
+        collapsed(TREE, scores, k=1)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"k": 1, "budget_tokens": 1}, {"k": 0}, {"budget_tokens": 0, "count": len}, {"budget_tokens": 5}],
+)
+def test_limits_that_say_nothing_or_too_much_are_refused(limits: Mapping[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        collapsed(TREE, SCORES, **limits)  # type: ignore[arg-type]
+
+
+def test_traversal_refuses_a_k_below_one_and_vectors_of_another_embedder() -> None:
+    with pytest.raises(ParameterError, match="k must be"):
+        traverse(TREE, SCORES, k=0)
+    with pytest.raises(ParameterError, match="of the query's 2"):
+        run(node_cosines("7", np.ones((1, 3), dtype=np.float32)), Services(embedder=AngleEmbedder()))
+
+
+def test_an_empty_tree_has_nothing_to_find() -> None:
+    empty = SummaryTree(document_id="doc", nodes=(), layers=(), chunks=())
+    assert traverse(empty, (), k=3).hits == ()
+    assert collapsed(empty, (), k=3) == Collapsed(nodes=(), ranking=collapsed(empty, (), k=1).ranking)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"layers": TREE.layers[:2]},  # nodes that are in no layer
+        {"layers": (*TREE.layers, ())},
+        {"nodes": TREE.nodes[:-1], "layers": (*TREE.layers[:2], TREE.layers[2][:1])},  # r has no parent
+        {"nodes": (*TREE.nodes, TREE.nodes[-1]), "layers": (*TREE.layers[:2], (*TREE.layers[2], TREE.layers[2][1]))},
+        {"chunks": CHUNKS[:-1]},
+        {"chunks": tuple(replace(chunk, document_id="other") for chunk in CHUNKS)},
+        {"nodes": (*TREE.nodes[:-1], replace(TREE.nodes[-1], level=1))},
+        {"nodes": (*TREE.nodes[:-1], replace(TREE.nodes[-1], chunk_id="a"))},  # a summary that would be cited
+        {"nodes": (replace(TREE.nodes[0], text="not the chunk's"), *TREE.nodes[1:])},
+        {"nodes": (*TREE.nodes[:-1], replace(TREE.nodes[-1], children=("nobody", *TREE.nodes[-1].children)))},
+        {"nodes": TREE.nodes[6:], "layers": TREE.layers[1:], "chunks": ()},
+    ],
+)
+def test_what_is_no_tree_over_the_chunks_is_refused(broken: Mapping[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        replace(TREE, **broken)  # type: ignore[arg-type]
+
+
+def test_a_summary_of_nothing_is_refused() -> None:
+    alone = replace(TREE.nodes[-1], id="alone", children=())
+    layers = (*TREE.layers[:2], (*TREE.layers[2], "alone"))
+    with pytest.raises(ParameterError, match="a summary of nothing"):
+        replace(TREE, nodes=(*TREE.nodes, alone), layers=layers)
