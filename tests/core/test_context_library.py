@@ -13,11 +13,11 @@ from catena.effects import Complete, Price, Services, Tariff, run
 from catena.enrichment.context import ContextOptions
 from catena.enrichment.detectors import LLMDetector
 from catena.errors import ParameterError, ServiceError
+from catena.file_ingestion import UNCHANGED
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
 from catena.ingestion import contextualise
 from catena.journal import Journal
-from catena.library import UNCHANGED
 from catena.model import Document, View
 from catena.parsing.figure_shapes import Box
 from catena.pipeline import Preparation, prepare

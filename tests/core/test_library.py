@@ -24,8 +24,9 @@ from catena.errors import (
     ParseError,
     UnknownDocumentError,
 )
+from catena.file_ingestion import UNCHANGED
 from catena.journal import Journal
-from catena.library import UNCHANGED, Progress
+from catena.library import Progress
 from catena.model import Document
 from catena.pipeline import Preparation, prepare
 from catena.structure.chunking import ChunkOptions

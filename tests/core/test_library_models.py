@@ -15,11 +15,11 @@ from catena.effects import Cancel, Complete, Event, Price, Tariff
 from catena.enrichment.detectors import CodeDetector, Detected, ExpertDetector, LLMDetector, RecognizerDetector
 from catena.enrichment.expert_terms import ExpertTerms
 from catena.errors import BudgetExceededError, CancelledError, MissingServiceError, ParameterError, ServiceError
+from catena.file_ingestion import UNCHANGED
 from catena.formatting.drafts import planned_answer
 from catena.formatting.llm_figures import with_figures
 from catena.formatting.llm_markdown import FormatOptions
 from catena.journal import Journal
-from catena.library import UNCHANGED
 from catena.model import Document
 from catena.parsing.figure_shapes import Box
 from catena.pipeline import Preparation

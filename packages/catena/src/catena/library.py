@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
-from catena.discovery import discover, path_text
+from catena.discovery import discover
 from catena.effects import (
     Budget,
     Cancel,
-    Complete,
     Event,
     Failed,
     Plan,
-    Recognise,
     Services,
     Step,
     Tariff,
@@ -32,20 +28,16 @@ from catena.effects import (
 from catena.enrichment.entities import query_entities
 from catena.errors import (
     CancelledError,
-    CatenaError,
     LibraryError,
-    MissingServiceError,
     ParameterError,
-    ParseError,
 )
 from catena.extraction import Extraction
 from catena.figures import FIGURE
-from catena.ids import digest
+from catena.file_ingestion import SIDE_BY_SIDE, Batch, FileIngestion, Source, grouped
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.ingestion import PLANNED_ANSWERS, ingest, ingest_document
-from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
-from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
-from catena.pipeline import Preparation, embed, read
+from catena.ingestion import PLANNED_ANSWERS
+from catena.model import Chunk, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
+from catena.pipeline import Preparation, embed
 from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
@@ -60,20 +52,10 @@ from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
     from catena.journal import Journal
-    from catena.layout import PageNote, Parsed
     from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
     from catena.vectors import ViewVectors
-    from catena.view_making import Held
 
     Addition: TypeAlias = tuple[Entry, ViewVectors]
-
-Source: TypeAlias = Document | str | Path
-"""A document already parsed, or the path of a file."""
-
-
-class _Held(TypedDict):
-    held: Held
-    model: str
 
 
 class SegmentSearchOptions(TypedDict, total=False):
@@ -93,18 +75,6 @@ class SearchOptions(SegmentSearchOptions, total=False):
 
     k: int
     depth: int | None
-
-
-STOPPING = (LibraryError, MissingServiceError)
-"""Errors in a file's step that are no matter of this file; a cap, a stop or a journal's fault end the run itself."""
-
-UNCHANGED = "unchanged"
-"""Reason of a file that was skipped because the library holds it as it is."""
-
-# A transaction's price against what a kill may cost: documents are written when either is reached.
-SIDE_BY_SIDE = 8  # files whose models are asked together: within a file one window waits for the other
-BATCH_CHUNKS = 2_000
-BATCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +203,10 @@ class Library:
         return captioned or bool(self.preparation.may_ask)
 
     @property
+    def _files(self) -> FileIngestion:
+        return FileIngestion(self._store, self._services, self.preparation)
+
+    @property
     def services(self) -> Services:
         """What answers the steps of this library: its store and its models."""
         return self._services
@@ -311,16 +285,16 @@ class Library:
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
-        self._check_models()
+        self._files.check_models()
         files = list(discover(paths, leave_out=self._store.path))
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
-        batch = _Batch(self._store)
+        batch = Batch(self._store)
         try:
-            for group in _grouped(files, SIDE_BY_SIDE if self._asks_models else 1):
+            for group in grouped(files, SIDE_BY_SIDE if self._asks_models else 1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                steps = [self._ingested(path, source, password) for path, source in group]
+                steps = [self._files.ingested(path, source, password) for path, source in group]
                 for result in run(together(steps), services):
                     if isinstance(result, Failed):
                         raise result.error
@@ -350,12 +324,12 @@ class Library:
         Raises:
             ParameterError: the preparation asks a model that was not given.
         """
-        self._check_models()
+        self._files.check_models()
         outcomes: list[Outcome] = []
 
         def all_files() -> Step[None]:
             for path, source in discover(paths, leave_out=self._store.path):
-                outcome, _ = yield from self._ingested(path, source, password, embedded=False)
+                outcome, _ = yield from self._files.ingested(path, source, password, embedded=False)
                 outcomes.append(outcome)
 
         return plan(all_files(), self._services, tariff=tariff, stand_ins=PLANNED_ANSWERS), tuple(outcomes)
@@ -387,7 +361,7 @@ class Library:
             return retrieve(query, **options)
         if not self.preparation.detectors:
             raise ParameterError("detect", detect, "False in a library without Preparation(detectors=...)")
-        self._check_models()
+        self._files.check_models()
         return self._detected(query, options)
 
     def _detected(self, query: str, options: SearchOptions) -> Step[Ranking]:
@@ -623,102 +597,8 @@ class Library:
         return self._store.verify()
 
     def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
-        self._check_models()
-        return [run(self._entry(source, password), self._services) for source in sources]
-
-    def _entry(self, source: Source, password: str | None) -> Step[Entry]:
-        if isinstance(source, Document):
-            if not source.text.strip():
-                raise ParseError(source.id, "empty", "there is no text in it")
-            done = yield from ingest_document(source, self.preparation, **self._held(source.id))
-            entry = done.entry
-            return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
-        path = Path(source)
-        outcome, entry_or_none = yield from self._read(
-            path, str(source), password, self._fingerprint(path, str(source)), self.preparation
-        )
-        if entry_or_none is None:
-            raise ParseError(outcome.source, "empty", outcome.reason)
-        return entry_or_none
-
-    def _ingested(
-        self, path: Path, source: str, password: str | None, *, embedded: bool = True
-    ) -> Step[tuple[Outcome, Addition | None]]:
-        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this step."""
-        document_id = self.document_id(path)
-        failed = Outcome(source=source, document_id=document_id, state="failed")
-        if path.is_file() and path.suffix.lower() not in SUPPORTED_SUFFIXES:
-            return replace(
-                failed, state="skipped", reason=f"files of type {path.suffix or 'unknown'} are not read"
-            ), None
-        try:
-            fingerprint = self._fingerprint(path, source)
-            if self._store.fingerprint(document_id) == fingerprint:
-                return replace(failed, state="skipped", reason=UNCHANGED), None
-            how = self.preparation if embedded else _without_vectors(self.preparation)
-            outcome, entry = yield from self._read(path, source, password, fingerprint, how)
-            if entry is None or not embedded:
-                return outcome, None
-            return outcome, (entry, (yield from embed(entry, known=self._store.known_vectors(document_id))))
-        except STOPPING:
-            raise
-        except CatenaError as error:
-            return replace(failed, reason=str(error).removeprefix(f"{source}: ")), None
-
-    def _read(
-        self, path: Path, source: str, password: str | None, fingerprint: str, how: Preparation
-    ) -> Step[tuple[Outcome, Entry | None]]:
-        """Read and cut one file; no entry when there is nothing in it to be found."""
-        document_id = self.document_id(path)
-        by_layout = how.format_with_llm is None
-        parsed = read(path, how, document_id=document_id, source=source, password=password, layout=by_layout)
-        captions = self._services.captioner is not None
-        done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
-        entry = done.entry
-        told = [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]
-        outcome = Outcome(
-            source=source,
-            document_id=document_id,
-            state="indexed" if parsed.state == "parsed" else "partial",
-            reason="; ".join(filter(None, told)),
-            chunks=len(entry.chunks),
-            pages=len(entry.document.page_starts),
-            failed_pages=tuple(note.page for note in parsed.notes if note.state not in {"blank", "text"}),
-        )
-        if not entry.chunks:
-            return replace(outcome, state="failed", reason="there is no text in it"), None
-        return outcome, entry
-
-    def _held(self, document_id: str) -> _Held:
-        """Return what an older version of a document offers to take over, where a model would write it again."""
-        llm = self._services.llm
-        asks = llm is not None and any(maker.asks_model for maker in self.preparation.views)
-        return {
-            "held": self._store.made_views(document_id) if asks else {},
-            "model": llm.identity if llm is not None else "",
-        }
-
-    def _fingerprint(self, path: Path, source: str) -> str:
-        content = file_bytes(path, source=source, limits=self.preparation.limits)
-        return self._identified(self.preparation.fingerprint(content))
-
-    def _identified(self, fingerprint: str) -> str:
-        """Return a fingerprint that covers the models that the preparation may ask."""
-        given, asked = self._services, self.preparation.may_ask
-        services = [
-            given.captioner if self.preparation.figures else None,
-            given.llm if Complete in asked else None,
-            given.recognizer if Recognise in asked else None,
-        ]
-        identities = [service.identity for service in services if service is not None]
-        return digest(fingerprint, *identities) if identities else fingerprint
-
-    def _check_models(self) -> None:
-        """Raise where the preparation asks for a model that was not given, before any file is read."""
-        needed = {Complete: ("llm", self._services.llm), Recognise: ("recognizer", self._services.recognizer)}
-        for kind, (name, service) in needed.items():
-            if kind in self.preparation.asks and service is None:
-                raise ParameterError(name, None, "given to Library.open: the preparation asks it while indexing")
+        self._files.check_models()
+        return [run(self._files.entry(source, password), self._services) for source in sources]
 
     def _check_given(self, needed: Mapping[str, bool]) -> None:
         for name in (name for name, needs in needed.items() if needs and getattr(self._services, name) is None):
@@ -730,11 +610,7 @@ class Library:
 
     def document_id(self, path: str | Path) -> str:
         """Return the id of a file's document: its path relative to the folder that holds this library."""
-        home = os.path.abspath(self._store.path.parent)
-        try:
-            return path_text(Path(os.path.relpath(os.path.abspath(path), home)))
-        except ValueError:  # another drive
-            return path_text(Path(os.path.abspath(path)))
+        return self._files.document_id(path)
 
     def vanished(self) -> tuple[str, ...]:
         """Return the ids of indexed files that are gone from disk; they are found until they are deleted.
@@ -745,58 +621,3 @@ class Library:
         files = {outcome.document_id for outcome in self._store.ledger()}
         held = (info.id for info in self._store.documents())
         return tuple(name for name in held if name in files and "\\" not in name and not (home / name).exists())
-
-
-class _Batch:
-    """Files on their way into the store, written together: documents and their lines of the ledger at once."""
-
-    def __init__(self, store: LibraryStore) -> None:
-        self._store = store
-        self._additions: list[tuple[Entry, ViewVectors]] = []
-        self._outcomes: list[Outcome] = []
-        self._written_at = monotonic()
-
-    def take(self, outcome: Outcome, addition: tuple[Entry, ViewVectors] | None) -> None:
-        """Hold one file's result, and write all that is held when it is enough."""
-        if outcome.reason != UNCHANGED:  # the ledger keeps saying how the file ended when it was read
-            self._outcomes.append(outcome)
-        if addition is not None:
-            self._additions.append(addition)
-        held = sum(len(entry.chunks) for entry, _ in self._additions)
-        if held >= BATCH_CHUNKS or monotonic() - self._written_at >= BATCH_SECONDS:
-            self.write()
-
-    def write(self) -> None:
-        """Write what is held."""
-        if self._additions:
-            self._store.replace(self._additions, outcomes=self._outcomes)
-        elif self._outcomes:
-            self._store.record(self._outcomes)
-        self._additions, self._outcomes = [], []
-        self._written_at = monotonic()
-
-
-def _grouped(files: Sequence[tuple[Path, str]], size: int) -> Iterator[tuple[tuple[Path, str], ...]]:
-    waiting = iter(files)
-    while group := tuple(islice(waiting, size)):
-        yield group
-
-
-def _without_vectors(preparation: Preparation) -> Preparation:
-    """Return what a dry run follows: offline, titles and summaries ask the embedder, which is not counted."""
-    context = preparation.context
-    return replace(preparation, context=None) if context is not None and context.by == "offline" else preparation
-
-
-def _about_figures(parsed: Parsed, preparation: Preparation) -> str:
-    """Return why there are no figures, "" where they were looked for."""
-    if preparation.figures and parsed.layout is not None and preparation.engine != "pypdfium2":
-        return "its figures were not cropped: only the engine pypdfium2 can (extra fast-pdf)"
-    return ""
-
-
-def _reason(notes: Sequence[PageNote]) -> str:
-    """Return the pages without text in a few words."""
-    bad = [note for note in notes if note.state != "blank"]
-    shown = "; ".join(f"page {note.page}: {note.why}" for note in bad[:3])
-    return shown + (f"; and {len(bad) - 3} more pages" if len(bad) > 3 else "")
