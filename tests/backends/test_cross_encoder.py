@@ -80,7 +80,7 @@ def test_by_default_a_score_is_the_sigmoid_of_the_logit(model, reranker) -> None
 
 @pytest.mark.torch
 def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(model, reranker) -> None:
-    windows = backend._windows(model.tokenizer, LONG, reranker._room(QUERY))
+    windows = backend.fitting_windows(model.tokenizer, LONG, reranker._room(QUERY))
     assert "".join(windows) == LONG
     assert len(windows) > 5
     lengths = [len(model.tokenizer(QUERY, window)["input_ids"]) for window in windows]
@@ -93,7 +93,7 @@ def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(mode
 @pytest.mark.torch
 @pytest.mark.parametrize("text", ["x" * 500, "北" * 500, "12-34/" * 100])
 def test_a_word_longer_than_the_window_is_cut(model, reranker, text) -> None:
-    windows = backend._windows(model.tokenizer, text, reranker._room(QUERY))
+    windows = backend.fitting_windows(model.tokenizer, text, reranker._room(QUERY))
     assert "".join(windows) == text
     assert all(len(model.tokenizer(QUERY, window)["input_ids"]) <= LIMIT for window in windows)
 
@@ -166,7 +166,7 @@ def test_a_model_that_fails_is_our_error(reranker, monkeypatch) -> None:
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(reranker, "_model", SimpleNamespace(**vars(reranker._model)), raising=True)
-    monkeypatch.setattr(backend, "_windows", lambda *_: ["text"])
+    monkeypatch.setattr(backend, "fitting_windows", lambda *_: ["text"])
     monkeypatch.setattr(reranker, "_room", lambda _: 10)
     reranker._model.tokenizer, reranker._model.activation_fn, reranker._model.predict = None, None, fail
     with pytest.raises(ServiceError, match="scoring 2 texts failed: RuntimeError"):

@@ -114,4 +114,4 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     [("/home/someone/models/mini", "mini"), ("./mini", "mini"), ("org/model", "org/model"), ("model", "model")],
 )
 def test_a_path_never_shows_in_an_identity(name: str, public: str) -> None:
-    assert backend._public_name(name) == public
+    assert backend.public_name(name) == public

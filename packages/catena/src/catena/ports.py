@@ -66,6 +66,24 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class TokenEmbedder(Protocol):
+    """Texts to one vector per token, for late interaction: the dot product of two tokens is their similarity."""
+
+    @property
+    def identity(self) -> str:
+        """Model and version: token vectors of different identities are never compared."""
+        ...
+
+    def embed_document_tokens(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        """Return per text, in order, unit-length rows of shape (tokens, dim); (0, dim) for a text without tokens."""
+        ...
+
+    def embed_query_tokens(self, text: str) -> NDArray[np.float32]:
+        """Return unit-length rows, shape (tokens, dim)."""
+        ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Scores query and text together."""
 

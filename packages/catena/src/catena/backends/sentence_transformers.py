@@ -41,9 +41,9 @@ class SentenceTransformerEmbedder:
 
     def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
         name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
-        self._model: Any = _load(model, "SentenceTransformer") if isinstance(model, str) else model
+        self._model: Any = load_model(model, "SentenceTransformer") if isinstance(model, str) else model
         self._batch_size = batch_size
-        self.identity = f"{_SERVICE}/{_public_name(name)}@{_fingerprint(self._model)}"
+        self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}"
         self.dim = len(self.embed_query("dimension"))
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -79,9 +79,9 @@ class SentenceTransformerEmbedder:
             return [text]
         tokenizer = self._model.tokenizer
         taken = tokenizer.num_special_tokens_to_add() + (
-            len(_tokens(tokenizer, prompt)["input_ids"]) if prompt else 0
+            len(tokens_of(tokenizer, prompt)["input_ids"]) if prompt else 0
         )
-        return _windows(tokenizer, text, max(1, self._model.max_seq_length - taken))
+        return fitting_windows(tokenizer, text, max(1, self._model.max_seq_length - taken))
 
 
 class CrossEncoderReranker:
@@ -103,14 +103,14 @@ class CrossEncoderReranker:
     """
 
     def __init__(self, model: str | CrossEncoder, *, batch_size: int = 32, logits: bool = False) -> None:
-        self._model: Any = _load(model, "CrossEncoder") if isinstance(model, str) else model
+        self._model: Any = load_model(model, "CrossEncoder") if isinstance(model, str) else model
         name = model if isinstance(model, str) else str(self._model.model_card_data.base_model or "model")
         if (labels := int(self._model.config.num_labels)) != 1:
             raise ParameterError("labels of the model", labels, "1: its score is what texts are ranked by")
         self._batch_size, self._logits = batch_size, logits
         self._lock = threading.Lock()  # tokenizers cannot be shared, and version 5 keeps the activation it is given
         unit = ";logits" if logits else ""
-        self.identity = f"{_SERVICE}/{_public_name(name)}@{_fingerprint(self._model)}{unit}"
+        self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}{unit}"
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Return one score per text, in order: a probability, or a logit if the reranker was made so.
@@ -122,7 +122,7 @@ class CrossEncoderReranker:
         if not texts:
             return ()
         with self._lock:
-            windows = [_windows(self._model.tokenizer, text, self._room(query)) for text in texts]
+            windows = [fitting_windows(self._model.tokenizer, text, self._room(query)) for text in texts]
             values = self._values([(query, window) for group in windows for window in group])
         borders = np.cumsum([0, *map(len, windows)])
         return tuple(float(values[start:end].max()) for start, end in pairwise(borders))
@@ -133,7 +133,7 @@ class CrossEncoderReranker:
         limit = getattr(model, "max_seq_length", None) or tokenizer.model_max_length  # version 6, version 5
         prompt = (getattr(model, "prompts", None) or {}).get(getattr(model, "default_prompt_name", None), "")
         taken = tokenizer.num_special_tokens_to_add(pair=True)
-        taken += sum(len(_tokens(tokenizer, part)["input_ids"]) for part in (query, prompt) if part)
+        taken += sum(len(tokens_of(tokenizer, part)["input_ids"]) for part in (query, prompt) if part)
         if limit - taken < limit // 4:
             most = limit - limit // 4
             raise ParameterError("tokens of question, prompt and marks", taken, f"at most {most} of {limit}")
@@ -155,7 +155,13 @@ class CrossEncoderReranker:
         return values if self._logits else np.exp(-np.logaddexp(0.0, -values))
 
 
-def _load(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> Any:
+def load_model(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> Any:
+    """Return the model of this name or path.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ServiceError: the model cannot be loaded.
+    """
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError("sentence-transformers", "sentence-transformers")
     import sentence_transformers
@@ -163,16 +169,16 @@ def _load(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> An
     try:
         return getattr(sentence_transformers, kind)(name)
     except Exception as error:  # network, files, versions: one message for all
-        what = f"the model {_public_name(name)!r} cannot be loaded ({type(error).__name__})"
+        what = f"the model {public_name(name)!r} cannot be loaded ({type(error).__name__})"
         raise ServiceError(_SERVICE, what) from error
 
 
-def _public_name(name: str) -> str:
+def public_name(name: str) -> str:
     """Return a hub name as it is, and of a path its last part: identities are stored and shown."""
     return PurePath(name).name if name.startswith((".", "/", "~")) or "\\" in name else name
 
 
-def _fingerprint(model: SentenceTransformer) -> str:
+def fingerprint(model: SentenceTransformer) -> str:
     """Return 8 hexadecimal digits that change when the model is trained further: all shapes, the first weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -181,16 +187,17 @@ def _fingerprint(model: SentenceTransformer) -> str:
     return digest.hexdigest()[:8]
 
 
-def _tokens(tokenizer: Any, text: str) -> Any:
+def tokens_of(tokenizer: Any, text: str) -> Any:
+    """Return all tokens of a text and their places in it, without special ones."""
     return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
 
 
-def _windows(tokenizer: Any, text: str, limit: int) -> list[str]:
+def fitting_windows(tokenizer: Any, text: str, limit: int) -> list[str]:
     """Cut a text between words into pieces that tile it, of at most `limit` tokens each."""
     size = limit
     windows = _tiles(tokenizer, text, size)
     # Cut inside a word longer than a window, its rest may make more tokens than before: then cut finer.
-    while size > 1 and any(len(_tokens(tokenizer, window)["input_ids"]) > limit for window in windows):
+    while size > 1 and any(len(tokens_of(tokenizer, window)["input_ids"]) > limit for window in windows):
         size //= 2
         windows = _tiles(tokenizer, text, size)
     return windows
@@ -198,7 +205,7 @@ def _windows(tokenizer: Any, text: str, limit: int) -> list[str]:
 
 def _tiles(tokenizer: Any, text: str, size: int) -> list[str]:
     """Cut `text` into pieces of at most `size` tokens of its own tokenization, between words where it can be."""
-    encoded = _tokens(tokenizer, text)
+    encoded = tokens_of(tokenizer, text)
     offsets, words = encoded["offset_mapping"], encoded.word_ids()
     cuts, start = [0], 0
     while start + size < len(offsets):

@@ -27,6 +27,7 @@ EXTRAS = {
     "openai": ("openai", "written answers by an OpenAI-compatible model"),
     "eval": ("ir-measures", "standard retrieval measures"),
     "rank-bm25": ("rank-bm25", "the reference lexical engine"),
+    "tfidf": ("scikit-learn", "TF-IDF over any views"),
     "sentence-transformers": ("sentence-transformers", "larger embedding models, cross-encoders that rerank"),
     "cohere": ("cohere", "Cohere's rerankers and embedding models"),
     "voyage": ("voyageai", "Voyage's rerankers and embedding models"),

@@ -13,7 +13,7 @@ from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Where
 from catena.retrieval.multi_route import Fusion, retrieve
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.view_adaptive import AdaptiveQuota
-from catena.retrieval.view_routes import embedding_once, of_view
+from catena.retrieval.view_routes import asked_once, of_view
 from catena.retrieval.view_rules import (
     PRINTED_QUOTAS,
     ExactUnion,
@@ -160,7 +160,7 @@ def retrieve_views(
         )
         for kind in kinds
     ]
-    results = yield from embedding_once(together(steps))
+    results = yield from asked_once(together(steps))
     rankings = {kind: _told(kind, result, on_view_error) for kind, result in zip(kinds, results, strict=True)}
     if all(isinstance(result, Failed) for result in results):
         why = "; ".join(dict.fromkeys(part.why for ranking in rankings.values() for part in ranking.degraded))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from catena.effects import Embed, Request, Search, Step
+from catena.effects import Request, Search, Step
 from catena.retrieval.routes import Route
 
 T = TypeVar("T")
@@ -22,8 +22,8 @@ def of_view(route: Route, kind: str) -> Route:
     return over_view
 
 
-def embedding_once(step: Step[T]) -> Step[T]:
-    """Run a step so that equal embeddings of one batch are asked once: each view's route embeds the same question."""
+def asked_once(step: Step[T]) -> Step[T]:
+    """Run a step so that equal requests of one batch are asked once: each view's route embeds the same question."""
     replies: Sequence[Any] | None = None
     try:
         while True:
@@ -39,9 +39,12 @@ def embedding_once(step: Step[T]) -> Step[T]:
 
 
 def _first_of_equals(requests: Sequence[Request]) -> list[int]:
-    """Return for each request the place of the first that embeds the same; other requests are all kept."""
-    known: dict[Embed, int] = {}
-    return [
-        known.setdefault(request, place) if isinstance(request, Embed) else place
-        for place, request in enumerate(requests)
-    ]
+    """Return for each request the place of the first that equals it; one that holds a vector equals none."""
+    known: dict[Request, int] = {}
+    firsts = []
+    for place, request in enumerate(requests):
+        try:
+            firsts.append(known.setdefault(request, place))
+        except TypeError:  # not hashable
+            firsts.append(place)
+    return firsts
