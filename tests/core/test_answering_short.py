@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.answering.short_answer import LONGEST, NOT_ANSWERABLE, read_short_answer, short_answer
-from catena.effects import Services, arun, plan, run
+from catena.effects import Journal, Services, arun, plan, run
 from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
 from catena.model import Chunk, Hit
 from catena.ports import Completion
@@ -151,6 +151,13 @@ def test_a_reply_that_did_not_end_by_itself_is_refused(reason):
     llm = ScriptedLLM([Completion(text="2.4 N·m", finish_reason=reason)])
     with pytest.raises(InvalidReplyError, match=reason):
         run(short_answer(QUESTION, [FIRST]), Services(llm=llm))
+
+
+def test_a_reply_of_no_use_is_never_kept(tmp_path):
+    with Journal.open(tmp_path / "journal") as journal:
+        with pytest.raises(InvalidReplyError):
+            run(short_answer(QUESTION, [FIRST]), Services(llm=ScriptedLLM(["Answer:"]), journal=journal))
+        assert journal.count() == 0
 
 
 @given(st.text(max_size=60))

@@ -277,6 +277,15 @@ def test_questions_are_read_however_they_are_wrapped(reply):
     assert drafts[0].support == tuple(draft()["support"])
 
 
+def test_replies_of_no_use_are_never_kept(tmp_path):
+    cases = span_cases(dataset(), given="document")
+    with Journal.open(tmp_path / "journal") as journal:
+        services = Services(llm=FakeLLM(lambda request: "I cannot."), journal=journal)
+        run(generate_scope_questions(DOCUMENT, chunks()), services)
+        run(ask_spans(cases), services)
+        assert journal.count() == 0
+
+
 @pytest.mark.parametrize("reason", ["length", "refusal"])
 def test_a_reply_that_did_not_end_by_itself_is_reported(reason):
     llm = FakeLLM(lambda request: Completion(text=json.dumps([draft()]), finish_reason=reason))
@@ -350,6 +359,10 @@ def test_of_several_places_the_next_one_counts_and_ellipses_part_runs():
     spans, missing = CopySource(text).find_all(["The lamp is lit ... it FADES out.", "It was dark."])
     assert [text[start:end] for start, end in spans] == ["The lamp is lit", "It fades out."]
     assert missing == ("It was dark.",)
+    apart = CopySource(text).find_all(["The lamp is lit at six.", "The lamp is lit at six."])
+    assert apart == (((0, 23), (34, 57)), ())
+    wide = "See:  the   old    lamp     burns"
+    assert CopySource(wide).find("the old lamp").end == wide.index("     burns")
     assert CopySource("Wait ... who is there now?").find_all(["Wait ... who is"]) == (((0, 15),), ())
 
 
@@ -411,6 +424,7 @@ def test_a_data_set_is_written_in_the_published_layout_and_read_again(tmp_path):
     assert [(each.start, each.body_start, each.end, each.path) for each in again.sections["orlund"]] == [
         (each.start, each.body_start, each.end, each.path) for each in sections()
     ]
+    assert (tmp_path / "set" / "questions.jsonl.gz").read_bytes()[4:8] == bytes(4)  # no time of writing
     write_scope_dataset(tmp_path / "twin", again)
     for name in ("documents.jsonl.gz", "questions.jsonl.gz"):
         assert (tmp_path / "twin" / name).read_bytes() == (tmp_path / "set" / name).read_bytes()
@@ -443,7 +457,8 @@ def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch):
 
 DOC = {"id": "d", "title": "D", "text": "abcdef", "sections": [
     {"start": 0, "body_start": 1, "end": 3, "level": 1, "path": ["A"]},
-    {"start": 3, "body_start": 3, "end": 6, "level": 2, "path": ["A", "B"]},
+    {"start": 3, "body_start": 3, "end": 5, "level": 2, "path": ["A", "B"]},
+    {"start": 5, "body_start": 6, "end": 6, "level": 1, "path": ["C"]},
 ]}  # fmt: skip
 ASK = {"id": "q", "doc_id": "d", "question": "Why?", "evidence": [{"start": 0, "end": 2}], "answer": "x", "type": "t"}
 
@@ -460,8 +475,9 @@ def test_unpacked_files_with_fields_missing_are_read(tmp_path):
     asked = {**ASK, "evidence": [{"start": 4, "end": 6}, {"start": 0, "end": 2}], "answer": None}
     del asked["type"]
     found = read_scope_dataset(stored(tmp_path, [DOC, "", bare], [asked]))
-    first, second = found.sections["d"]
-    assert (first.title, first.tree_end, second.parent, second.title) == ("A", 6, 0, "B")
+    first, second, third = found.sections["d"]
+    assert (first.title, first.tree_end, second.parent, second.title) == ("A", 5, 0, "B")
+    assert (third.title, third.tree_end, third.parent) == ("C", 6, None)
     assert [(each.start, each.end, each.level) for each in found.sections["e"]] == [(0, 1, 0)]
     assert (found.questions[0].evidence, found.questions[0].answer) == (((0, 2), (4, 6)), "")
 
