@@ -13,6 +13,7 @@ import pytest
 from catena.effects import Complete, Embed, Services, arun, run
 from catena.enrichment.clustering import Clustering
 from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
+from catena.enrichment.raptor_sentences import central_sentences
 from catena.enrichment.raptor_summaries import ClusterSummaries
 from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
 from catena.model import Chunk
@@ -300,6 +301,7 @@ import hashlib
 from catena.effects import Services, run
 from catena.enrichment.clustering import Clustering
 from catena.enrichment.raptor import RaptorOptions, raptor_tree
+from catena.enrichment.raptor_sentences import central_sentences
 from catena.enrichment.raptor_summaries import ClusterSummaries
 from catena.model import Chunk
 from catena.testing.fakes import FakeEmbedder
@@ -319,3 +321,29 @@ def test_a_dry_run_counts_the_calls_for_summaries() -> None:
     assert counted.by_purpose["tree summary"].calls >= 1
     assert counted.by_purpose["embedding of tree nodes"].calls >= 1
     assert counted.stopped_by == ""
+
+
+# Sentences that stand for many
+
+
+@pytest.mark.parametrize(
+    ("sentences", "words", "expected"),
+    [
+        (1, 9, (1,)),  # at 0, 10 and 60 degrees the mean is at 22.7: the second is nearest
+        (2, 9, (1, 2)),  # the third, further off, is less like it: 0.557 - 0.193 > 0.646 - 0.295
+        (3, 9, (0, 1, 2)),
+        (3, 5, (0, 1)),  # no room for the third after the second
+        (3, 2, (0,)),
+        (3, 1, ()),
+    ],
+)
+def test_sentences_are_taken_near_the_middle_and_unlike_each_other(
+    sentences: int, words: int, expected: tuple[int, ...]
+) -> None:
+    rows = [np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))]) for angle in (0, 10, 60)]
+    assert central_sentences(rows, (2, 3, 4), sentences=sentences, words=words) == expected
+
+
+def test_of_equal_sentences_the_first_is_taken_and_of_none_none() -> None:
+    assert central_sentences([np.ones(2), np.ones(2)], (1, 1), sentences=1, words=9) == (0,)
+    assert central_sentences([], (), sentences=1, words=9) == ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from catena import prompts
 from catena.effects import Complete, Embed, Failed, Step, ask
 from catena.enrichment.context_llm import Beginning, beginning, shielded
-from catena.enrichment.summaries import central_sentences
+from catena.enrichment.raptor_sentences import central_sentences
 from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
 from catena.errors import InvalidReplyError, ParameterError, ServiceError
