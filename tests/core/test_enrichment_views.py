@@ -7,13 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Services, Step, arun, plan, run
-from catena.enrichment.summaries import central_sentences
+from catena.effects import Complete, Services, Step, arun, ask, plan, run
+from catena.enrichment.summaries import covering_sentences
 from catena.enrichment.view_asking import parts_of, section_name
 from catena.enrichment.view_sentences import count_words, running_sentences
 from catena.enrichment.views import PLANNED, Keywords, MadeViews, Questions, Summaries, ViewMaker, make_views
@@ -21,7 +20,7 @@ from catena.errors import MissingServiceError, ParameterError, ServiceError
 from catena.journal import Journal
 from catena.model import Chunk, View
 from catena.ports import Completion
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeLLM, Slow
+from catena.testing.fakes import FakeLLM, Slow
 from catena.tokens import count_tokens
 
 SEALS = "## Seals\n\n" + "The shaft seal of the HX210 pump is changed after 900 hours. " * 30
@@ -47,7 +46,7 @@ def said(request: Complete) -> str:
 
 
 def made(chunks: Sequence[Chunk], makers: Sequence[ViewMaker], llm: object = None, title: str = "HX210 manual"):
-    services = Services(llm=llm or FakeLLM(said), embedder=FakeEmbedder())
+    services = Services(llm=llm or FakeLLM(said))
     return run(make_views(chunks, makers, title=title), services)
 
 
@@ -153,7 +152,7 @@ def test_order_of_completion_does_not_matter_and_async_gives_the_same():
     chunks = chunks_of(SEALS, MOTOR, SEALS + "More of it.", MOTOR)
     plainly = made(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS))
     slowly = made(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS), Slow(FakeLLM(said), 0.004, seed=3))
-    services = Services(llm=FakeLLM(said), embedder=FakeEmbedder())
+    services = Services(llm=FakeLLM(said))
     step = make_views(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS), title="HX210 manual")
     assert plainly == slowly == asyncio.run(arun(step, services))
 
@@ -225,7 +224,7 @@ def test_a_dry_run_goes_on_with_the_stand_ins_and_counts_what_is_asked():
 
     made_of = plan(
         make_views(chunks_of(SEALS, MOTOR), (*LLM_MAKERS, *OFFLINE_MAKERS), title="t"),
-        Services(llm=FakeLLM(said), embedder=FakeEmbedder()),
+        Services(llm=FakeLLM(said)),
         stand_ins={Complete: answer},
     )
     assert made_of.stopped_by == ""
@@ -233,7 +232,6 @@ def test_a_dry_run_goes_on_with_the_stand_ins_and_counts_what_is_asked():
         "view keywords": 2,
         "view questions": 2,
         "view summary": 1,
-        "embedding for summaries": 1,
     }
     assert set(PLANNED) == {"view keywords", "view questions", "view summary"}
 
@@ -290,17 +288,28 @@ def test_a_driver_that_does_not_validate_gets_the_same_report():
 
 
 def test_a_maker_whose_model_fails_as_a_whole_costs_its_views_alone():
-    class Broken(FakeEmbedder):
-        def embed_documents(self, texts):
-            raise ServiceError("embedder", "gone")
+    @dataclass(frozen=True)
+    class Broken:
+        kind: str = "topics"
+        asks_model: bool = True
+        version: str = "1"
 
-    services = Services(llm=FakeLLM(said), embedder=Broken())
-    views, degraded = run(make_views(chunks_of(SEALS), [Summaries(by="offline"), Keywords()]), services)
+        def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
+            yield from ask([Complete(prompt="?", purpose="topics")])
+            return MadeViews(texts=((),) * len(chunks))
+
+    def failing(request: Complete) -> str:
+        if request.purpose == "topics":
+            raise ServiceError("model", "gone")
+        return said(request)
+
+    views, degraded = made(chunks_of(SEALS), [Broken(), Keywords()], FakeLLM(failing))
     assert {view.kind for view in views} == {"keywords"}
-    assert [(each.what, each.why) for each in degraded] == [("summary of all 1 chunks", "embedder: gone")]
+    assert [each.what for each in degraded] == ["topics of all 1 chunks"]
+    assert "gone" in degraded[0].why
 
 
-@pytest.mark.parametrize("maker", [*LLM_MAKERS, Summaries(by="offline")])
+@pytest.mark.parametrize("maker", LLM_MAKERS)
 def test_what_surrounds_a_model_is_raised(maker):
     with pytest.raises(MissingServiceError):
         run(make_views(chunks_of(SEALS), [maker, Keywords(by="offline")]), Services())
@@ -346,19 +355,18 @@ def test_options_outside_their_domain_are_refused(maker, options):
 # offline summaries
 
 
-def test_offline_takes_the_central_sentence_then_the_one_unlike_it_in_reading_order():
-    # mean direction 22.5 degrees; by hand: 0.7 cos(22.5 - a) - 0.3 cos(a - taken)
-    angles = (90, 0, 0, 0)
-    vectors = AngleEmbedder().embed_documents([str(angle) for angle in angles]).astype(float)
-    assert central_sentences(vectors, [5] * 4, sentences=1, words=99) == (1,)
-    # next: 90 has .7 * cos(atan2(1,3)) ... = .7 * .316 - 0 = .221; the second 0 has .7 * .949 - .3 = .364
-    assert central_sentences(vectors, [5] * 4, sentences=2, words=99) == (1, 2)
-    assert central_sentences(vectors, [5, 9, 9, 9], sentences=9, words=8) == (0,)
-    assert central_sentences(vectors, [9] * 4, sentences=9, words=8) == ()
-    assert central_sentences([], [], sentences=9, words=8) == ()
-    spread = AngleEmbedder().embed_documents(["0", "10", "80", "0"]).astype(float)
-    # mean at 19.5 degrees: first 10 (.7 * .986); then 80: .7 * .49 - .3 * .342 = .24, 0: .7 * .943 - .3 * .985 = .364
-    assert central_sentences(spread, [1] * 4, sentences=2, words=9) == (0, 1)
+def test_offline_takes_what_is_said_most_often_per_word_and_says_it_once():
+    # n: red 3, pump 2, "red pump" 2, blue 1, valve 1, ...; per word: (3 + 2 + 2) / 2 = 3.5, then 3 / 1, then 3 / 2
+    texts = ["blue valve", "red pump", "red", "red pump"]
+    assert covering_sentences(texts, sentences=1, words=9) == (1,)
+    # all of "red" and "red pump" is said: blue valve has 1 + 1 + 1 new
+    assert covering_sentences(texts, sentences=2, words=9) == (0, 1)
+    assert covering_sentences(texts, sentences=9, words=1) == (2,)
+    assert covering_sentences(texts, sentences=9, words=0) == ()
+    assert covering_sentences(["...", ""], sentences=9, words=9) == (0,)
+    assert covering_sentences([], sentences=9, words=9) == ()
+    # of equally dense ones the first: 1/1 each, whatever their order in the text
+    assert covering_sentences(["zeta", "alpha"], sentences=1, words=9) == (0,)
 
 
 def test_offline_summary_is_whole_sentences_of_the_text_within_the_bounds():
@@ -375,11 +383,15 @@ def test_offline_summary_is_whole_sentences_of_the_text_within_the_bounds():
     assert count_words(view.text) <= 30
 
 
-def test_a_table_alone_has_no_offline_summary_and_nobody_is_asked():
-    embedder = FakeEmbedder()
+def test_a_table_alone_has_no_offline_summary():
     table = "| a | b |\n|---|---|\n" + "| cell one | cell two |\n" * 60
-    assert run(make_views(chunks_of(table), [Summaries(by="offline")]), Services(embedder=embedder)) == ((), ())
-    assert embedder.calls == []
+    assert made(chunks_of(table), [Summaries(by="offline")]) == ((), ())
+
+
+def test_offline_makers_ask_nobody():
+    views, degraded = run(make_views(chunks_of(SEALS), OFFLINE_MAKERS), Services())
+    assert kinds(views) == [("c0", "keywords"), ("c0", "summary")]
+    assert degraded == ()
 
 
 def test_running_sentences_leave_out_what_is_no_prose():
@@ -430,10 +442,3 @@ def test_count_words_counts_two_characters_of_a_script_without_spaces_as_one():
     assert count_words("the shaft-seal, 900 h") == 4
     assert count_words("更换密封圈") == 3
     assert count_words("HX210 泵。") == 2
-
-
-def test_embeddings_of_equal_sentences_are_asked_for_once():
-    embedder = FakeEmbedder()
-    run(make_views(chunks_of(SEALS, SEALS), [Summaries(by="offline")]), Services(embedder=embedder))
-    assert [len(call) for call in embedder.calls] == [1]
-    assert isinstance(embedder.embed_query("x"), np.ndarray)

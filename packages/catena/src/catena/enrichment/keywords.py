@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import log
 from typing import Literal
 
@@ -16,9 +14,9 @@ from catena.enrichment.view_lists import read_items
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
+from catena.enrichment.view_terms import sentences_of, terms_of
 from catena.model import Chunk
-from catena.sentences import sentence_ends
-from catena.text import UNSPACED, folded, normalise_term, tokenise
+from catena.text import normalise_term
 
 KEYWORDS = "keywords"
 """Kind of the view that lists what a chunk is about."""
@@ -27,13 +25,6 @@ LONGEST_TERM = 12  # words; a longer one is a sentence
 _LONGEST_TERM_CHARACTERS = 160
 _GROUNDED = 0.1  # share of the words of a list that its section has: concepts need not be printed
 _COMMON = 0.5  # share of a document's chunks; what more of them hold tells none from the others
-_BREAK = re.compile(
-    r"['\u2019\u02bc]\w{1,2}(?!\w)|\s[-\u2013\u2014]+\s"  # the "'s" of a name; a dash between clauses
-    r"|(?:(?<!\d)|(?=.(?!\d)))"  # the mark of a decimal number breaks nothing
-    r"[!-,./:-@\[-^`{-~\u00a1-\u00bf\u2010-\u2027\u2030-\u205e\u3001-\u3003\u3008-\u301f"
-    r"\uff01-\uff0f\uff1a-\uff20\u061b\u060c\u061f\u0964\u0965\u06d4]+"
-)
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +137,8 @@ def salient_terms(texts: Sequence[str], *, words: int) -> tuple[tuple[str, ...],
     """Return per text the words and pairs of words that stand out in it, best first and folded.
 
     `score(t, text) = n(t, text) * log((S + 1) / (s(t) + 1/2))`, with n the number of places of t in the text, S that
-    of the sentences of all texts and s(t) that of those which hold t. A term has a letter; pairs run over no
-    punctuation; a script without spaces gives each two neighbouring characters. Left out is what more than half of
-    the texts hold, and more than two of them. Of equal terms the first in the text is first.
+    of the sentences of all texts and s(t) that of those which hold t. Terms are those of `terms_of`. Left out is what
+    more than half of the texts hold, and more than two of them. Of equal terms the first in the text is first.
 
     Args:
         texts: of the chunks of one document.
@@ -156,7 +146,7 @@ def salient_terms(texts: Sequence[str], *, words: int) -> tuple[tuple[str, ...],
 
     Source: TF-IDF (Spärck Jones 1972) over sentences, so that a document of one chunk has an idf too; decision 25.
     """
-    sentences = [[list(_terms(sentence)) for sentence in _sentences(text)] for text in texts]
+    sentences = [[list(terms_of(sentence)) for sentence in sentences_of(text)] for text in texts]
     counts = [Counter(term for terms in of_text for term in terms) for of_text in sentences]
     holding = Counter(term for of_text in sentences for terms in of_text for term in set(terms))
     spread = Counter(term for of_text in counts for term in of_text)
@@ -171,33 +161,3 @@ def salient_terms(texts: Sequence[str], *, words: int) -> tuple[tuple[str, ...],
         }
         lists.append(within(sorted(score, key=lambda term: -score[term]), words))
     return tuple(lists)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        for start, end in pairwise([0, *sentence_ends(line, 0, len(line)), len(line)]):
-            if line[start:end].strip():
-                yield line[start:end]
-
-
-def _terms(sentence: str) -> Iterator[str]:
-    """Yield the words and pairs of neighbouring words that hold a letter, repetitions kept."""
-    for piece in _BREAK.split(folded(sentence)):
-        if not _UNSPACED_RUN.search(piece):
-            yield from _pairs_of(tokenise(piece))
-            continue
-        run: list[str] = []
-        for word in piece.split():
-            if _UNSPACED_RUN.search(word):
-                yield from _pairs_of(run)
-                run = []
-                yield from (found for found in tokenise(word) if len(found) > 1 or found == word)
-            else:
-                run += tokenise(word)
-        yield from _pairs_of(run)
-
-
-def _pairs_of(run: Sequence[str]) -> Iterator[str]:
-    singles = (word for word in run if len(word) > 1)
-    pairs = (f"{one} {other}" for one, other in pairwise(run))
-    yield from (term for term in (*singles, *pairs) if any(map(str.isalpha, term)))

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from fractions import Fraction
+from typing import Literal
 
-from catena.effects import Embed, Step, ask
+from catena.effects import Step
 from catena.enrichment.view_asking import Task, ask_about, check_options, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
+from catena.enrichment.view_terms import terms_of
 from catena.errors import ParameterError
 from catena.model import Chunk
 from catena.tokens import count_tokens
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 SUMMARY = "summary"
 """Kind of the view that is a chunk's summary."""
 
-_RELEVANCE = 0.7  # weight of nearness to the whole against unlikeness to what is taken: decision 25
 _WORDS = {"llm": 200, "offline": 120}
-_BATCH = 256  # texts per request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class Summaries:
 
     Attributes:
         by: "llm" asks a language model, once per chunk and, where a chunk is longer than `part_tokens`, once per part
-            of it. "offline" takes sentences of the chunk, in reading order, and asks the run's embedder alone.
+            of it. "offline" takes sentences of the chunk, in reading order, and asks nobody.
         over_tokens: chunks of so many tokens and fewer have no summary.
         sentences: at most so many.
         words: at most so many; 0 takes 200 from a model and 120 offline.
@@ -82,10 +79,10 @@ class Summaries:
         Offline, a chunk without running text, such as a table, has none.
 
         Raises:
-            CatenaError: offline, the embedder failed; else not a failure of the model, but of what surrounds it.
+            CatenaError: not a failure of the model, but of what surrounds it.
         """
         if not self.asks_model:
-            return (yield from self._offline(chunks))
+            return MadeViews(texts=tuple(map(self._covering, chunks)))
         task = Task(
             kind=self.kind,
             prompt="view_summary",
@@ -102,65 +99,42 @@ class Summaries:
         language = bool(self.language)
         return (read_summary(reply, content, sentences=self.sentences, words=self.words, any_language=language),)
 
-    def _offline(self, chunks: Sequence[Chunk]) -> Step[MadeViews]:
-        found = [running_sentences(chunk) if count_tokens(chunk.text) > self.over_tokens else () for chunk in chunks]
-        vectors = yield from _vectors([sentence for of_chunk in found for sentence in of_chunk])
-        texts = []
-        for of_chunk in found:
-            sizes = [count_words(sentence) for sentence in of_chunk]
-            rows = [vectors[sentence] for sentence in of_chunk]
-            chosen = central_sentences(rows, sizes, sentences=self.sentences, words=self.words)
-            texts.append((" ".join(of_chunk[place] for place in chosen),) if chosen else ())
-        return MadeViews(texts=tuple(texts))
+    def _covering(self, chunk: Chunk) -> tuple[str, ...]:
+        found = running_sentences(chunk) if count_tokens(chunk.text) > self.over_tokens else ()
+        chosen = covering_sentences(found, sentences=self.sentences, words=self.words)
+        return (" ".join(found[place] for place in chosen),) if chosen else ()
 
 
-def central_sentences(
-    vectors: Sequence[NDArray[np.float64]], sizes: Sequence[int], *, sentences: int, words: int
-) -> tuple[int, ...]:
-    """Return the places of sentences that together stand for all of them, ascending.
+def covering_sentences(texts: Sequence[str], *, sentences: int, words: int) -> tuple[int, ...]:
+    """Return the places of sentences that together hold what all of them say most often, ascending.
 
-    By maximal marginal relevance: one after the other, of those for which there is room, the sentence with the
-    greatest `0.7 * cos(v, mean) - 0.3 * max(0, cos(v, u) for u taken)` is taken; of equal ones the first.
+    One after the other, of those for which there is room, the sentence with the greatest `sum of n(t) / words` over
+    its terms t that no sentence taken holds is taken; n(t) is the number of places of t in all of them. Of equal
+    sentences the first.
 
     Args:
-        vectors: one row per sentence, of unit length or zero.
-        sizes: words of each sentence.
+        texts: the sentences, in reading order.
         sentences: at most so many.
         words: at most so many in all.
 
     Returns:
         Places from 0; () where no sentence is short enough.
 
-    Source: Carbonell and Goldstein, SIGIR 1998, doi:10.1145/290941.291025, with the mean of all sentences as query.
+    Source: coverage of concepts, Gillick and Favre 2009, W09-1802, by the greedy rule of Khuller, Moss and Naor 1999,
+        doi:10.1016/S0020-0190(99)00031-9.
     """
-    import numpy as np
-
-    if not len(vectors):
-        return ()
-    rows = np.asarray(vectors, dtype=np.float64)
-    mean = rows.mean(axis=0)
-    relevance = rows @ mean / (float(np.linalg.norm(mean)) or 1.0)
-    likeness = np.zeros(len(rows))
-    room = np.asarray(sizes)
+    terms = [tuple(terms_of(text)) for text in texts]
+    weights = Counter(term for of_text in terms for term in of_text)
+    new = [dict.fromkeys(of_text) for of_text in terms]
+    sizes = [count_words(text) for text in texts]
     chosen: list[int] = []
-    while len(chosen) < sentences and (room <= words).any():
-        # rounded: what differs by less differs by the order in which a machine sums
-        value = np.round(_RELEVANCE * relevance - (1 - _RELEVANCE) * likeness, 9)
-        best = int(np.where(room <= words, value, -np.inf).argmax())
+    open_places = [place for place, size in enumerate(sizes) if size]
+    while len(chosen) < sentences and (fit := [place for place in open_places if sizes[place] <= words]):
+        worth = {place: sum(weights[term] for term in new[place]) for place in fit}
+        best = max(fit, key=lambda place: (Fraction(worth[place], sizes[place]), -place))
         chosen.append(best)
         words -= sizes[best]
-        room = np.where(np.arange(len(rows)) == best, np.iinfo(np.int64).max, room)
-        likeness = np.maximum(likeness, rows @ rows[best])
+        taken = new[best].keys()
+        open_places = [place for place in fit if place != best]
+        new = [{term: None for term in of_text if term not in taken} for of_text in new]
     return tuple(sorted(chosen))
-
-
-def _vectors(sentences: Sequence[str]) -> Step[dict[str, NDArray[np.float64]]]:
-    """Return the vector of each distinct sentence, asked for in one round."""
-    import numpy as np
-
-    distinct = list(dict.fromkeys(sentences))
-    batches = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
-    requests = [Embed(texts=batch, purpose="embedding for summaries") for batch in batches]
-    replies: list[Any] = (yield from ask(requests)) if requests else []
-    rows = [row for reply in replies for row in np.asarray(reply, dtype=np.float64)]
-    return dict(zip(distinct, rows, strict=True))
