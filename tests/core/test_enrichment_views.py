@@ -365,6 +365,8 @@ def test_offline_takes_what_is_said_most_often_per_word_and_says_it_once():
     assert covering_sentences(texts, sentences=9, words=0) == ()
     assert covering_sentences(["...", ""], sentences=9, words=9) == (0,)
     assert covering_sentences([], sentences=9, words=9) == ()
+    # 6 in 2 words are more than 17 in 8
+    assert covering_sentences(["a long red pump line of other things", "red pump"], sentences=1, words=9) == (1,)
     # of equally dense ones the first: 1/1 each, whatever their order in the text
     assert covering_sentences(["zeta", "alpha"], sentences=1, words=9) == (0,)
 
