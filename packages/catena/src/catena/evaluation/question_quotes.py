@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from catena.evaluation.question_scope import Span
+from catena.evaluation.answer_scope import Span
 from catena.text import is_border, tokenise
 
 CopyState: TypeAlias = Literal["exact", "normalised", "near"]

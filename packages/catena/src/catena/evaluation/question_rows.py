@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.question_scope import ScopeQuestion, Span
+from catena.evaluation.answer_scope import Span
+from catena.evaluation.question_scope import ScopeQuestion
 from catena.ids import span_id
 from catena.model import Document, Section
 

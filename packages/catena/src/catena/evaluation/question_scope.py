@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
 
 from catena.errors import ParameterError
+from catena.evaluation.answer_scope import Span
 from catena.text import normalise_term
-
-Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from typing import Any, Literal, TypeAlias
 from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.errors import EvaluationError, ParameterError, ServiceError
-from catena.evaluation.answer_scope import coverage
+from catena.evaluation.answer_scope import Span, coverage
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.json_replies import json_values, shut_in, without_thoughts
 from catena.evaluation.question_dataset import ScopeDataset
 from catena.evaluation.question_quotes import CopySource
-from catena.evaluation.question_scope import ScopeQuestion, Span
+from catena.evaluation.question_scope import ScopeQuestion
 from catena.model import Document
 
 Given: TypeAlias = Literal["document", "section"]
@@ -128,7 +128,8 @@ def ask_spans(cases: Sequence[SpanCase], *, max_tokens: int = 2048) -> Step[tupl
     """
     requests = [_request(case, max_tokens) for case in cases]
     replies: Sequence[Any] = (yield requests) if requests else ()
-    return tuple(_answer(case, reply) for case, reply in zip(cases, replies, strict=True))
+    sources: dict[tuple[str, int, int], CopySource] = {}  # many questions are asked of one document
+    return tuple(_answer(case, reply, sources) for case, reply in zip(cases, replies, strict=True))
 
 
 def read_copies(reply: str) -> tuple[str, ...]:
@@ -219,7 +220,7 @@ def _request(case: SpanCase, max_tokens: int) -> Complete:
     )
 
 
-def _answer(case: SpanCase, reply: Any) -> SpanAnswer:
+def _answer(case: SpanCase, reply: Any, sources: dict[tuple[str, int, int], CopySource]) -> SpanAnswer:
     name = case.question.id
     if isinstance(reply, Failed):
         if not isinstance(reply.error, ServiceError):
@@ -229,7 +230,10 @@ def _answer(case: SpanCase, reply: Any) -> SpanAnswer:
         copies = read_copies(reply.text)
     except ValueError as error:  # a driver of one's own that does not look at `validate`, or a dry run
         return SpanAnswer(question=name, failure=str(error))
-    spans, missing = CopySource(case.document.text[case.start : case.end]).find_all(copies)
+    part = (case.document.text, case.start, case.end)
+    if part not in sources:
+        sources[part] = CopySource(case.document.text[case.start : case.end])
+    spans, missing = sources[part].find_all(copies)
     return SpanAnswer(
         question=name,
         spans=tuple((start + case.start, end + case.start) for start, end in spans),
