@@ -188,8 +188,11 @@ def test_any_answer_gives_terms_within_the_bounds_or_an_error(reply, words):
 
 
 def test_read_items_keeps_order_and_marks_inside():
-    assert read_items('["C++", "a, b", "x [1]"]') == ["C++", "a, b", "x [1]"]
+    assert read_items('["C++", "a, b", "x [1]", "f(x, ]"]') == ["C++", "a, b", "x [1]", "f(x, ]"]
     assert read_items(r"""['the pump's seal', 'it\'s \d', "HX-200"]""") == ["the pump's seal", r"it's \d", "HX-200"]
+    assert read_items('As in [1] and {2}: ["seal", "pump"]') == ["seal", "pump"]
+    assert read_items("Keywords:\n- seal [1]\n- pump {a}\n- [bar]") == ["seal [1]", "pump {a}", "[bar]"]
+    assert read_items("seal [1]\npump [2]") == ["seal [1]", "pump [2]"]
     assert read_items("1. What is *it*?\n2. Why?") == ["What is *it*?", "Why?"]
 
 

@@ -11,6 +11,7 @@ from catena.enrichment.context_replies import TALK
 
 _LONGEST_TERM = 6  # words; in a row of terms without quotes, a longer one is part of a sentence
 _DEEPEST = 8  # lists in lists
+_OPENS = re.compile(r"[\[{](?=\s*[\"'\[{\]}])")  # of JSON; not of "[1]" in a term
 _TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
 _SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\\n]|\\.|'(?=\w))*)'(?=\s*[,\]}:])")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+•–▪◦]|\(?\d{1,3}[.):])[ \t]+(?P<said>\S.*)$", re.MULTILINE)
@@ -49,15 +50,18 @@ def read_items(text: str) -> list[str]:
 
 def _data(text: str) -> list[str] | None:
     """Return the strings in the first list or object of the text; None where it holds neither."""
-    begins = min((place for mark in "[{" if (place := text.find(mark)) >= 0), default=-1)
-    if begins < 0 or _ITEM.match(text):
+    opens = re.match(r"[\[{]", text) or _OPENS.search(text)
+    item = _ITEM.search(text)
+    if opens is None or (item is not None and item.start() < opens.start()):
         return None
+    begins = opens.start()
     closing = "]" if text[begins] == "[" else "}"
     ends = text.rfind(closing)
     if ends < begins:
         raise ValueError("the list does not end")
-    raw = _TRAILING_COMMA.sub("", text[begins : ends + 1])
-    for spelt in (raw, _SINGLE_QUOTED.sub(_double_quoted, raw)):
+    given = text[begins : ends + 1]
+    raw = _TRAILING_COMMA.sub("", given)
+    for spelt in (given, raw, _SINGLE_QUOTED.sub(_double_quoted, raw)):
         try:
             return list(_strings(json.loads(spelt), 0))
         except (ValueError, RecursionError):
