@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -117,6 +117,15 @@ def test_evidence_and_seats_by_hand() -> None:
     # m = 2: flat 2 / 1.118 = 1.789; clear 4 / 3.464 = 1.155; quotients 1.789, 1.155, 0.596, 0.385, 0.358
     assert ids(multi_view(views, rule, 2)) == "aw"
     assert ids(multi_view({**views, "clear": ranking("aabc", [9.0, 9.0, 1.0, 1.0])}, rule, 2)) == "ab"
+
+
+def test_seats_follow_the_odd_divisors() -> None:
+    class Given(AdaptiveQuota):
+        def evidence(self, rankings, k):
+            return {"one": 7.0, "other": 2.0}
+
+    # 7, 7/3, 2 | 7/5, 1, 7/9, 2/3: with the divisors 1, 2, 3 the first three would be of one view
+    assert ids(multi_view({"one": ranking("abcde"), "other": ranking("xyz")}, Given(), 7)) == "abxcdey"
 
 
 def test_a_seat_for_what_another_view_had_put_forward_counts() -> None:
@@ -273,6 +282,14 @@ def test_a_chunk_that_a_retriever_gives_twice_counts_where_it_stands_first() -> 
     found = multi_view({"raw": doubled}, ExactUnion(), 2)
     assert ids(found) == "ab"
     assert [found_by(hit) for hit in found.hits] == [{"raw": 1}, {"raw": 2}]
+
+
+def test_a_chunk_that_views_know_differently_does_not_depend_on_their_order() -> None:
+    bare = replace(chunk("a"), text="y")
+    views = {"summary": Ranking((Hit(bare, 1.0),), Scale.SIMILARITY), "raw": ranking("a")}
+    for order in (views, dict(reversed(views.items()))):
+        (hit,) = multi_view(order, ExactUnion(), 1).hits
+        assert hit.chunk.text == "x"
 
 
 def test_what_views_report_is_told_once() -> None:

@@ -24,7 +24,12 @@ class AdaptiveQuota:
     chunks that it has put forward so far, also those that another view had put forward before (Sainte-Laguë's
     divisors); of equal ones to the first. Equal evidence is therefore `ExactUnion`.
 
-    MEASURED
+    It compares how clear views are, not how good. Measured on the 162 questions over the 208 sections of two texts
+    (raw text, 15 TF-IDF keywords, lead sentences; BM25, TF-IDF, the shipped embedding), in points of recall against
+    `ExactUnion` at equal k: over all orders of the views -1.2 to +13.3 at k = 1, -0.3 to +3.9 at k = 3, -2.1 to +0.3
+    at k = 5; with the raw text first +4.8 and +6.2 by the embedding at k = 3, -1.5 to +1.5 by words, and up to 13.4
+    lost by words at k = 1. So it is for views of which none is known to be the best, above all by vectors. With BM25
+    no rule beat the raw text alone: 95.3 and 90.8 at k = 3, where this one has 93.0 and 84.6.
     """
 
     scale: ClassVar[Scale] = Scale.RANK
