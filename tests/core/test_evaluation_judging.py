@@ -435,3 +435,9 @@ def test_without_a_model_and_without_pairs():
     with pytest.raises(MissingServiceError):
         run(judge_pairs([PAIR]), Services())
     assert run(judge_pairs([]), Services()) == ()
+
+
+@pytest.mark.parametrize("reply", ["<think>" * 20_000, "<think></think>" * 10_000, "<think>" * 9_999 + "</think>"])
+def test_a_reply_of_nothing_but_tags_is_refused_at_once(reply):
+    with pytest.raises(ValueError, match="no JSON"):
+        read_scores(reply)

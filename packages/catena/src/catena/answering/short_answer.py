@@ -21,7 +21,8 @@ NOT_ANSWERABLE = "Not answerable."
 
 LONGEST = 2_000  # characters; a longer one is no short answer
 
-_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# of models that reason aloud; only before all else, so that a reply of nothing but tags takes linear time
+_THOUGHT = re.compile(r"\A(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.DOTALL | re.IGNORECASE)
 _OPEN_THOUGHT = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 _FENCED = re.compile(r"```\w*[^\S\n]*\n?(?P<inside>.*?)\n?\s*```", re.DOTALL)
 _TAGGED = re.compile(r"<(?P<tag>answer|response)>(?P<inside>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE)

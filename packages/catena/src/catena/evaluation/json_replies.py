@@ -7,13 +7,14 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>", re.DOTALL | re.IGNORECASE)  # of models that reason aloud
+# of models that reason aloud; only before all else, so that a reply of nothing but tags takes linear time
+_THOUGHT = re.compile(r"\A(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.DOTALL | re.IGNORECASE)
 _OPEN = re.compile(r"[\[{]")
 _MOST_OPENINGS = 1_000  # brackets tried before a reply counts as one without JSON
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without what its model thought aloud, and without white space around it."""
+    """Return a reply without what its model thought aloud before it, and without white space around it."""
     return _THOUGHT.sub("", reply).strip()
 
 
