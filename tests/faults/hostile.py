@@ -646,6 +646,13 @@ _TEXTS = (
         ".html",
         LARGE | {"bomb"},
     ),
+    _other("latex-braces", lambda: b"{" * MB + b"word", ".tex", DEEP_ENDS),
+    _other("latex-lists-deep", lambda: b"\\begin{itemize}\\item " * 10_000 + b"word", ".tex", DEEP_ENDS),
+    _other("latex-macro-cycle", lambda: b"\\def\\a{\\b}\\def\\b{\\a}\\a word", ".tex", frozenset({"partial"})),
+    _other("latex-macro-bomb", lambda: b"\\def\\a#1{#1#1\\a{#1#1}}\\a{x} word", ".tex", frozenset({"partial"})),
+    _other("latex-inputs-itself", lambda: b"\\input{bad}\\input{/etc/passwd} word", ".tex", frozenset({"partial"})),
+    _other("latex-unbalanced", lambda: b"\\section{\\emph{x \\begin{tabular} & $ word }}}", ".tex", READ),
+    _other("latex-prints-nothing", lambda: b"\\documentclass{article}% \n", ".tex", NOTHING),
 )
 
 HOSTILE: tuple[HostileFile, ...] = (

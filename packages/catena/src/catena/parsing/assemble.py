@@ -127,8 +127,8 @@ def _unreadable(failed: Mapping[str, Any] | None) -> Unreadable:
     return Unreadable(str(failed["state"]), str(failed["what"]), str(failed["do_next"]))
 
 
-def parsed_html(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
-    """Return the Markdown of a web page.
+def parsed_markup(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the Markdown of a web page or a LaTeX source; "partial" where some of it is missing.
 
     Raises:
         Unreadable: it has no text, or what ended the reading.
@@ -137,6 +137,6 @@ def parsed_html(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
     if page is None:
         raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
     title = str(page["title"]) or PurePath(name).stem
-    return Parsed(
-        document=replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]})
-    )
+    notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in page.get("notes", ()))
+    document = replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]})
+    return Parsed(document=document, state="partial" if notes else "parsed", notes=notes)

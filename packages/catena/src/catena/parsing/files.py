@@ -12,7 +12,7 @@ from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.ids import digest
 from catena.layout import Parsed
 from catena.model import Document
-from catena.parsing.assemble import parsed_html, parsed_pdf
+from catena.parsing.assemble import parsed_markup, parsed_pdf
 from catena.parsing.failures import Unreadable
 from catena.parsing.limits import Limits
 from catena.parsing.process import POOL, ask
@@ -37,10 +37,11 @@ def parse(
     figures: bool = False,
     figure_dpi: float = FIGURE_DPI,
 ) -> Parsed:
-    """Read a file: PDF, HTML, Markdown or plain text, told apart by content first and by name second.
+    """Read a file: PDF, HTML, LaTeX, Markdown or plain text, told apart by content first and by name second.
 
-    PDF and HTML are read by another process under `limits`, so that no file can hang or end this one. When
-    the time is up, the pages read so far are kept and the state is "partial".
+    PDF, HTML and LaTeX are read by another process under `limits`, so that no file can hang or end this one.
+    When the time is up, the pages read so far are kept and the state is "partial". A LaTeX source is "partial"
+    too where it takes in other files: they are not read, and its `notes` name them.
 
     Args:
         path: the file.
@@ -106,7 +107,7 @@ def parse_bytes(
         }
         request["figure_dpi"] = figure_dpi if figures else 0.0
         reply = ask(POOL, request, data, limits)
-        return parsed_pdf(reply, blank, name) if kind == "pdf" else parsed_html(reply, blank, name)
+        return parsed_pdf(reply, blank, name) if kind == "pdf" else parsed_markup(reply, blank, name)
     except Unreadable as error:
         raise ParseError(source, error.state, error.what, error.do_next) from None
 

@@ -8,13 +8,16 @@ from typing import Literal, TypeAlias
 
 from catena.parsing.failures import Unreadable
 
-Kind: TypeAlias = Literal["pdf", "html", "markdown", "text"]
+Kind: TypeAlias = Literal["pdf", "html", "latex", "markdown", "text"]
 
 _SUFFIXES: dict[str, Kind] = {
     ".pdf": "pdf",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".tex": "latex",
+    ".latex": "latex",
+    ".ltx": "latex",
     ".md": "markdown",
     ".markdown": "markdown",
     ".txt": "text",
@@ -48,6 +51,7 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
 )
 _LETTERS = (b"BM", b"MZ")  # marks that a text may begin with: believed only where zero bytes follow
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.I | re.DOTALL)
+_LATEX = re.compile(rb"\s*(%[^\n]*\s*)*\\document(class|style)\s*[\[{]")
 HEAD = 1024  # bytes; readers accept a PDF mark anywhere in them
 
 
@@ -74,6 +78,8 @@ def kind_of(data: bytes, name: str) -> Kind:
         return "html"
     if named is not None:
         return named
+    if _LATEX.match(data[:HEAD].removeprefix(b"\xef\xbb\xbf")):
+        return "latex"
     if b"\0" in data[:HEAD] and data[:2] not in {b"\xff\xfe", b"\xfe\xff"}:
         raise Unreadable("unsupported", "it is binary data of an unknown kind", "converting it to PDF or text")
     return "text"

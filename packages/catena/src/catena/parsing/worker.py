@@ -55,6 +55,10 @@ def _read(request: Mapping[str, Any], data: bytes) -> Iterator[Event]:
         from catena.parsing.hypertext import read_html
 
         return read_html(data)
+    if request["kind"] == "latex":
+        from catena.parsing.latex import read_latex
+
+        return read_latex(data)
     if request["engine"] == "pypdfium2":
         from catena.parsing.pdf_pypdfium2 import read_pdf as read_with_pdfium
 

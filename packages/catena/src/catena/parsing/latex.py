@@ -1,0 +1,556 @@
+r"""LaTeX to Markdown in one pass over the tokens: no tree, so no nesting is too deep; no other file is ever read.
+
+Sections, lists, tables, quotations, verbatim text and footnotes keep their structure, mathematics its source
+between dollars. A command that is not known is dropped and its arguments stay, so that no word is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from catena.parsing.failures import Unreadable
+from catena.parsing.latex_commands import (
+    DEFINITIONS,
+    FILES,
+    FLOATS,
+    INVISIBLE,
+    LISTS,
+    QUOTES,
+    RANKS,
+    TABLES,
+    UNSEEN_OPTIONS,
+)
+from catena.parsing.latex_macros import MAX_EXPANSIONS, Reader, as_source
+from catena.parsing.latex_symbols import ACCENTS, accented, dotless, symbol, typeset
+from catena.parsing.latex_tokens import Token
+from catena.parsing.markdown_blocks import MarkdownBlocks
+from catena.parsing.runs import readable_text
+from catena.parsing.text import MAX_TITLE, decode
+
+_INPUT_ENCODING = re.compile(rb"\\usepackage\s*\[\s*([\w-]+)\s*\]\s*\{inputenc\}")
+_ENCODINGS = {"latin9": "iso8859-15", "ansinew": "cp1252", "applemac": "mac-roman", "latin2": "iso8859-2"}
+_HEADING = re.compile(rf"\\({'|'.join(RANKS)})\*?\s*[\[{{]")
+_BEGIN = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
+_REFERENCE = re.compile("\ue000([^\ue000\ue001]*)\ue001")  # marks of our own, in an area without characters
+_FOOTNOTE = re.compile(r"\[\^\d+\]")
+_LONGEST_REFERENCE = 200  # characters of a title that stands for a reference
+
+
+class Converted(NamedTuple):
+    """A source as Markdown, its title, and what of it could not be read, in words."""
+
+    markdown: str
+    title: str
+    notes: tuple[str, ...]
+
+
+def read_latex(data: bytes) -> Iterator[dict[str, object]]:
+    """Yield one "markdown" event.
+
+    Raises:
+        Unreadable: the source prints no text ("empty"), or is not text at all ("malformed").
+    """
+    stated = _INPUT_ENCODING.search(data[:65_536])
+    name = stated[1].decode("ascii") if stated else ""
+    text, encoding = decode(data, stated=_ENCODINGS.get(name, name))
+    found = to_markdown(text)
+    if not found.markdown.strip():
+        raise Unreadable("empty", "the source prints no text")
+    yield {
+        "event": "markdown",
+        "text": found.markdown,
+        "title": found.title,
+        "encoding": encoding,
+        "notes": list(found.notes),
+    }
+
+
+def to_markdown(source: str) -> Converted:
+    r"""Return a LaTeX source as Markdown; what stands before its \begin{document} is read for definitions only."""
+    writer = _Writer(source)
+    writer.run()
+    text = _REFERENCE.sub(lambda match: f"[{writer.labels.get(match[1], match[1])}]", "\n".join(writer.blocks.lines))
+    return Converted(text.strip("\n") + "\n", writer.title or writer.first_heading, tuple(writer.notes))
+
+
+class _Frame(NamedTuple):
+    """Something open: a group, an environment, or a text that is taken aside until its end."""
+
+    kind: str  # "group", "argument", "option" or "environment"
+    name: str = ""
+    end: Callable[[str], None] | None = None  # is given the text that was taken aside
+
+
+_GROUP = _Frame("group")
+
+
+class _Writer:
+    """Collects the words of a block until something ends it, then writes it with its marks."""
+
+    def __init__(self, source: str) -> None:
+        self.reader = Reader(source, frozenset(self._handlers()) | INVISIBLE.keys())
+        self.blocks = MarkdownBlocks()
+        self.title = self.first_heading = ""
+        self.labels: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._title_words = ""
+        self._authors: list[str] = []
+        self._date = ""
+        self._preamble = _BEGIN.search(source) is not None
+        self._words: list[list[str]] = [[]]  # of the block, and of each text taken aside
+        self._frames: list[_Frame] = []
+        self._open: Counter[str] = Counter()  # names of open environments
+        self._rows: list[list[list[str]]] = []  # of each open table
+        self._pictures: list[list[str]] = []  # of each open float
+        self._captions: list[list[str]] = []
+        self._footnotes: list[str] = []
+        self._footnote = 0
+        self._theorems: dict[str, str] = {"proof": "Proof"}
+        self._just_headed = ""
+        highest = min((RANKS[match[1]] for match in _HEADING.finditer(source)), default=RANKS["section"])
+        self._top = 1 + int("\\maketitle" in source and "\\title" in source)  # level of the highest division
+        self._shift = self._top - highest
+        self._commands = self._handlers()
+
+    def run(self) -> None:
+        """Read all tokens, and end what is still open."""
+        while (token := self.reader.next()) is not None and not (token.kind == "end" and token.text == "document"):
+            self._token(token)
+        while self._frames:
+            self._close()
+        self._flush()
+        if self.reader.spent:
+            self._note(f"its macros were expanded more than {MAX_EXPANSIONS} times; the rest is left as written")
+
+    def _token(self, token: Token) -> None:
+        kind = token.kind
+        if kind in {"text", "code", "math", "display"}:
+            self._inline(token)
+        elif kind in {"space", "~"}:
+            self._words[-1].append(" ")
+        elif kind == "par":
+            self._flush() if len(self._words) == 1 else self._words[-1].append(" ")
+        elif kind == "command":
+            self._command(token)
+        elif kind == "raw":
+            self._raw(token)
+        elif kind == "fence":
+            self._fence(token)
+        elif kind == "begin":
+            self._begin(token.text)
+        elif kind == "end":
+            self._end(token.text)
+        else:
+            self._mark(token)
+
+    def _inline(self, token: Token) -> None:
+        words = self._words[-1]
+        if token.kind == "text":
+            words.append(typeset(token.text))
+        elif token.kind == "code":
+            ticks = "`" * (1 + max(map(len, re.findall(r"`+", token.text)), default=0))
+            words.append(f"{ticks}{token.text}{ticks}" if token.text.strip() else "")
+        elif token.kind == "math" or len(self._words) > 1:
+            words.append(f"${token.text}$")
+        else:
+            self._flush()
+            self._emit(lambda: self.blocks.write([f"$${token.text}$$"]))
+
+    def _mark(self, token: Token) -> None:
+        """Open or close a group or an option; end a cell."""
+        kind = token.kind
+        top = self._frames[-1] if self._frames else None
+        if kind == "{":
+            self._frames.append(_GROUP)
+        elif kind == "}":
+            if top is not None and top.kind in {"group", "argument"}:
+                self._close()
+        elif kind == "]" and top is not None and top.kind == "option":
+            self._close()
+        elif kind == "&" and top is not None and top.name in TABLES:
+            self._cell()
+        else:
+            self._words[-1].append(token.source)
+
+    def _aside(self, kind: str, end: Callable[[str], None]) -> None:
+        """Take what comes next aside, up to its end."""
+        self._frames.append(_Frame(kind, "", end))
+        self._words.append([])
+
+    def _argument(self, end: Callable[[str], None]) -> None:
+        """Take the next argument aside; without braces it is a single token."""
+        found = self.reader.next()
+        while found is not None and found.kind == "space":
+            found = self.reader.next()
+        if found is None:
+            return
+        self._aside("argument", end)
+        if found.kind != "{":
+            self.reader.push([found] if found.kind in {"begin", "end", "par", "}", "fence"} else [])
+            if found.kind not in {"begin", "end", "par", "}", "fence"}:
+                self._token(found)
+            if self._frames and self._frames[-1].end is end:
+                self._close()
+
+    def _close(self) -> None:
+        """End what was opened last."""
+        frame = self._frames.pop()
+        if frame.kind == "environment":
+            self._open[frame.name] -= 1
+            self._end_environment(frame.name)
+        elif frame.end is not None:
+            frame.end(self._taken(self._words.pop()))
+
+    @staticmethod
+    def _taken(words: list[str]) -> str:
+        return " ".join(readable_text("".join(words)).split())
+
+    def _flush(self) -> None:
+        """Write the paragraph that ends here, and the footnotes in it."""
+        if len(self._words) > 1:
+            self._words[-1].append(" ")
+            return
+        text, self._words[0] = self._taken(self._words[0]), []
+        if text:
+            self._emit(lambda: self.blocks.paragraph(text))
+        if not self._preamble:
+            notes, self._footnotes = self._footnotes, []
+            for note in notes:
+                self.blocks.paragraph(note)
+
+    def _emit(self, write: Callable[[], None]) -> None:
+        if not self._preamble:
+            self._just_headed = ""
+            write()
+
+    def _note(self, what: str) -> None:
+        if what not in self.notes:
+            self.notes.append(what)
+
+    # commands
+
+    def _command(self, token: Token) -> None:
+        name = token.text.rstrip("*") if token.text != "*" else "*"
+        handler = self._commands.get(name)
+        if handler is not None:
+            handler(name)
+        elif name in ACCENTS:
+            self._accent(name)
+        elif (letter := dotless(name)) is not None:
+            self._words[-1].append(letter)
+        elif name in INVISIBLE:
+            self._skip(INVISIBLE[name])
+        elif "cite" in name.lower():
+            self._cite(name)
+        elif (printed := symbol(name)) is not None:
+            self._words[-1].append(printed)
+        elif self.reader.spent and name in self.reader.macros:
+            self._words[-1].append(f"{token.source} ")
+
+    def _handlers(self) -> dict[str, Callable[[str], None]]:
+        handlers: dict[str, Callable[[str], None]] = {
+            **dict.fromkeys(RANKS, self._section),
+            **dict.fromkeys(DEFINITIONS, self._define),
+            **dict.fromkeys(FILES, self._file),
+            **dict.fromkeys(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "vref"), self._refer),
+            **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
+            **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
+            **dict.fromkeys(("newtheorem",), self._theorem),
+        }
+        return handlers | {
+            "title": self._title,
+            "author": lambda _: self._argument(self._authors.append),
+            "date": lambda _: self._argument(self._dated),
+            "maketitle": self._make_title,
+            "item": self._item,
+            "bibitem": self._bibitem,
+            "label": self._label,
+            "caption": self._caption,
+            "par": lambda _: self._flush(),
+            "multicolumn": self._multicolumn,
+            "iffalse": lambda _: (self.reader.lexer.skip_conditional(), None)[1],
+            "newenvironment": lambda _: self._skip("moomm"),
+            "renewenvironment": lambda _: self._skip("moomm"),
+        }
+
+    def _skip(self, arguments: str) -> None:
+        """Pass over arguments: m for one in braces, o for one in brackets."""
+        for kind in arguments:
+            self.reader.argument() if kind == "m" else self.reader.optional()
+
+    def _define(self, name: str) -> None:
+        self.reader.define(name)
+
+    def _section(self, name: str) -> None:
+        self._flush()
+        self.reader.optional()
+        level = min(6, max(1, RANKS[name] + self._shift))
+        self._argument(lambda title: self._heading(level, title))
+
+    def _heading(self, level: int, title: str) -> None:
+        if len(self._words) > 1:  # inside a cell or a caption
+            self._words[-1].append(f" {title} ")
+        elif title and not self._preamble:
+            self.blocks.heading(level, title)
+            self.first_heading = self.first_heading or title[:MAX_TITLE].rstrip()
+            self._just_headed = title
+            self._flush()
+
+    def _title(self, _: str) -> None:
+        self.reader.optional()
+        self._argument(self._titled)
+
+    def _titled(self, title: str) -> None:
+        self._title_words = title[:MAX_TITLE].rstrip()
+        self.title = _FOOTNOTE.sub("", self._title_words).strip()
+
+    def _dated(self, date: str) -> None:
+        self._date = date
+
+    def _make_title(self, _: str) -> None:
+        notes, self._footnotes = self._footnotes, []  # below the title, not above it
+        self._flush()
+        self._footnotes = notes
+        if self._title_words and not self._preamble:
+            self.blocks.heading(1, self._title_words)
+        for line in (", ".join(author.replace(" , ", ", ") for author in self._authors if author), self._date):
+            if line:
+                self._words[0].append(line)
+                self._flush()
+
+    def _accent(self, mark: str) -> None:
+        tokens = self.reader.argument()
+        letters = "".join(
+            dotless(token.text.rstrip("*")) or symbol(token.text) or ""
+            if token.kind == "command" else token.text if token.kind in {"text", "space"} else ""
+            for token in tokens
+        )  # fmt: skip
+        if letters:
+            self._words[-1].append(accented(mark, letters))
+        else:
+            self.reader.push([*tokens])
+
+    def _cite(self, name: str) -> None:
+        options = [option for option in (self.reader.optional(), self.reader.optional()) if option]
+        keys = " ".join(as_source(self.reader.argument()).split())
+        more = [" ".join(typeset(as_source(option).replace("~", " ")).split()) for option in options]
+        if keys:
+            self._words[-1].append(f"[{', '.join([keys, *more])}]")
+
+    def _refer(self, _: str) -> None:
+        for key in as_source(self.reader.argument()).split(","):
+            if key.strip():
+                self._words[-1].append(f"\ue000{key.strip()}\ue001")
+
+    def _label(self, _: str) -> None:
+        key = as_source(self.reader.argument()).strip()
+        if not key or self._preamble:
+            return
+        heading = next((frame for frame in reversed(self._frames[-3:]) if frame.kind == "argument"), None)
+        if self._pictures:
+            self._captions[-1].append(f"[{key}]")
+        elif self._just_headed and not "".join(self._words[-1]).strip():
+            self.labels[key] = self._just_headed[:_LONGEST_REFERENCE]
+        elif heading is None:
+            self._words[-1].append(f"[{key}]")
+
+    def _note_below(self, _: str) -> None:
+        self.reader.optional()
+        self._footnote += 1
+        number = self._footnote
+        self._words[-1].append(f"[^{number}]")
+        self._argument(lambda text: self._footnotes.append(f"[^{number}] {text}"))
+
+    def _file(self, name: str) -> None:
+        self.reader.optional()
+        self.reader.optional()
+        file = as_source(self.reader.argument()).strip()
+        if name in {"import", "subimport"}:
+            file += as_source(self.reader.argument()).strip()
+        if file:
+            self._note(f"the file {file!r}, which it takes in by \\{name}, was not read")
+            self._words[-1].append(f" [not read: {file}] ")
+
+    def _raw(self, token: Token) -> None:
+        text = token.text.strip().replace("\\%", "%").replace("\\#", "#").replace("\\_", "_").replace("\\&", "&")
+        if token.more == "includegraphics":
+            if self._pictures and len(self._words) == 1:
+                self._pictures[-1].append(text)
+            else:
+                self._words[-1].append(f"![]({text})")
+        elif token.more == "href":
+            self._argument(lambda words: self._words[-1].append(f"[{words}](<{text}>)" if text else words))
+        else:
+            self._words[-1].append(text)
+
+    def _fence(self, token: Token) -> None:
+        if len(self._words) > 1:
+            self._inline(token._replace(kind="code", text=" ".join(token.text.split())))
+            return
+        self._flush()
+        code = readable_code(token.text)
+        self._emit(lambda: self.blocks.code(code, token.more))
+
+    def _theorem(self, _: str) -> None:
+        name = as_source(self.reader.argument()).strip()
+        self.reader.optional()
+        printed = typeset(as_source(self.reader.argument())).strip()
+        self.reader.optional()
+        self._theorems[name] = printed
+
+    # environments
+
+    def _begin(self, name: str) -> None:
+        base = name.rstrip("*")
+        if base == "document":
+            self._start()
+            return
+        self._flush()
+        self._open[base] += 1
+        self._frames.append(_Frame("environment", base))
+        if base in LISTS:
+            self._skip("o")
+            self.blocks.open_list(numbered=LISTS[base])
+        elif base in QUOTES:
+            self.blocks.quotes += 1
+        elif base in TABLES:
+            self._skip(TABLES[base])
+            self._rows.append([[]])
+            self._words.append([])
+        elif base in FLOATS:
+            self._skip(FLOATS[base])
+            self._pictures.append([])
+            self._captions.append([])
+        elif base in {"abstract", "thebibliography"}:
+            self._skip("m" if base == "thebibliography" else "")
+            self._heading(self._top, "Abstract" if base == "abstract" else "References")
+            if base == "thebibliography":
+                self.blocks.open_list(numbered=False)
+        elif base in self._theorems:
+            self._words[-1].append(f"{self._theorems[base]}. ")
+        elif base in UNSEEN_OPTIONS:
+            self._skip(UNSEEN_OPTIONS[base])
+
+    def _start(self) -> None:
+        """Begin the body: nothing that stood before it is printed."""
+        self._preamble = False
+        self._frames, self._open = [], Counter()
+        self._words, self._rows, self._pictures, self._captions = [[]], [], [], []
+
+    def _end(self, name: str) -> None:
+        """End an environment and all that was left open in it; one that was never begun ends nothing."""
+        base = name.rstrip("*")
+        if not self._open[base]:
+            return
+        while self._frames:
+            last = self._frames[-1]
+            self._close()
+            if last.kind == "environment" and last.name == base:
+                return
+
+    def _end_environment(self, name: str) -> None:
+        if name in TABLES:
+            self._end_table()
+            return
+        self._flush()
+        if name in LISTS or name == "thebibliography":
+            self.blocks.close_list()
+        elif name in QUOTES:
+            self.blocks.quotes -= 1
+        elif name in FLOATS:
+            self._end_float(is_table="table" in name)
+
+    def _item(self, _: str) -> None:
+        while self._frames and self._frames[-1].kind != "environment":
+            self._close()  # what an item leaves open ends with it
+        self._flush()
+        self.blocks.item()
+        bracket = self.reader.raw()
+        if bracket is not None and bracket.kind == "space":
+            bracket = self.reader.raw()
+        if bracket is not None and bracket.kind == "[":
+            self._aside("option", lambda term: self._words[-1].append(f"**{term}** " if term else ""))
+        elif bracket is not None:
+            self.reader.push([bracket])
+
+    def _bibitem(self, _: str) -> None:
+        self._flush()
+        self.reader.optional()
+        self.blocks.item()
+        self._words[-1].append(f"[{as_source(self.reader.argument()).strip()}] ")
+
+    # tables and floats
+
+    def _break(self, _: str) -> None:
+        top = self._frames[-1] if self._frames else None
+        if top is not None and top.name in TABLES:
+            self.reader.optional()
+            self._cell()
+            self._rows[-1].append([])
+        else:
+            self._words[-1].append(" ")
+
+    def _cell(self) -> None:
+        self._rows[-1][-1].append(self._taken(self._words[-1]))
+        self._words[-1] = []
+
+    def _multicolumn(self, _: str) -> None:
+        count = as_source(self.reader.argument()).strip()
+        self.reader.argument()
+        columns = min(int(count), 32) if count.isdecimal() and len(count) < 3 else 1
+
+        def spread(text: str) -> None:
+            self._words[-1].append(text)
+            if self._frames and self._frames[-1].name in TABLES:
+                for _ in range(columns - 1):
+                    self._cell()
+
+        self._argument(spread)
+
+    def _end_table(self) -> None:
+        self._cell()
+        self._words.pop()
+        rows = self._rows.pop()
+        if len(self._words) > 1:  # a table in a cell
+            self._words[-1].append(" ".join(cell for row in rows for cell in row if cell))
+            return
+        self._flush()
+        self._emit(lambda: self.blocks.table(rows))
+
+    def _caption(self, _: str) -> None:
+        self.reader.optional()
+        self._argument(self._captioned)
+
+    def _captioned(self, text: str) -> None:
+        is_table = any(
+            "table" in frame.name for frame in self._frames if frame.kind == "environment" and frame.name in FLOATS
+        )
+        if self._captions and not is_table and not self._captions[-1]:
+            self._captions[-1].append(text)
+        elif len(self._words) > 1 or not is_table:
+            self._words[-1].append(f" {text} ")
+        else:
+            self._flush()
+            self._emit(lambda: self.blocks.write([f"**Table: {text}**"]))
+            self._flush()
+
+    def _end_float(self, *, is_table: bool) -> None:
+        pictures, captions = self._pictures.pop(), self._captions.pop()
+        text = " ".join(part for part in captions if part)
+        if pictures:
+            first, *others = pictures
+            alt = text.replace("[", "\\[").replace("]", "\\]") if text else ""
+            self._emit(lambda: self.blocks.write([f"![{alt}](<{first}>)"]))
+            for other in others:
+                self._emit(lambda other=other: self.blocks.write([f"![](<{other}>)"]))  # type: ignore[misc]
+        elif text:
+            self._emit(lambda: self.blocks.paragraph(text if is_table else f"Figure: {text}"))
+        self._flush()
+
+
+def readable_code(code: str) -> str:
+    """Return verbatim text without control codes, its lines kept."""
+    return "\n".join(readable_text(line) for line in code.split("\n"))

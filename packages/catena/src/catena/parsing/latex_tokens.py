@@ -1,0 +1,236 @@
+"""LaTeX source as tokens, read from left to right: comments dropped, mathematics and verbatim text kept whole."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+VERBATIM = frozenset({
+    "verbatim", "verbatim*", "Verbatim", "Verbatim*", "BVerbatim", "lstlisting", "minted", "alltt", "tikzpicture",
+    "pgfpicture", "forest", "filecontents", "filecontents*",
+})  # fmt: skip
+MATH = frozenset(
+    name + star
+    for name in (
+        *(
+            "equation",
+            "align",
+            "gather",
+            "multline",
+            "flalign",
+            "alignat",
+            "eqnarray",
+            "displaymath",
+            "math",
+            "dmath",
+        ),
+        *("xalignat", "IEEEeqnarray"),
+    )
+    for star in ("", "*")
+)
+
+_ENVIRONMENT = re.compile(r"\\(begin|end)[ \t]*\{([^{}\\\n]{0,80})\}")
+_COMMAND = re.compile(r"\\(?:(?P<word>[A-Za-z@]+\*?)(?:[ \t]*\n?[ \t]*(?!\n)|[ \t]*)|(?P<sign>.|\n|\Z))", re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]+")
+_TEXT = re.compile(r"[^\\{}\[\]$&~%#\s]+")
+_COMMENT = re.compile(r"%[^\n]*(?:\n[ \t]*)?")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_VERB = re.compile(
+    r"\\(?:verb|lstinline)\*?(?:\[[^\]\n]*\])?[ \t]*(?P<code>\{[^{}\n]*\}|([^\sA-Za-z*{])(?:(?!\2).)*\2)"
+)
+_RAW = re.compile(
+    r"\\(?P<word>url|href|path|nolinkurl|includegraphics)\*?[ \t]*(?P<options>\[[^\]]{0,400}\])?[ \t]*\{"
+)
+_OPTION = re.compile(r"[ \t]*(?:\[(?P<options>[^\]]*)\])?[ \t]*")
+_LANGUAGE = re.compile(r"language\s*=\s*\{?(?:\[[^\]]*\])?\s*([\w+#-]+)")
+_MINTED = re.compile(r"\{([\w+#-]+)\}")
+_BRACES = re.compile(r"\\.|[{}]|\n[ \t]*\n", re.DOTALL)
+_CONDITIONALS = re.compile(r"\\(?:(if[A-Za-z@]*)|(else)(?![A-Za-z@])|(fi)(?![A-Za-z@]))")
+_LONGEST_ADDRESS = 4_000  # characters
+_MOST_FAILURES = 50  # ends looked for in vain, after which none is looked for any more
+_COMMENT_IN_MATH = re.compile(r"(?<!\\)%[^\n]*(?:\n|\Z)")
+
+
+class Token(NamedTuple):
+    """A piece of the source.
+
+    Attributes:
+        kind: "command", "begin", "end", "space", "par", "text", "param", "math", "display", "code", "fence", "raw",
+            or the character itself for {, }, [, ], & and ~.
+        text: a command's or environment's name, a parameter's number, words, or what stands between the marks.
+        source: as written.
+        more: of a fence its language, of a raw argument its command.
+    """
+
+    kind: str
+    text: str
+    source: str
+    more: str = ""
+
+
+class Lexer:
+    """The tokens of a source, one at a time; no source takes more than time in proportion to its length."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source.replace("\r\n", "\n").replace("\r", "\n")
+        self._at = 0
+        self._failures = 0  # conditionals and addresses without an end
+        self._found: dict[str, tuple[int, int]] = {}  # closing mark: looked for from here, found there or -1
+
+    def next(self) -> Token | None:
+        """Return the next token, or None at the end."""
+        source, at = self.source, self._at
+        while at < len(source):
+            if source[at] != "%":
+                return self._token(at)
+            at = _end(_COMMENT, source, at)
+            if at < len(source) and source[at] == "\n":
+                return self._take("par", at, _end(_SPACE, source, at))
+        self._at = at
+        return None
+
+    def _token(self, at: int) -> Token:
+        source, mark = self.source, self.source[at]
+        if mark == "\\":
+            token = self._command(at)
+        elif mark == "$":
+            token = self._dollar(at)
+        elif mark in " \t\n":
+            end = _end(_SPACE, source, at)
+            token = self._take("par" if source.count("\n", at, end) > 1 else "space", at, end)
+        elif mark == "#" and source[at + 1 : at + 2].isdigit():
+            token = self._take("param", at, at + 2, source[at + 1])
+        elif mark in "{}[]&~#":
+            token = self._take("text" if mark == "#" else mark, at, at + 1)
+        else:
+            token = self._take("text", at, max(_end(_TEXT, source, at), at + 1))
+        return token
+
+    def skip_conditional(self) -> bool:
+        r"""Pass over what \iffalse leaves out, up to its \else or \fi; False where there is none."""
+        depth = 1
+        if self._failures > _MOST_FAILURES:
+            return False
+        for match in _CONDITIONALS.finditer(self.source, self._at):
+            depth += 1 if match[1] else -1 if match[3] else 0
+            if depth == 0 or (depth == 1 and match[2]):
+                self._at = match.end()
+                return True
+        self._failures += 1
+        return False
+
+    def _take(self, kind: str, start: int, end: int, text: str | None = None, more: str = "") -> Token:
+        self._at = end
+        source = self.source[start:end]
+        return Token(kind, source if text is None else text, source, more)
+
+    def _command(self, at: int) -> Token:
+        source = self.source
+        two = source[at : at + 2]
+        if two in {r"\(", r"\["}:
+            closing = r"\)" if two == r"\(" else r"\]"
+            return self._math(at, at + 2, closing, "math" if two == r"\(" else "display")
+        if match := _ENVIRONMENT.match(source, at):
+            return self._environment(match)
+        if match := _VERB.match(source, at):
+            return self._take("code", at, match.end(), match["code"][1:-1])
+        if match := _RAW.match(source, at):
+            closing_at = self._brace(match.end())
+            if closing_at >= 0:
+                return self._take("raw", at, closing_at + 1, source[match.end() : closing_at], match["word"])
+        match = _COMMAND.match(source, at)
+        assert match is not None
+        if match["word"] is None:
+            name = match["sign"]
+            return self._take("command", at, match.end(), " " if name in "\n\t" else name)
+        return self._take("command", at, match.end(), match["word"])
+
+    def _environment(self, match: re.Match[str]) -> Token:
+        kind, name = match[1], match[2].strip()
+        if kind == "begin" and name in VERBATIM | {"comment"}:
+            return self._verbatim(match, name)
+        if kind == "begin" and name in MATH:
+            closing = f"\\end{{{name}}}"
+            end = self._find(closing, match.end(), len(self.source))
+            if end >= 0:
+                inner = self.source[match.end() : end]
+                plain = name.rstrip("*") in {"equation", "displaymath", "math"}
+                body = inner if plain else f"{match.group()}{inner}{closing}"
+                return self._take("display", match.start(), end + len(closing), in_one_line(body))
+        return self._take(kind, match.start(), match.end(), name)
+
+    def _verbatim(self, match: re.Match[str], name: str) -> Token:
+        closing = f"\\end{{{name}}}"
+        end = self._find(closing, match.end(), len(self.source))
+        stop, after = (end, end + len(closing)) if end >= 0 else (len(self.source), len(self.source))
+        if name in {"comment", "filecontents", "filecontents*"} and end >= 0:
+            return self._take("space", match.start(), after, " ")
+        start, language = match.end(), ""
+        if name in {"lstlisting", "minted", "Verbatim", "Verbatim*", "BVerbatim"}:
+            option = _OPTION.match(self.source, start, stop)
+            start = option.end() if option else start
+            found = _LANGUAGE.search(option["options"] or "") if option else None
+            language = found[1].lower() if found else ""
+            if name == "minted" and (named := _MINTED.match(self.source, start, stop)):
+                start, language = named.end(), named[1]
+        elif name in {"tikzpicture", "pgfpicture", "forest"}:
+            language = "latex"
+        return self._take("fence", match.start(), after, self.source[start:stop], language)
+
+    def _dollar(self, at: int) -> Token:
+        if self.source.startswith("$$", at):
+            return self._math(at, at + 2, "$$", "display")
+        return self._math(at, at + 1, "$", "math")
+
+    def _math(self, start: int, inside: int, closing: str, kind: str) -> Token:
+        """Return a formula, which no blank line may interrupt; an opening mark without an end stays as it is."""
+        limit = self._find("\n\n", inside, len(self.source))
+        limit = len(self.source) if limit < 0 else limit
+        end = self._find(closing, inside, limit)
+        while end >= 0 and self._escaped(end) and closing[0] == "$":
+            end = self.source.find(closing, end + 1, limit)
+        if end < 0 or not self.source[inside:end].strip():
+            return self._take("text", start, inside)
+        return self._take(kind, start, end + len(closing), in_one_line(self.source[inside:end]))
+
+    def _escaped(self, at: int) -> bool:
+        before = at
+        while before > 0 and self.source[before - 1] == "\\":
+            before -= 1
+        return (at - before) % 2 == 1
+
+    def _find(self, mark: str, start: int, limit: int) -> int:
+        """Return where a mark comes next before `limit`, or -1; what was found once is not looked for again."""
+        since, there = self._found.get(mark, (0, 0))
+        if not (since <= start and (there < 0 or there >= start) and mark in self._found):
+            if mark == "\n\n":
+                match = _PARAGRAPH.search(self.source, start)
+                there = match.start() if match else -1
+            else:
+                there = self.source.find(mark, start)
+            self._found[mark] = (start, there)
+        return there if 0 <= there < limit else -1
+
+    def _brace(self, start: int) -> int:
+        """Return the brace that closes an argument on the same paragraph, or -1."""
+        depth = 1
+        if self._failures > _MOST_FAILURES:
+            return -1
+        for match in _BRACES.finditer(self.source, start, start + _LONGEST_ADDRESS):
+            depth += {"{": 1, "}": -1}.get(match.group(), 0)
+            if depth == 0:
+                return match.start()
+            if match.group()[0] == "\n":
+                break
+        self._failures += 1
+        return -1
+
+
+def in_one_line(math: str) -> str:
+    """Return a formula without comments and line ends: on a line of its own it cannot be taken for Markdown."""
+    return " ".join(_COMMENT_IN_MATH.sub(" ", math).split())
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
