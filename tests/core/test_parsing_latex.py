@@ -132,6 +132,12 @@ def test_formulas_keep_their_source_on_one_line() -> None:
     assert md("costs $5 here\n\nand 6$ there") == "costs $5 here\n\nand 6$ there"
 
 
+def test_what_does_not_belong_together_ends_nothing() -> None:
+    assert md(r"\begin{quote}a \end{itemize} b } c\end{quote} d") == "> a b c\n\nd"
+    assert md(r"{\begin{itemize}\item a {b \item c \end{itemize} d") == "- a b\n- c\n\nd"
+    assert md(r"$a \$ b$ \$ c") == "$a \\$ b$ $ c"
+
+
 def test_verbatim_text_is_never_read() -> None:
     source = "\\begin{lstlisting}[language=Python]\n# x\n\\section{nope} % stays\n\n``` y\n\\end{lstlisting}\nz"
     assert md(source) == "````python\n# x\n\\section{nope} % stays\n\n``` y\n````\n\nz"

@@ -126,6 +126,19 @@ def test_a_title_without_marks_becomes_a_section() -> None:
     assert levels(found.sections) == [(1, "M"), (2, "Eins"), (2, "Zwei"), (2, "Drei")]
 
 
+def test_a_heading_goes_before_a_line_of_the_same_words() -> None:
+    text = "# M\n\n- [A](#a)\n- [B](#b)\n- [C](#c)\n\n## A\n\nB\n\nC\n\n## B\n\nx\n\n## C\n\nB\n\ny\n"
+    found = contents_of(text)
+    assert found.sections == outline(document(text))
+    assert [position for _, position in found.matched] == [1, 2, 3]
+
+
+def test_what_the_table_does_not_list_moves_with_the_entry_above_it() -> None:
+    entries = "- [A](#a)\n  - [B](#b)\n- [C](#c)\n"
+    text = f"# M\n\n{entries}\n## A\n\nx\n\n## B\n\ny\n\n### Deep\n\nz\n\n#### Deeper\n\nz\n\n## C\n\nx\n"
+    assert levels(contents_of(text).sections)[1:] == [(2, "A"), (3, "B"), (4, "Deep"), (5, "Deeper"), (2, "C")]
+
+
 def test_a_page_head_that_repeats_a_title_is_not_taken_for_it() -> None:
     body = "".join(f"{n} Part number {n}\n\ntext of {n}\n\n3 Part number 3\n\n" for n in range(1, 6))
     entries = "".join(f"{n} Part number {n} .... {n}\n" for n in range(1, 6))

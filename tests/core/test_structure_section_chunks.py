@@ -83,6 +83,12 @@ def test_too_short_a_body_gives_no_chunk() -> None:
     ]  # fmt: skip
 
 
+def test_the_fewest_characters_are_enough() -> None:
+    text = "# A\n\na b <!-- x -->c\n\n# B\n\nab\n\n<!-- long enough -->\n"
+    assert [chunk.path for chunk in sections_of(text, min_characters=3)] == [("A",)]
+    assert [chunk.path for chunk in sections_of(text, min_characters=2)] == [("A",), ("B",)]
+
+
 def test_no_length_cuts_a_division() -> None:
     body = "One more sentence stands here. " * 5_000
     (chunk,) = sections_of(f"# A\n\n{body}")
