@@ -225,3 +225,17 @@ def test_views_of_ones_own_are_indexed_and_searched(tmp_path: Path, manual: Path
         library.index(manual)
         found = library.search_views("seal", ViewSearch(views=("shouted",), rule=ExactUnion()), k=1)
         assert found_by(found.hits[0]) == {"shouted": 1}
+
+
+def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path: Path, manual: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm", part_tokens=120),))
+    broken = FakeLLM(lambda request: "no list" if "drain plug" in request.prompt else '["feet"]')
+    with Library.open(tmp_path / "library", preparation=how, llm=broken) as library:
+        library.index(manual)
+        entry = library.get(library.document_id(manual))
+        stamped = {view.chunk_id: bool(view.made) for view in entry.views if view.kind == "keywords"}
+        assert stamped == {entry.chunks[0].id: False, entry.chunks[1].id: True}
+        before = paid(broken)
+        library.index(manual)
+        assert "Replace the seal" not in "".join(call.prompt for call in broken.calls[before:])
+        assert paid(broken) > before

@@ -15,13 +15,16 @@ Held = Mapping[str, Sequence[View]]
 """Views by `View.made`, as `LibraryStore.made_views` gives them of a document's older version."""
 
 
+Made = tuple[tuple[View, ...], tuple[Degraded, ...]]
+
+
 def with_views(
     entry: Entry, makers: Sequence[ViewMaker], *, model: str = "", held: Held | None = None
 ) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
     """Return the entry with the views that makers make, its fingerprint unchanged, and what could not be made.
 
-    A maker that asks a language model is asked only for chunks that `held` has no views for. One that does not is
-    always asked: what it makes of a chunk may depend on the others, as the weight of a keyword does.
+    A maker that asks a language model is given one chunk at a time, and only those that `held` has no views for. One
+    that does not is always given all: what it makes of a chunk may depend on the others, as a keyword's weight does.
 
     Args:
         entry: with its chunks.
@@ -34,27 +37,26 @@ def with_views(
         CatenaError: not a failure of a model, but of what surrounds it.
     """
     title, known = entry.document.title, held or {}
-    stamps = [
-        {chunk.id: made_from(maker, chunk, title, model) for chunk in entry.chunks} if maker.asks_model else {}
-        for maker in makers
-    ]
-    rests = [[chunk for chunk in entry.chunks if stamped.get(chunk.id, "") not in known] for stamped in stamps]
-    results = yield from together(
-        [make_views(rest, [maker], title=title) for maker, rest in zip(makers, rests, strict=True)]
-    )
-    views: list[View] = []
-    degraded: list[Degraded] = []
-    for stamped, result in zip(stamps, results, strict=True):
-        if isinstance(result, Failed):
-            raise result.error
-        views += (
-            replace(view, chunk_id=chunk_id, made=stamp)
-            for chunk_id, stamp in stamped.items()
-            for view in known.get(stamp, ())
-        )
-        views += (replace(view, made=stamped.get(view.chunk_id, "")) for view in result[0])
-        degraded += result[1]
-    return replace(entry, views=(*entry.views, *views)), tuple(degraded)
+    asking = [maker for maker in makers if maker.asks_model]
+    stamps = [(maker, chunk, made_from(maker, chunk, title, model)) for maker in asking for chunk in entry.chunks]
+    rest = [each for each in stamps if each[2] not in known]
+    offline = [maker for maker in makers if not maker.asks_model]
+    # one step per chunk and model, so that it is known of which chunk something could not be made
+    steps = [make_views([chunk], [maker], title=title) for maker, chunk, _ in rest]
+    first, *others = yield from together([make_views(entry.chunks, offline, title=title), *steps])
+    (views, degraded), results = _checked(first), map(_checked, others)
+    taken = [replace(view, chunk_id=chunk.id) for _, chunk, stamp in stamps for view in known.get(stamp, ())]
+    for (_, _, stamp), (made, lost) in zip(rest, results, strict=True):
+        # what lacks a part is not taken over next time: it is asked for again
+        taken += (view if lost else replace(view, made=stamp) for view in made)
+        degraded = (*degraded, *lost)
+    return replace(entry, views=(*entry.views, *views, *taken)), degraded
+
+
+def _checked(result: Made | Failed) -> Made:
+    if isinstance(result, Failed):
+        raise result.error
+    return result
 
 
 def made_from(maker: ViewMaker, chunk: Chunk, title: str, model: str) -> str:
