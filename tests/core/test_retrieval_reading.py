@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from math import log
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi
 
 from catena.effects import Services, run
 from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.bm25 import bm25
+from catena.retrieval.in_memory_bm25 import Bm25Scorer
 from catena.retrieval.reading import ReadingOptions, rank_passages, within_tokens
 from catena.testing.fakes import FakeEmbedder
-
-WORDS = "oil seal bearing pump valve weekly"
 
 
 def chunk(name: str, text: str, start: int = 0) -> Chunk:
@@ -46,37 +41,14 @@ def read(query: str, ranking: Ranking, options: ReadingOptions | None = None) ->
     return run(rank_passages(query, ranking, halves, options), Services(embedder=FakeEmbedder(8)))
 
 
-def test_bm25_by_hand() -> None:
-    found = bm25("oil", ["oil oil pump", "pump", "seal valve oil seal"])
-    idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
-    average = 8 / 3
-    first = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / average))
-    third = idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 4 / average))
-    assert found == pytest.approx((first, 0.0, third))
-
-
-@given(st.lists(st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=6), min_size=2, max_size=6))
-def test_bm25_weighs_words_of_a_text_as_the_reference_does(texts: list[list[str]]) -> None:
-    """rank-bm25 has another idf, and the same share of each text: the quotient of the two is one number a word."""
-    reference = BM25Okapi(texts, k1=1.2, b=0.75)
-    for word in {word for text in texts for word in text}:
-        ours, theirs = bm25(word, [" ".join(text) for text in texts]), reference.get_scores([word])
-        idf = reference.idf[word]
-        if idf:
-            n = sum(word in text for text in texts)
-            mine = log(1 + (len(texts) - n + 0.5) / (n + 0.5))
-            assert ours == pytest.approx([score / idf * mine for score in theirs])
-
-
 def test_nothing_is_asked_of_no_texts() -> None:
-    assert bm25("oil", []) == ()
-    assert bm25("oil", ["", " "]) == (0.0, 0.0)
     assert read("oil", ranked()).hits == ()
 
 
 def test_the_formula_by_hand() -> None:
     found = read("oil", ranked("oil pump|seal", "oil|valve weekly"), ReadingOptions(alpha=0.0, whole=0.25))
-    words = bm25("oil", ["Care\noil pump", "Care\nseal", "Care\noil", "Care\nvalve weekly"])
+    scores = Bm25Scorer(["Care\noil pump", "Care\nseal", "Care\noil", "Care\nvalve weekly"]).score("oil")
+    words = [max(score, 0.0) for score in scores]
     own = [score / max(words) for score in words]
     expected = {"a0": 0.25 + 0.75 * own[0], "a1": 0.25, "b0": 0.125 + 0.75 * own[2], "b1": 0.125}
     assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(expected)

@@ -16,7 +16,7 @@ from catena.citation import SEPARATOR
 from catena.effects import Embed, Step, ask
 from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.bm25 import bm25
+from catena.retrieval.in_memory_bm25 import Bm25Scorer
 from catena.retrieval.normalization import Bounds, by_maximum, half_cosine
 
 _DECIMALS = 9  # of a score: what differs by less differs by the order in which a machine sums
@@ -72,7 +72,7 @@ def rank_passages(
     if not found:
         return Ranking((), Scale.NORMALIZED, ranking.degraded, ranking.unknown)
     texts = [SEPARATOR.join(passage.path) + "\n" + passage.text for _, passage in found]
-    words = bm25(query, texts)
+    words = [max(score, 0.0) for score in Bm25Scorer(texts).score(query).tolist()]  # -inf where no word is shared
     cosines = (yield from _cosines(query, texts)) if how.alpha else [0.0] * len(texts)
     bounds = Bounds(low=0.0, high=max(words))
     worth = _worth(hits, ranking.scale)
