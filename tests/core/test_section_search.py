@@ -239,3 +239,13 @@ def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path:
         library.index(manual)
         assert "Replace the seal" not in "".join(call.prompt for call in broken.calls[before:])
         assert paid(broken) > before
+
+
+def test_a_printed_table_of_contents_says_what_the_sections_are() -> None:
+    titles = ("Care of the pump", "Repair", "Spare parts")
+    entries = "".join(f"{title} ........ {page}\n" for page, title in enumerate(titles, start=2))
+    text = f"Contents\n\n{entries}\n" + "".join(f"{title}\n\nOil it weekly.\n\n" for title in titles)
+    document = Document(id="d", text=text, title="Pump")
+    found = [chunk.path for chunk in prepare(document, SECTIONS).chunks]
+    assert found == [(), *((title,) for title in titles)]
+    assert {chunk.path for chunk in prepare(document).chunks} == {()}

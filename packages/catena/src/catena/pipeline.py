@@ -31,6 +31,7 @@ from catena.parsing import Engine, Limits, parse
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.contents import content_outline
 from catena.structure.figure_views import CAPTION, mark_figures, with_figure_views
 from catena.structure.fixed_length import cut_fixed
 from catena.structure.outline import outline
@@ -231,11 +232,15 @@ def prepare(
     Each chunk carries its document's title and source as metadata, so that any hit can be cited as it is.
     A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
     it would crowd out what a question is about. A chunk that shows one of `figures` has their views. `sections` tile
-    the text; by default they are its outline.
+    the text; by default they are its outline, and where they are the chunks, that of its own table of contents if it
+    prints one.
     """
     how = preparation or Preparation()
     blocks = blocks_of(document)
-    sections = outline(document, blocks=blocks) if sections is None else tuple(sections)
+    if sections is None:
+        by_contents = isinstance(how.chunks, SectionChunkOptions)
+        sections = content_outline(document, blocks=blocks) if by_contents else outline(document, blocks=blocks)
+    sections = tuple(sections)
     title = plain_title(document.title) if document.media_type == "text/markdown" else document.title
     document = replace(document, title=title or document.title or _title(document, sections))
     found = searchable(_cut(document, sections, how, blocks))
