@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catena_bench import cli
+from catena_bench import cli, views_picture
 from catena_bench.pictures import DRAWN, PICTURES
 from catena_bench.segments import BUDGETS, MEAN, USUAL
+from catena_bench.views_measures import BUDGETS as TOKENS
 
 FIGURES = {
     "ablation": {
@@ -38,6 +39,14 @@ FIGURES = {
         for end in ("", ".low", ".high")
     },
     "similar-docs": {"recall.fused": 0.987, "recall.raw_bm25": 0.434, "recall.fused.field": 0.1, "n_judged": 610.0},
+    "views": {
+        "manual.n_questions": 12.0,
+        **{
+            f"manual.fused.{method}.tokens{budget}{end}": 25.0
+            for method in views_picture.DRAWN for budget in TOKENS for end in ("", ".low", ".high")
+        },
+        "manual.fused.default.tokens500": 87.5,
+    },
 }  # fmt: skip
 SHOWN = {
     "ablation": ["0.963", "0.713", "full", "fixed_words", "N = 8,514", "does not hold"],
@@ -46,6 +55,7 @@ SHOWN = {
     "segments": ["manuals", "topk_headers 0.250", "lent_headers 0.775", "recall of evidence"],
     "segment-speed": ["Catena, greedy 2.0", "dsRAG 50.0", "Catena, optimal 7.0", "at 5,000", "sparse"],
     "similar-docs": ["0.987", "0.434", "fused", "raw_bm25", "n = 610"],
+    "views": ["manual (12 questions)", "sections 25.0", "default 87.5", "tokens read", "percent"],
 }
 
 

@@ -28,6 +28,8 @@ from catena_bench import (
     segments_oracle,
     similar_docs,
     table_views,
+    views,
+    views_picture,
 )
 from catena_bench.pictures import PICTURES
 
@@ -46,6 +48,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
     "segment-speed": segment_speed.run,
+    "views": views.run,
 }
 WITHOUT_DATA = frozenset(
     {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity", "calibration", "segment-speed"}
@@ -60,6 +63,7 @@ SIZES = {  # what --size can set, by benchmark
     "segments": ("questions", "sweep"),
     "calibration": ("depth", "seed"),
     "segment-speed": ("chunks", "repeats", "seed"),
+    "views": ("questions",),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
 WITH_COLLECTIONS = frozenset({"segments"})  # they take a folder of several collections
@@ -105,7 +109,7 @@ def bench(
     except CatenaError as error:
         console.print(f"error: {error}", markup=False)
         raise typer.Exit(2) from None
-    console.print(table(name.value, figures))
+    console.print(TABLES.get(name.value, table)(name.value, figures))
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     if json_file is None:
         sys.stdout.write(text)
@@ -145,6 +149,9 @@ def table(title: str, figures: dict[str, float]) -> Table:
         share = "." in key and 0 <= value <= 1
         shown.add_row(key, f"{value:.4f}" if share else f"{value:,.4g}", "█" * round(30 * value) if share else "")
     return shown
+
+
+TABLES = {"views": views_picture.table}  # of those with too many figures to print
 
 
 def main() -> None:

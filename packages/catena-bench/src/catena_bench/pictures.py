@@ -12,6 +12,7 @@ from catena.plots.picture import Axis, Line, Panel, Picture
 from catena.rerank.reliability import Bin, Reliability
 from catena_bench.segments import BUDGETS, MEAN, USUAL
 from catena_bench.segments_systems import HEADERS
+from catena_bench.views_picture import views
 
 Figures = Mapping[str, float]
 _SYSTEMS = {"greedy": "Catena, greedy", "optimal": "Catena, optimal", "dsrag": "dsRAG"}
@@ -123,6 +124,7 @@ PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "segments": segments,
     "calibration": calibration,
     "segment-speed": segment_speed,
+    "views": views,
 }
 
 

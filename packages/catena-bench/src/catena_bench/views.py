@@ -1,0 +1,194 @@
+"""Sections, windows, views and fixed lengths by several retrievers: recall of answer scopes at k and at equal tokens.
+
+The paper's Tables 4, 6, 7, 9, 10 and 11, with views made offline, on documents whose evidence is known in characters.
+
+| method | what is returned | what it is found by |
+|---|---|---|
+| fixed100, fixed200, fixed300 | sentences up to so many word pieces | their text, as far as the encoder reads it |
+| fixed100_content, … | the same, inside sections | the same |
+| sections_truncated | a section | its text, as far as the encoder reads it |
+| sections, sections_headed | a section | all its text, as one vector; under its titles |
+| windows | a section | its best window of 200 word pieces, under its titles |
+| passages | a section | its best passage, as the library cuts them |
+| default | a section; within a budget its passages | what Catena ships: all its words, and its best passage |
+| views_paper, views_exact, views_rrf | a section | its text under its titles, its keywords and its summary |
+| views_paper_without_raw, … | a section | two of these |
+| fixed200_views_paper, … | fixed lengths | their text, keywords and summary |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from catena.evaluation.answer_scope import chunking_error, spans_of
+from catena.model import Chunk
+from catena_bench.views_data import AskedDocument, read_asked_documents
+from catena_bench.views_measures import CUTOFFS, PERCENT, Results, at_equal_length, figures
+from catena_bench.views_multi import KEYWORDS, RAW, ablation, at_equal_counts, by_question, offline_views, rules
+from catena_bench.views_ranking import best_first, best_text, by_rank, by_score
+from catena_bench.views_reading import BY_MEANING, BY_WORDS, passages_read
+from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
+from catena_bench.views_units import METHODS, Units
+
+REFERENCE = "bm25s"
+LEXICAL = ("bm25", REFERENCE)
+WITH_VIEWS = ("fixed200", "fixed300")  # of the fixed lengths: Tables 6 and 9
+OfRetrievers = Mapping[str, Scores]  # by retriever, shape (questions, chunks)
+
+
+def run(
+    data: Path, *, questions: int | None = None, tell: Callable[[str], None] = lambda message: None
+) -> dict[str, float]:
+    """Ask every question of its own document, by every method and retriever, and return the figures.
+
+    Args:
+        data: a directory of the layout, see `views_data.read_asked_documents`.
+        questions: ask only so many of each document.
+        tell: is told how far the run is.
+
+    Returns:
+        `<document>.<retriever>.<method>.<figure>`, the figures as `views_measures.figures` has them, in percent and
+        word pieces, for fixed lengths `k3.equal_length` too (Table 10), and for the paper's rule `k3.equal_count`;
+        `<document>.chunking_error.<method>` in percent (Table 7); `<document>.n_questions`, `.n_tokens`,
+        `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed.
+    """
+    documents = read_asked_documents(data, questions)
+    engines, skipped = retrievers(tell)
+    measured: dict[str, float] = {f"skipped.{name}": 1.0 for name in skipped}
+    for asked in documents:
+        tell(f"{asked.name}: {len(asked.questions)} questions, {len(asked.token_starts):,} word pieces")
+        for key, value in _of_document(asked, engines, tell).items():
+            measured[f"{asked.name}.{key}"] = value
+    return measured
+
+
+def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Callable[[str], None]) -> dict[str, float]:
+    units = {method: units_of(asked) for method, units_of in METHODS.items()}
+    sections = units["sections"].chunks
+    measured: dict[str, float] = {
+        "n_questions": len(asked.questions),
+        "n_tokens": len(asked.token_starts),
+        "n_sections": len(sections),
+    }
+    evidence = [span for question in asked.questions for span in question.evidence]
+    scores: dict[str, OfRetrievers] = {}
+    for method, of_method in units.items():
+        tell(f"{asked.name}: {method}")
+        error = chunking_error(spans_of(of_method.chunks), evidence, asked.document.text)
+        measured[f"chunking_error.{method}"] = PERCENT * error
+        scores[method] = with_fused(_scores(asked, of_method, engines))
+        for retriever, matrix in scores[method].items():
+            measured |= _told(asked, f"{retriever}.{method}", Results(ranked=_ranked(matrix, of_method.chunks)))
+    tell(f"{asked.name}: default")
+    measured |= _default(asked, scores, sections, engines)
+    tell(f"{asked.name}: views")
+    raw = with_fused({name: _own_text(name, scores) for name in scores["sections"] if name != REFERENCE})
+    measured |= _views(asked, "views", raw, sections, engines, ablated=True)
+    for method in WITH_VIEWS:
+        measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, engines)
+    tell(f"{asked.name}: equal lengths")
+    measured |= _equal_lengths(asked, measured, scores, units)
+    return measured
+
+
+def _scores(asked: AskedDocument, units: Units, engines: Sequence[Retriever]) -> dict[str, Scores]:
+    texts = [question.text for question in asked.questions]
+    if not units.texts:  # no chunk is long enough for a summary, say
+        nothing = np.full((len(texts), len(units.chunks)), -np.inf)
+        return {engine.name: nothing for engine in engines}
+    return {
+        engine.name: best_text(engine.scores(units.texts, texts, truncated=units.truncated), units)
+        for engine in engines
+    }
+
+
+def _ranked(scores: Scores, chunks: Sequence[Chunk]) -> list[list[tuple[int, int]]]:
+    spans = spans_of(chunks)
+    return [[spans[at] for at in best_first(row)] for row in scores]
+
+
+def _told(asked: AskedDocument, name: str, results: Results) -> dict[str, float]:
+    return {f"{name}.{key}": value for key, value in figures(asked, results).items()}
+
+
+def with_fused(single: OfRetrievers, passages: Scores | None = None) -> dict[str, Scores]:
+    """Add "fused": BM25 with the strongest embedding that is there; where that is MiniLM, "fused_static" too."""
+    fused = {name: scores for name, scores in single.items() if not name.startswith("fused")}
+    for name, dense in _fused_by(fused).items():
+        fused[name] = by_score(fused["bm25"], fused[dense], passages)
+    return fused
+
+
+def _fused_by(single: OfRetrievers) -> dict[str, str]:
+    """Return by which embedding each fused retriever works."""
+    return {"fused": "minilm", "fused_static": "static"} if "minilm" in single else {"fused": "static"}
+
+
+def _own_text(retriever: str, scores: Mapping[str, OfRetrievers]) -> Scores:
+    """Return how the library finds a section by its own text: all its words, or the meaning of its best passage."""
+    return scores["sections_headed" if retriever in LEXICAL else "passages"][retriever]
+
+
+def _default(
+    asked: AskedDocument,
+    scores: Mapping[str, OfRetrievers],
+    sections: tuple[Chunk, ...],
+    engines: Sequence[Retriever],
+) -> dict[str, float]:
+    """Return the figures of what Catena ships, and of each of its routes alone."""
+    embedders = {engine.name: engine for engine in engines if isinstance(engine, Dense)}
+    single = {name: _own_text(name, scores) for name in ("bm25", *embedders)}
+    shipped = with_fused(single, scores["passages"]["bm25"])
+    measured: dict[str, float] = {}
+    for retriever, matrix in shipped.items():
+        embedder = embedders.get(_fused_by(single).get(retriever, retriever))
+        options = BY_WORDS if retriever == "bm25" else BY_MEANING if retriever in embedders else None
+        read = list(passages_read(asked, matrix, sections, embedder, options))
+        measured |= _told(asked, f"{retriever}.default", Results(ranked=_ranked(matrix, sections), read=read))
+    by_ranks = by_rank(single["bm25"], single.get("minilm", single["static"]))
+    return measured | _told(asked, "rrf.default", Results(ranked=_ranked(by_ranks, sections)))
+
+
+def _views(
+    asked: AskedDocument,
+    name: str,
+    raw: OfRetrievers,
+    chunks: tuple[Chunk, ...],
+    engines: Sequence[Retriever],
+    *,
+    ablated: bool = False,
+) -> dict[str, float]:
+    """Return the figures of the rules over the chunks' own text, keywords and summaries."""
+    usual = [engine for engine in engines if engine.name != REFERENCE]
+    made = {kind: with_fused(_scores(asked, units, usual)) for kind, units in offline_views(asked, chunks).items()}
+    measured: dict[str, float] = {}
+    for retriever in made[KEYWORDS]:
+        of_kinds = {RAW: raw[retriever], **{kind: scores[retriever] for kind, scores in made.items()}}
+        rankings = by_question(of_kinds, chunks)
+        for rule, results in chain(rules(rankings), ablation(rankings) if ablated else ()):
+            measured |= _told(asked, f"{retriever}.{name}_{rule}", results)
+        if ablated:
+            for key, value in at_equal_counts(asked, rankings).items():
+                measured[f"{retriever}.{name}_paper.{key}"] = value
+    return measured
+
+
+def _equal_lengths(
+    asked: AskedDocument,
+    measured: Mapping[str, float],
+    scores: Mapping[str, OfRetrievers],
+    units: Mapping[str, Units],
+) -> dict[str, float]:
+    """Return the recall of fixed lengths at as many tokens as the paper's rule over sections returns (Table 10)."""
+    found: dict[str, float] = {}
+    for method in (method for method in units if method.startswith("fixed")):
+        for retriever in (retriever for retriever in scores[method] if retriever != REFERENCE):
+            tokens = {k: measured[f"{retriever}.views_paper.k{k:g}.mean_tokens"] for k in CUTOFFS}
+            results = Results(ranked=_ranked(scores[method][retriever], units[method].chunks))
+            for key, value in at_equal_length(asked, results, tokens).items():
+                found[f"{retriever}.{method}.{key}"] = value
+    return found

@@ -1,0 +1,205 @@
+"""The bench of views: what is returned and found by what, and what the figures say of a document known by heart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from catena.errors import ParameterError
+from catena.evaluation.answer_scope import spans_of
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.retrieval.fusion import ScoreFusion, reciprocal_rank_fusion, weighted_sum
+from catena_bench import views, views_retrievers
+from catena_bench.cli import app
+from catena_bench.views_data import AskedDocument, read_asked_documents, word_pieces
+from catena_bench.views_measures import Results, figures
+from catena_bench.views_multi import at_equal_counts, by_question, rules
+from catena_bench.views_ranking import best_text, by_rank, by_score, ranking
+from catena_bench.views_retrievers import Dense
+from catena_bench.views_units import METHODS, Units
+
+TOPICS = {
+    "Copper": "The copper kettle boils the water for the morning tea.",
+    "Granite": "Granite cliffs shelter the seabirds from the western gales.",
+    "Violins": "Violins are varnished slowly by patient makers in Cremona.",
+    "Glaciers": "Glaciers carve deep valleys while they creep towards the sea.",
+}
+FILLER = "Nothing further is said about that here today. "
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals are tested where they are made; here they only take time."""
+    monkeypatch.setattr("catena_bench.views_measures.ROUNDS", 20)
+
+
+@pytest.fixture(autouse=True)
+def without_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages that may or may not be here are not."""
+    present = views_retrievers.find_spec
+    absent = ("bm25s", "Stemmer", "sentence_transformers", views_retrievers.MINILM)
+    monkeypatch.setattr(views_retrievers, "find_spec", lambda name: None if name in absent else present(name))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A document of four sections of about 350 tokens, the answer at the end of each, and a question for each."""
+    text, sections, questions = "", [], []
+    for title, answer in TOPICS.items():
+        start, body = len(text), len(text) + len(title) + 1
+        text += f"{title}\n{FILLER * 35}{answer}\n"
+        span = {"start": text.index(answer), "end": text.index(answer) + len(answer)}
+        sections.append({"start": start, "body_start": body, "end": len(text), "level": 1, "path": [title]})
+        questions.append({"id": title, "doc_id": "book", "question": answer[:-1] + "?", "evidence": [span]})
+    inner = tmp_path / "structured" / "chunks"
+    inner.mkdir(parents=True)
+    rows = {
+        "documents": [{"id": "book", "title": "book", "text": text, "sections": sections}],
+        "questions": questions,
+    }
+    for name, of_file in rows.items():
+        (inner / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file), newline="")
+    return tmp_path / "structured"
+
+
+@pytest.fixture
+def asked(folder: Path) -> AskedDocument:
+    (document,) = read_asked_documents(folder)
+    return document
+
+
+def chunks_of(texts: Sequence[str]) -> tuple[Chunk, ...]:
+    return tuple(
+        Chunk(id=f"c{n}", document_id="d", position=n, start=9 * n, end=9 * n + len(text), text=text)
+        for n, text in enumerate(texts)
+    )
+
+
+def test_documents_bring_sections_evidence_and_their_word_pieces(asked: AskedDocument) -> None:
+    assert (asked.name, asked.document.title, len(asked.sections)) == ("book", "", 4)
+    for question in asked.questions:
+        (span,) = question.evidence
+        assert asked.document.text[slice(*span)] == TOPICS[question.id]
+        assert asked.tokens(*span) == word_pieces()(TOPICS[question.id])
+    assert asked.tokens(0, len(asked.document.text)) == len(asked.token_starts)
+
+
+def test_every_method_covers_the_document(asked: AskedDocument) -> None:
+    text = asked.document.text
+    for name, of_method in METHODS.items():
+        units = of_method(asked)
+        held = {at for chunk in units.chunks for at in range(chunk.start, chunk.end)}
+        assert all(at in held or text[at].isspace() for at in range(len(text))), name
+        assert set(units.owner) == set(range(len(units.chunks))), name
+        assert len(units.texts) == len(units.owner), name
+    assert len(METHODS["windows"](asked).texts) > len(METHODS["windows"](asked).chunks) == 4
+    assert all(word_pieces()(chunk.text) <= 100 for chunk in METHODS["fixed100"](asked).chunks)
+    sections = asked.section_starts
+    inside = METHODS["fixed100_content"](asked).chunks
+    assert all(not any(chunk.start < border < chunk.end for border in sections) for chunk in inside)
+
+
+def test_sections_find_what_they_hold_and_windows_what_stands_at_their_end(folder: Path) -> None:
+    measured = views.run(folder)
+    for key in ("bm25.sections", "bm25.windows", "fused.default", "bm25.views_exact", "fused.views_paper"):
+        assert measured[f"book.{key}.k3"] == 100, key
+    assert measured["book.static.sections.k1.5.mean_pieces"] == 1.5
+    assert measured["book.static.sections.k3.mean_sections"] == 3
+    assert measured["book.chunking_error.sections"] == 0
+    assert measured["skipped.minilm"] == measured["skipped.bm25s"] == 1
+    assert measured["book.fused.default.tokens250"] == 100  # its passage is read, not the 350 tokens before it
+    assert measured["book.fused.sections.tokens250"] < 100
+    recalls = {key: value for key, value in measured.items() if key.split(".")[-1].startswith(("k", "tokens"))}
+    assert len(recalls) > 100
+    assert all(0 <= value <= 100 for value in recalls.values())
+
+
+def test_the_figures_of_a_ranking_by_hand(asked: AskedDocument) -> None:
+    sections = spans_of(METHODS["sections"](asked).chunks)
+    found = figures(asked, Results(ranked=[sections] * 4))  # each question is given all four in reading order
+    tokens = [asked.tokens(*span) for span in sections]
+    assert [found[f"k{k}"] for k in ("1.5", "3", "5", "10")] == [37.5, 75, 100, 100]
+    assert found["k1.5.as_stated"] == 50  # 1, 2, 1, 2: the first and the second question find theirs
+    assert found["k1.5.mean_tokens"] == tokens[0] + tokens[1] / 2
+    assert found["k10.mean_pieces"] == found["k10.mean_sections"] == 4
+    assert [found[f"tokens{budget}"] for budget in (250, 500, 1000, 2000)] == [
+        25 * sum(sum(tokens[: n + 1]) <= budget for n in range(4)) for budget in (250, 500, 1000, 2000)
+    ]
+
+
+def test_the_papers_rule_returns_what_its_views_disagree_on(asked: AskedDocument) -> None:
+    chunks = METHODS["sections"](asked).chunks
+    one, other = np.array([[4.0, 3, 2, 1]] * 4), np.array([[1.0, 2, 3, 4]] * 4)
+    rankings = by_question({"raw": one, "keywords": other}, chunks)
+    found = {name: figures(asked, results) for name, results in rules(rankings)}
+    assert found["paper"]["k1.5.mean_pieces"] == 2  # one of each view, and they disagree
+    assert found["exact"]["k1.5.mean_pieces"] == found["rrf"]["k1.5.mean_pieces"] == 1.5
+    assert found["paper"]["k1.5"] == 50
+    assert "k1.5.as_stated" not in found["paper"]
+    assert at_equal_counts(asked, rankings) == {"k3.equal_count": pytest.approx(75)}
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.floats(-1, 1), st.floats(0, 30)), min_size=1, max_size=9))
+def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]) -> None:
+    chunks = chunks_of(["x"] * len(rows))
+    words, cosines, passages = (np.array([column]) for column in zip(*rows, strict=True))
+    how = ScoreFusion(alpha=0.6, beta=0.0, passages=0.3)
+    routes = {"lexical": words, "dense": cosines, "passages": passages}
+    rankings = {
+        name: Ranking(tuple(Hit(c, float(s)) for c, s in zip(chunks, scores[0], strict=True)), Scale.SIMILARITY)
+        for name, scores in routes.items()
+    }
+    fused = by_score(words, cosines, passages, how)[0]
+    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts).hits}
+    assert [expected[chunk.id] for chunk in chunks] == pytest.approx(list(fused))
+
+
+def test_rank_fusion_in_arrays_is_the_librarys() -> None:
+    chunks = chunks_of(["x"] * 4)
+    one, other = np.array([[0.9, 0.1, 0.5, -np.inf]]), np.array([[1.0, 8.0, 3.0, 2.0]])
+    fused = reciprocal_rank_fusion({"a": ranking(one[0], chunks), "b": ranking(other[0], chunks)})
+    assert [hit.chunk.id for hit in ranking(by_rank(one, other)[0], chunks).hits] == [h.chunk.id for h in fused.hits]
+
+
+def test_a_chunk_scores_as_its_best_text() -> None:
+    units = Units(chunks=chunks_of(["a", "b", "c"]), texts=("x", "y", "z"), owner=(0, 2, 2))
+    assert best_text(np.array([[1.0, 5.0, 3.0]]), units).tolist() == [[1.0, -np.inf, 5.0]]
+
+
+def test_only_what_may_be_truncated_is() -> None:
+    class Letters:
+        identity, dim = "letters", 2
+
+        def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
+            return np.array([[text.count("a"), text.count("b")] for text in texts], np.float32)
+
+        def embed_query(self, text: str) -> np.ndarray:
+            return self.embed_documents([text])[0]
+
+    letters = Letters()
+    engine = Dense("letters", letters, lambda texts: letters.embed_documents([text[:2] for text in texts]))
+    for truncated, expected in ((False, [[1, 1]]), (True, [[0, 1]]), (False, [[1, 1]])):
+        assert engine.scores(["aab", "b"], ["b"], truncated=truncated).tolist() == expected
+
+
+def test_the_command_prints_json_and_a_picture(folder: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "figures.json", tmp_path / "views.html"
+    command = ["views", "--data", str(folder), "--json", str(out), "--plot", str(page), "--size", "questions=2"]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0
+    measured = json.loads(out.read_text())
+    assert measured["book.n_questions"] == 2
+    assert "default" in page.read_text()
+    assert "windows" in result.stderr
+
+
+def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"documents\.jsonl"):
+        read_asked_documents(tmp_path)
