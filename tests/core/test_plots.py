@@ -20,9 +20,10 @@ from catena.evaluation.curves import index_over_gamma, recall_curve
 from catena.evaluation.question_bank import BankQuestion, Gold
 from catena.evaluation.report import Judgement, retrieval_report
 from catena.extraction import extract
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.model import Chunk, Document, Hit, Ranking, Scale
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
 from catena.rerank.reliability import reliability
+from catena.retrieval.multi_view import ExactUnion, multi_view
 from catena.testing.fakes import AngleEmbedder, FakeEmbedder
 
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
@@ -46,6 +47,19 @@ def fidelity(pages=3, state="llm"):
 def extracted():
     found = Chunk(id="c", document_id="d", position=0, start=0, end=700, text="x" * 700, path=("A", "B"))
     return run(extract([Ranking((Hit(found, 0.9),), Scale.PROBABILITY)]), Services())
+
+
+def found_chunks():
+    return [
+        Chunk(id=text, document_id="d", position=at, start=3 * at, end=3 * at + 2, text=text)
+        for at, text in enumerate(("ab", "cd"))
+    ]
+
+
+def found_under_views():
+    first, second = (Hit(chunk, 0.5) for chunk in found_chunks())
+    by_view = {"raw": (first, second), "keywords": (second,)}
+    return multi_view({kind: Ranking(hits, Scale.SIMILARITY) for kind, hits in by_view.items()}, ExactUnion(), 2)
 
 
 def report():
@@ -107,6 +121,20 @@ PICTURES = {
     "cost_growth": (
         lambda path=None: plots.cost_growth({"dense": {"A": COSTS}}, path),
         "dense: A 40.0 (30.0–50.0) at 100, as size^1.00.",
+    ),
+    "view_attribution": (
+        lambda path=None: plots.view_attribution(found_under_views(), path),
+        "keywords ranked 1 (best of the views 1, alone 0)",
+    ),
+    "scope_recall": (
+        lambda path=None: plots.scope_recall({"raw": {250: (0.5, 0.4, 0.6), 500: (0.7, 0.6, 0.8)}}, path),
+        "raw 0.500 at 250 → 0.700 at 500 tokens read.",
+    ),
+    "chunking_errors": (
+        lambda path=None: plots.chunking_errors(
+            Document(id="d", text="ab cd"), {"one": found_chunks()}, [(0, 5)], path
+        ),
+        "one 100.0% (1 torn by 2)",
     ),
 }
 

@@ -17,6 +17,7 @@ from catena.plots.ranking import (
 from catena.plots.reliability import reliability_diagram
 from catena.plots.segments import relevance_curve
 from catena.plots.space import cohesion, embedding_shift, question_distances
+from catena.plots.views import Recall, chunking_errors, scope_recall, view_attribution
 
 __all__ = [
     "Picture",
@@ -33,7 +34,11 @@ __all__ = [
     "reliability_diagram",
     "relevance_curve",
     "cost_growth",
+    "view_attribution",
+    "scope_recall",
+    "chunking_errors",
     "Cost",
     "FidelityPage",
     "FidelityReportLike",
+    "Recall",
 ]

@@ -221,12 +221,14 @@ def _labels(go: Any, mark: Labels) -> Any:
 
 
 def _cells(go: Any, mark: Cells) -> Any:
-    names = [[escape(name) for name in row] for row in reversed(mark.names)]
+    names = [[_lines(name) for name in row] for row in reversed(mark.names)]
     places = [number + 0.5 for number in range(len(mark.values))]
+    texts = [[escape(text) for text in row] for row in reversed(mark.texts)]
+    written = {"text": texts, "texttemplate": "%{text}"} if texts else {}
     return go.Heatmap(
         x=list(mark.x), y=places, z=[list(row) for row in reversed(mark.values)], zmin=mark.low, zmax=mark.high,
-        colorscale="Cividis", colorbar={"title": {"text": escape(mark.label)}}, text=names,
-        hovertemplate="%{text}<extra></extra>", hoverongaps=False, showlegend=False,
+        colorscale="Cividis", colorbar={"title": {"text": escape(mark.label)}}, hovertext=names,
+        hovertemplate="%{hovertext}<extra></extra>", hoverongaps=False, showlegend=False, **written,
     )  # fmt: skip
 
 

@@ -86,6 +86,7 @@ class Cells:
     Attributes:
         values: by row, then by column; the first row is the topmost.
         names: of each cell, shown on hovering.
+        texts: of each cell, written in it; empty for none.
     """
 
     values: Sequence[Sequence[float | None]]
@@ -94,6 +95,7 @@ class Cells:
     low: float
     high: float
     label: str
+    texts: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

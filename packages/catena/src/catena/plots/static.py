@@ -187,7 +187,12 @@ def _cells(figure: Any, ax: Any, mark: Cells) -> None:
         edges, np.arange(len(values) + 1), values[::-1], cmap="cividis", vmin=mark.low, vmax=mark.high
     )
     ax.grid(visible=False)
-    bar = figure.colorbar(drawn, ax=ax, extend="min", fraction=0.04, pad=0.02)
+    for row, texts in enumerate(mark.texts):
+        for x, value, text in zip(mark.x, values[row], texts, strict=True):
+            dark = not value > (mark.low + mark.high) / 2  # an empty cell has no text
+            place, shade = (x, len(values) - row - 0.5), "white" if dark else "#222222"
+            ax.text(*place, text, ha="center", va="center", fontsize=LABEL_SIZE + 1, color=shade, clip_on=True)
+    bar = figure.colorbar(drawn, ax=ax, extend="neither" if mark.low == 0 else "min", fraction=0.04, pad=0.02)
     bar.set_label(mark.label, fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
 

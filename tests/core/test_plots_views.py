@@ -1,0 +1,212 @@
+"""The pictures of views: cells are ranks, lines are recalls, marks stand where a chunk tears what answers."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from math import isnan, log2
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena import plots
+from catena.errors import EvaluationError, ParameterError
+from catena.evaluation.answer_scope import chunking_error, spans_of
+from catena.model import Chunk, Document, Hit, Provenance, Ranking, Scale
+from catena.plots.picture import Cells, Line, Points, Spans
+from catena.retrieval.multi_view import ExactUnion, found_by, multi_view
+
+TEXT = "Close the valve. Wait a minute. Open the drain. Paint the door."  # sentences end at 16, 31, 47, 63
+
+
+def chunk(name, document="pump", path=("Pump", "Service"), text="Check it."):
+    return Chunk(id=name, document_id=document, position=0, start=0, end=len(text), text=text, path=path)
+
+
+def ranked(*names):
+    return Ranking(tuple(Hit(chunk(name), 1.0 / at) for at, name in enumerate(names, 1)), Scale.SIMILARITY)
+
+
+def mark(picture, kind):
+    return next(each for each in picture.panels[0].marks if isinstance(each, kind))
+
+
+def pieces(*borders):
+    return [SimpleNamespace(start=start, end=end) for start, end in pairwise(borders)]
+
+
+# view_attribution
+
+
+def test_cells_are_the_ranks_that_views_gave():
+    found = multi_view({"raw": ranked("a", "b", "c"), "keywords": ranked("c", "d")}, ExactUnion(), 3)
+    made = plots.view_attribution(found, views=("raw", "keywords"))
+    cells = mark(made, Cells)
+    assert [hit.chunk.id for hit in found.hits] == ["a", "c", "b"]
+    assert cells.texts == [["1", ""], ["3", "1"], ["2", ""]]
+    assert cells.values == [[1.0, None], [0.5, 1.0], [1 / log2(3), None]]
+    assert [text for _, text in made.panels[0].x.ticks] == ["raw", "keywords"]
+    assert [text for _, text in made.panels[0].y.ticks] == ["Service  1", "Service  2", "Service  3"]
+    assert [place for place, _ in made.panels[0].y.ticks] == [2.5, 1.5, 0.5]  # the first row is the topmost
+    assert made.caption == (
+        "3 hits. raw ranked 3 (best of the views 2, alone 2); keywords ranked 1 (best of the views 1, alone 0)."
+    )
+
+
+def test_ranks_of_routes_within_a_view_are_not_taken_for_its_own():
+    ways = (
+        Provenance(route="dense+lexical", rank=4, score=0.5, view="raw"),
+        Provenance(route="dense", rank=1, score=0.9, view="raw"),
+        Provenance(route="keyword", rank=None, score=0.9, view="names"),
+    )
+    cells = mark(plots.view_attribution(Ranking((Hit(chunk("a"), 1.0, ways),), Scale.RANK)), Cells)
+    assert cells.texts == [["4"]]  # and what was scored by id has no rank
+
+
+@given(st.lists(st.permutations("abcdef"), min_size=1, max_size=4), st.integers(1, 6))
+def test_every_cell_is_what_found_by_says(orders, k):
+    found = multi_view({f"view{at}": ranked(*names) for at, names in enumerate(orders)}, ExactUnion(), k)
+    made = plots.view_attribution(found, views=[f"view{at}" for at in range(len(orders))])
+    for hit, row in zip(found.hits, mark(made, Cells).texts, strict=True):
+        assert {f"view{at}": int(text) for at, text in enumerate(row) if text} == found_by(hit)
+
+
+def test_documents_are_named_where_there_are_several():
+    way = (Provenance(route="dense", rank=1, score=1.0, view="raw"),)
+    hits = tuple(Hit(chunk(name, document=name, path=()), 1.0, way) for name in ("first", "second"))
+    labels = [text for _, text in plots.view_attribution(Ranking(hits, Scale.RANK)).panels[0].y.ticks]
+    assert labels == ["first › Check it.  1", "second › Check it.  2"]
+
+
+def test_more_hits_than_rows_are_told():
+    found = multi_view({"raw": ranked(*"abcdef")}, ExactUnion(), 6)
+    made, less = plots.view_attribution(found), plots.view_attribution(found, rows=2)
+    assert len(mark(less, Cells).values) == 2
+    assert less.caption.startswith("2 hits of 6, the best ones. raw ranked 2 ")
+    assert less.height < made.height
+
+
+def test_a_ranking_without_views_is_an_error():
+    found = multi_view({"raw": ranked("a")}, ExactUnion(), 1)
+    for ranking, views in ((Ranking((), Scale.RANK), ()), (ranked("a"), ()), (found, ("summary",))):
+        with pytest.raises(EvaluationError, match="no hit was ranked by a view"):
+            plots.view_attribution(ranking, views=views)
+    with pytest.raises(ParameterError, match="rows"):
+        plots.view_attribution(found, rows=0)
+
+
+# scope_recall
+
+
+def test_recalls_are_lines_in_the_order_of_amounts():
+    made = plots.scope_recall({"raw": {500: (0.5, 0.4, 0.6), 250: (0.25, 0.2, 0.3)}, "sections": {500: 0.75}})
+    first, second = made.panels[0].marks
+    assert (list(first.x), list(first.y)) == ([250.0, 500.0], [0.25, 0.5])
+    assert (list(first.low), list(first.high)) == ([0.2, 0.4], [0.3, 0.6])
+    assert (list(second.y), list(second.low)) == ([0.75], [])
+    assert made.panels[0].x.ticks == [(250.0, "250"), (500.0, "500")]
+    assert made.caption == "raw 0.250 at 250 → 0.500 at 500; sections 0.750 at 500 tokens read. Bands: intervals."
+
+
+def test_k_of_the_paper_may_be_the_amount():
+    made = plots.scope_recall({"views": {1.5: 0.6, 3: 0.8}}, unit="sections (k)")
+    assert made.caption == "views 0.600 at 1.5 → 0.800 at 3 sections (k)."
+    assert made.panels[0].x.label == "sections (k)"
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [
+        {},
+        {"raw": {}},
+        {"raw": {0: 0.5}},
+        {"raw": {float("inf"): 0.5}},
+        {"raw": {250: 50.0}},
+        {"raw": {250: float("nan")}},
+        {"raw": {250: (0.5, 0.6, 0.7)}},
+    ],
+)
+def test_recalls_that_are_no_shares_are_errors(methods):
+    with pytest.raises(EvaluationError):
+        plots.scope_recall(methods)
+
+
+# chunking_errors
+
+
+def test_marks_stand_at_the_borders_inside_what_answers():
+    document = Document(id="pump", text=TEXT)
+    chunkers = {"short": pieces(0, 16, 31, 47, 63), "whole": pieces(0, 63)}
+    made = plots.chunking_errors(document, chunkers, [(0, 16), (10, 40)], names=["How?", "How long?"])
+    torn = mark(made, Points)
+    assert (list(torn.x), list(torn.y)) == ([16.0, 31.0], [1.5, 1.5])  # the first strip is the topmost
+    assert list(torn.names) == ["short: How long?"] * 2
+    assert list(mark(made, Spans).spans) == [(0.0, 16.0), (10.0, 40.0)]
+    assert [text for _, text in made.panels[0].y.ticks] == ["short: 50.0%", "whole: 0.0%"]
+    assert made.caption == (
+        "Chunking error, the share of 2 scopes that no chunk holds whole, and the number of chunks: "
+        "short 50.0% (1 torn by 4), whole 0.0% (0 torn by 1)."
+    )
+
+
+def test_what_no_chunk_reaches_is_torn_in_its_middle():
+    made = plots.chunking_errors(Document(id="pump", text=TEXT), {"half": pieces(0, 16)}, [(31, 47)])
+    assert list(mark(made, Points).x) == [39.0]
+    assert list(mark(made, Points).names) == ["half: Open the drain."]
+
+
+def test_chunks_are_steps():
+    made = plots.chunking_errors(Document(id="pump", text=TEXT), {"short": pieces(0, 16, 31, 47)}, [(0, 16)])
+    strip = mark(made, Line)
+    assert [x for x in strip.x if not isnan(x)] == [0.0, 16.0, 16.0, 31.0, 31.0, 47.0]
+    levels = [y for y in strip.y if not isnan(y)]
+    assert levels[0] == levels[1] == levels[4] < 0.5 < levels[2] == levels[3]
+
+
+@given(
+    st.lists(st.integers(1, 62), max_size=6, unique=True),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(3, 20)), min_size=1, max_size=5),
+)
+def test_there_are_marks_exactly_where_there_is_an_error(cuts, found):
+    evidence = [(start, min(start + size, 63)) for start, size in found]
+    evidence = [span for span in evidence if TEXT[slice(*span)].strip()] or [(0, 5)]
+    chunks = pieces(0, *sorted(cuts), 63)
+    made = plots.chunking_errors(Document(id="pump", text=TEXT), {"cut": chunks}, evidence)
+    torn = mark(made, Points)
+    assert bool(torn.x) == (chunking_error(spans_of(chunks), evidence, TEXT) > 0)
+    assert set(torn.x) <= {float(cut) for cut in cuts}
+    assert len(torn.x) == len(torn.y) == len(torn.names)
+
+
+def test_what_cannot_be_torn_is_an_error():
+    document, one = Document(id="pump", text=TEXT), pieces(0, 63)
+    with pytest.raises(EvaluationError, match="at least one chunker"):
+        plots.chunking_errors(document, {}, [(0, 16)])
+    with pytest.raises(EvaluationError, match="without evidence"):
+        plots.chunking_errors(document, {"one": one}, [])
+    with pytest.raises(EvaluationError, match="does not lie in the text"):
+        plots.chunking_errors(document, {"one": one}, [(0, 64)])
+    with pytest.raises(ParameterError, match="a name for each of 1 scopes"):
+        plots.chunking_errors(document, {"one": one}, [(0, 16)], names=["a", "b"])
+
+
+# as files
+
+
+def test_ranks_are_written_in_the_cells_of_both_kinds(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    found = multi_view({"raw": ranked("a", "b"), "<keywords>": ranked("b")}, ExactUnion(), 2)
+    made = plots.view_attribution(found)
+    axes = made.static().axes[0]
+    assert sorted(text.get_text() for text in axes.texts if text.get_text()) == ["1", "1", "2"]
+    once, again = (made.save(tmp_path / f"{name}.png").read_bytes() for name in "ab")
+    assert once == again
+    (heatmap,) = made.interactive().data
+    assert [list(row) for row in heatmap.text] == [["2", "1"], ["1", ""]]  # plotly counts rows from below
+    assert "<br>Pump › Service<br>Check it." in heatmap.hovertext[0][0]
+    assert "&lt;keywords&gt;: not ranked" in heatmap.hovertext[1][1]
+    page = made.save(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
