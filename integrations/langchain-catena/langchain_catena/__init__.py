@@ -2,6 +2,7 @@
 
 from langchain_catena.answering import segment_answer_chain
 from langchain_catena.convert import to_chunk, to_core_document, to_document
+from langchain_catena.docstores import DocumentStore
 from langchain_catena.enrichment import CatenaEntityTransformer
 from langchain_catena.extraction import CatenaSegmentExtractor
 from langchain_catena.figures import CatenaFigureRetriever
@@ -10,6 +11,7 @@ from langchain_catena.neighbours import Neighbours
 from langchain_catena.places import with_links
 from langchain_catena.rerank import CatenaRerank, LangChainReranker
 from langchain_catena.retrieval import CatenaRetriever
+from langchain_catena.sections import CatenaSectionRetriever
 from langchain_catena.segment_retrieval import CatenaSegmentRetriever
 from langchain_catena.services import (
     CatenaEmbeddings,
@@ -19,6 +21,9 @@ from langchain_catena.services import (
     RetrieverStore,
 )
 from langchain_catena.structure import CatenaDocumentTransformer, whole_chunk
+from langchain_catena.view_index import CatenaViewIndex, ViewChanges
+from langchain_catena.view_retrieval import CatenaMultiViewRetriever
+from langchain_catena.views import CatenaViewTransformer, with_content_ids
 
 __version__ = "0.1.0"
 
@@ -28,20 +33,27 @@ __all__ = [
     "CatenaEntityTransformer",
     "CatenaFigureRetriever",
     "CatenaLoader",
+    "CatenaMultiViewRetriever",
     "CatenaRerank",
     "CatenaRetriever",
+    "CatenaSectionRetriever",
     "CatenaSegmentExtractor",
     "CatenaSegmentRetriever",
+    "CatenaViewIndex",
+    "CatenaViewTransformer",
+    "DocumentStore",
     "LangChainCaptioner",
     "LangChainEmbedder",
     "LangChainLLM",
     "LangChainReranker",
     "Neighbours",
     "RetrieverStore",
+    "ViewChanges",
     "segment_answer_chain",
     "to_chunk",
     "to_core_document",
     "to_document",
     "whole_chunk",
+    "with_content_ids",
     "with_links",
 ]

@@ -30,6 +30,8 @@ from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
 from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
+from catena.section_search import SECTION_FUSION, SECTION_ROUTES
+from catena.structure.passages import PASSAGE
 from langchain_catena.convert import section_document, to_document, unknown_document
 from langchain_catena.running import arun_within, run_within
 from langchain_catena.services import LangChainLLM, RetrieverStore
@@ -63,7 +65,8 @@ class CatenaRetriever(BaseRetriever):
 
     Attributes:
         k: documents returned.
-        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`.
+        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`; None asks
+            as `Library.search` does, also for the best passages of whole sections where the library holds them.
         where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
         fusion: by score (`ScoreFusion`, the default; `adapted(...)` gives one), by score with weights that were tuned
             on questions (`Tuned`, refused with another embedding model than theirs), or by rank (`RankFusion`).
@@ -86,7 +89,7 @@ class CatenaRetriever(BaseRetriever):
     library: InstanceOf[Library] | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     k: int = 4
-    routes: tuple[str, ...] | dict[str, Route] = DEFAULT_ROUTES
+    routes: tuple[str, ...] | dict[str, Route] | None = None
     where: dict[str, Any] | None = None
     fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
     depth: int | None = None
@@ -127,7 +130,8 @@ class CatenaRetriever(BaseRetriever):
 
     async def aranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        return await arun(self._step(query, **options), self._services())
+        step = await asyncio.to_thread(self._step, query, **options)
+        return await arun(step, self._services())
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[Asked]
@@ -140,7 +144,8 @@ class CatenaRetriever(BaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
-        ranking = await arun_within(run_manager.get_child(), self._step(query, **options), self._services())
+        step = await asyncio.to_thread(self._step, query, **options)
+        ranking = await arun_within(run_manager.get_child(), step, self._services())
         for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         if self.whole_sections:
@@ -157,9 +162,18 @@ class CatenaRetriever(BaseRetriever):
         embedder = self._services().embedder
         return self.fusion.fusion_for("" if embedder is None else embedder.identity)
 
-    def _step(
+    def _step(self, query: str, **options: Unpack[Asked]) -> Step[Ranking]:
+        """Look up what the library holds, which blocks, and return what searches it."""
+        routes, fusion = DEFAULT_ROUTES if self.routes is None else self.routes, self._fusion()
+        if self.routes is None and self.library is not None and self.library.store.has_view(PASSAGE):
+            routes, fusion = SECTION_ROUTES, fusion or SECTION_FUSION
+        return self._search(query, routes, fusion, **options)
+
+    def _search(
         self,
         query: str,
+        routes: tuple[str, ...] | dict[str, Route],
+        fusion: Fusion | None,
         *,
         k: int | None = None,
         where: dict[str, Any] | None = None,
@@ -170,9 +184,9 @@ class CatenaRetriever(BaseRetriever):
         ranking = yield from retrieve(
             query,
             k=self.k if k is None else k,
-            routes=self.routes,
+            routes=routes,
             where=self.where if where is None else where,
-            fusion=self._fusion(),
+            fusion=fusion,
             depth=self.depth,
             on_route_error=self.on_route_error,
             by_name=self.by_name,

@@ -18,9 +18,11 @@ from catena.enrichment.context import ContextOptions
 from catena.errors import ParameterError
 from catena.ingestion import Ingested, ingest_document
 from catena.model import Entry
-from catena.pipeline import Preparation
+from catena.pipeline import FixedLength, Preparation
 from catena.structure.chunking import ChunkOptions
 from catena.structure.context_views import passage_views
+from catena.structure.passages import PASSAGE
+from catena.structure.section_chunks import SectionChunkOptions
 from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 from langchain_catena.convert import (
     CHUNK_ID,
@@ -69,6 +71,9 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
     Args:
         max_tokens: a hard cap on the length of a chunk.
         min_tokens: shorter text joins a neighbour in its section.
+        chunks: what a chunk is, in place of these two: a short piece (`ChunkOptions`), a whole smallest division as
+            MC-indexing has it (`SectionChunkOptions`), or whole sentences up to a number of tokens (`FixedLength`).
+            What is longer than an encoder's window is found by its views: see `CatenaViewTransformer`.
         content: "raw" keeps the exact slice as `page_content`; "headed" puts the titles above it in front,
             which is what finds the right one among look-alike documents in a plain vector store; the slice
             is then in `metadata["raw_text"]`. "context" does the same with whole sentences on document and section,
@@ -98,6 +103,7 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         *,
         max_tokens: int = 320,
         min_tokens: int = 24,
+        chunks: ChunkOptions | SectionChunkOptions | FixedLength | None = None,
         content: Content = "raw",
         segmentation: SegmentOptions | EmbeddingOptions | None = None,
         context: ContextOptions | None = None,
@@ -112,7 +118,7 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         self.content = content
         self.llm, self.embeddings, self.services = llm, embeddings, services
         self.preparation = Preparation(
-            chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens),
+            chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens) if chunks is None else chunks,
             embed_tables="definition" if content == "definition" else "whole",
             segmentation=segmentation,
             context=context,
@@ -180,7 +186,8 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
 
     def _chunks(self, document: Document, entry: Entry) -> list[Document]:
         views = passage_views(entry.chunks) if self.content == "context" else entry.views
-        shown = {view.chunk_id: view.text for view in views}  # a table view comes after the headed one
+        # a table view comes after the headed one; passages are for vectors, and show a part
+        shown = {view.chunk_id: view.text for view in views if view.kind != PASSAGE}
         parents = {key: value for key, value in document.metadata.items() if key != PAGE_OFFSETS}
         ids = [None, *(chunk.id for chunk in entry.chunks), None]
         made = []

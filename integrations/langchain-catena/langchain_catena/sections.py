@@ -1,0 +1,131 @@
+"""Whole sections of a library, by their passages or by several views; or the passages in them that say most."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Self, TypedDict, Unpack
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, Field, InstanceOf, model_validator
+
+from catena.effects import Step, arun, run
+from catena.errors import ParameterError
+from catena.library import Library
+from catena.model import Ranking
+from catena.retrieval.reading import ReadingOptions
+from catena.section_search import ViewSearch, read_passages
+from langchain_catena.retrieval import told
+from langchain_catena.view_retrieval import view_documents
+
+
+class AskedSections(TypedDict, total=False):
+    """What `invoke` takes besides the question; each goes before the retriever's own."""
+
+    k: float | None
+    budget_tokens: int | None
+    where: dict[str, Any] | None
+
+
+class CatenaSectionRetriever(BaseRetriever):
+    """Returns whole sections of a library, or, within a budget of tokens, what in them says most about a question.
+
+        sections = Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries()))
+        library = Library.open("manuals.catena", preparation=sections, llm=LangChainLLM(model))
+        CatenaSectionRetriever(library=library, k=3)                        # by the best passage of each section
+        CatenaSectionRetriever(library=library, k=3, views=ViewSearch())    # own text, keywords and summary in turn
+        CatenaSectionRetriever(library=library, budget_tokens=1_000)        # the best passages of the best sections
+
+    Metadata are those of `CatenaRetriever`; `metadata["catena"]["views"]` says which views found a section, at which
+    rank. `ranking` and `aranking` return the core's `Ranking`.
+
+    Attributes:
+        library: best one whose chunks are sections or fixed lengths; short pieces are found as well.
+        k: sections returned; with `views` the paper's rule takes 1.5, and returns as many as its views differ. With
+            `budget_tokens` the budget says how much is returned, and `reading` how many sections are looked into.
+        views: search several views of the library, as `Library.search_views`; None ranks as `Library.search`.
+        budget_tokens: of all passages together, in place of sections, as `Library.passages`.
+        reading: with `budget_tokens`, how many sections are looked into, and how their passages are ranked.
+        where: a filter.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    library: InstanceOf[Library] = Field(exclude=True)
+    k: int | float = 3
+    views: InstanceOf[ViewSearch] | None = None
+    budget_tokens: int | None = Field(default=None, ge=1)
+    reading: InstanceOf[ReadingOptions] | None = None
+    where: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _reads(self) -> Self:
+        if self.reading is not None and self.budget_tokens is None:
+            raise ValueError("reading=… says how passages are read: give budget_tokens=…, too")
+        return self
+
+    def ranking(self, query: str, **asked: Unpack[AskedSections]) -> Ranking:
+        """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
+        k, budget, where = self._asked(**asked)
+        if self.views is None:
+            if budget is None:
+                return self.library.search(query, k=_whole(k), where=where)
+            return self.library.passages(query, **self._reading(k, budget, where))
+        found = self.library.search_views(query, self.views, k=k, where=where)
+        return found if budget is None else run(self._read(query, found, budget), self.library.services)
+
+    async def aranking(self, query: str, **asked: Unpack[AskedSections]) -> Ranking:
+        """As `ranking`, without blocking the event loop."""
+        k, budget, where = self._asked(**asked)
+        if self.views is None:
+            if budget is None:
+                return await self.library.asearch(query, k=_whole(k), where=where)
+            return await self.library.apassages(query, **self._reading(k, budget, where))
+        found = await self.library.asearch_views(query, self.views, k=k, where=where)
+        return found if budget is None else await arun(self._read(query, found, budget), self.library.services)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
+    ) -> list[Document]:
+        ranking = self.ranking(query, **asked)
+        for name, part in told(ranking):
+            dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return view_documents(ranking)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
+    ) -> list[Document]:
+        ranking = await self.aranking(query, **asked)
+        for name, part in told(ranking):
+            await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return view_documents(ranking)
+
+    def _asked(
+        self, *, k: float | None = None, budget_tokens: int | None = None, where: dict[str, Any] | None = None
+    ) -> tuple[float, int | None, dict[str, Any] | None]:
+        """Return k, budget and filter; with a budget k is the number of sections to look into."""
+        budget = self.budget_tokens if budget_tokens is None else budget_tokens
+        own = self.k if budget is None else (self.reading or ReadingOptions()).hits
+        return own if k is None else k, budget, self.where if where is None else where
+
+    def _reading(self, k: float, budget: int, where: dict[str, Any] | None) -> dict[str, Any]:
+        return {"k": _whole(k), "budget_tokens": budget, "reading": self.reading, "where": where}
+
+    def _read(self, query: str, found: Ranking, budget: int) -> Step[Ranking]:
+        tokens = self.library.preparation.passage_tokens
+        return read_passages(query, found, budget_tokens=budget, passage_tokens=tokens, options=self.reading)
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        return LangSmithRetrieverParams(ls_retriever_name="catena-sections", ls_vector_store_provider="catena")
+
+
+def _whole(k: float) -> int:
+    if k != int(k):
+        raise ParameterError("k", k, "a whole number >= 0; only views take others")
+    return int(k)

@@ -1,0 +1,840 @@
+"""Views in a user's own stores: made, found, resolved to parents, and kept in step with documents that change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_classic.retrievers.multi_vector import MultiVectorRetriever
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_fakes import ReplyingChatModel
+
+from catena.effects import Services
+from catena.enrichment.view_maker import MadeViews
+from catena.enrichment.views import Keywords, Questions, Summaries
+from catena.errors import DuplicateDocumentError, ParameterError, ServiceError, ViewError
+from catena.journal import Journal
+from catena.retrieval.multi_view import (
+    AdaptiveQuota,
+    ExactUnion,
+    PaperQuota,
+    ViewRankFusion,
+    ViewScoreFusion,
+    multi_view,
+)
+from catena.structure.section_chunks import SectionChunkOptions
+from langchain_catena import (
+    CatenaDocumentTransformer,
+    CatenaMultiViewRetriever,
+    CatenaViewIndex,
+    CatenaViewTransformer,
+    DocumentStore,
+    with_content_ids,
+)
+from langchain_catena.view_index import ViewChanges
+from langchain_catena.view_ledger import LEDGER
+
+SUNSET = pytest.mark.filterwarnings("ignore:.*(langchain-community|Swig|swig):DeprecationWarning")
+SECTIONS = CatenaDocumentTransformer(chunks=SectionChunkOptions())
+WORDS = (
+    *("pump", "valve", "fuse", "cover", "screw", "torque", "filter", "hose", "lever", "spring", "motor", "wheel"),
+    *("sensor", "cable", "housing", "bolt"),
+)
+
+
+def manual(name: str, *bodies: str) -> Document:
+    parts = [f"## Part {number}\n\n{body}\n" for number, body in enumerate(bodies, start=1)]
+    return Document(page_content=f"# {name} Manual\n\n" + "\n".join(parts), metadata={"source": f"{name}.md"})
+
+
+def sections(*documents: Document) -> list[Document]:
+    return SECTIONS.split_documents(documents)
+
+
+HX = manual("HX210", "Tighten the cover screws to 4.5 Nm.", "The fuse holds 3 A.", "Clean the filter with water.")
+
+
+class CountedWords(Embeddings):
+    """A bag of known words; `texts` counts what was embedded for a store."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.texts += texts
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        words = text.lower().replace(".", " ").split()
+        return [1e-3 + sum(word.startswith(known[:5]) for word in words) for known in WORDS]
+
+
+def about(messages: list[Any]) -> str:
+    """Reply to a prompt of any maker with words of the text in it."""
+    text = messages[-1].text
+    said = [word for word in WORDS if word in text.lower()] or ["device"]
+    return f"This part is about {' and '.join(said)}." if "summar" in messages[0].text.lower() else str(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shout:
+    """A maker of one's own: the text in capitals, twice."""
+
+    kind: str = "loud"
+    asks_model: bool = False
+    version: str = "1"
+
+    def make(self, chunks, title):
+        yield from ()
+        return MadeViews(texts=tuple((chunk.text.upper(), f"{title}!") for chunk in chunks))
+
+
+def in_memory(views: CatenaViewTransformer, parents: list[Document]) -> tuple[InMemoryVectorStore, InMemoryStore]:
+    store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
+    store.add_documents(views.transform_documents(parents))
+    docstore.mset(views.parents(parents))
+    return store, docstore
+
+
+# The transformer.
+
+
+def test_each_parent_gets_its_views_flat_and_under_derived_ids() -> None:
+    views = CatenaViewTransformer(["raw", "headed", "passage", Keywords(by="offline"), Shout()])
+    parents = sections(HX)
+    made = views.transform_documents(parents)
+    assert made == views.transform_documents(parents)
+    assert len({view.id for view in made}) == len(made)
+    assert [view.metadata["doc_id"] for view in made] == sorted(
+        (view.metadata["doc_id"] for view in made), key=[parent.id for parent in parents].index
+    )
+    first = {view.metadata["view"]: view for view in made if view.metadata["doc_id"] == parents[0].id}
+    assert set(first) == set(views.kinds) == {"raw", "headed", "passage", "keywords", "loud"}
+    assert first["raw"].page_content == parents[0].page_content
+    assert first["headed"].page_content.startswith("HX210 Manual › Part 1\n")
+    assert first["loud"].page_content == "HX210 Manual!"  # the second of its kind
+    assert first["raw"].metadata == {
+        "source": "HX210.md",
+        "title": "HX210 Manual",
+        "doc_id": parents[0].id,
+        "view": "raw",
+    }
+
+
+def test_long_parents_have_passages_that_cover_them() -> None:
+    long = manual("Long", " ".join(f"Sentence {number} is about the pump." for number in range(120)))
+    made = CatenaViewTransformer(["passage"], passage_tokens=50).transform_documents(sections(long))
+    assert len(made) > 10
+    assert {view.metadata["doc_id"] for view in made} == {sections(long)[0].id}
+    assert all(f"Sentence {number} " in "\n".join(view.page_content for view in made) for number in range(120))
+
+
+def test_any_documents_can_be_parents() -> None:
+    plain = [Document(page_content="The pump."), Document(page_content="The fuse.", metadata={"source": "b"})]
+    views = CatenaViewTransformer(["raw"], id_key="parent", view_key="kind", metadata_keys=())
+    made = views.transform_documents([*plain, plain[0]])
+    (first, one), (second, other), _ = views.parents([*plain, plain[0]])
+    assert [view.metadata for view in made] == [{"parent": first, "kind": "raw"}, {"parent": second, "kind": "raw"}]
+    assert (one.id, one.page_content, other.page_content) == (first, "The pump.", "The fuse.")
+    assert plain[0].id is None
+    with pytest.raises(ParameterError, match="all different"):
+        views.transform_documents([Document(id="a", page_content="x"), Document(id="a", page_content="y")])
+
+
+def test_a_chat_model_makes_views_and_what_it_fails_at_is_told(caplog) -> None:
+    model = ReplyingChatModel(reply=about)
+    views = CatenaViewTransformer(["raw", Keywords(), Summaries(over_tokens=0)], llm=model)
+    kinds = [view.metadata["view"] for view in views.transform_documents(sections(HX))]
+    assert kinds == ["raw", "keywords", "summary"] * 3
+    assert len(model.sent) == 6
+
+    def fails(messages):
+        raise ValueError("no such model")
+
+    broken = CatenaViewTransformer(["raw", Keywords()], llm=ReplyingChatModel(reply=fails))
+    with caplog.at_level(logging.WARNING, "langchain_catena"):
+        assert [view.metadata["view"] for view in broken.transform_documents(sections(HX))] == ["raw"] * 3
+    assert "no such model" in caplog.text
+
+
+def test_the_default_is_by_the_model_that_is_given_or_offline() -> None:
+    assert CatenaViewTransformer().kinds == ("passage", "keywords", "summary")
+    assert not any(maker.asks_model for maker in CatenaViewTransformer().makers)
+    assert all(maker.asks_model for maker in CatenaViewTransformer(llm=ReplyingChatModel(reply=about)).makers)
+    assert CatenaViewTransformer().version == CatenaViewTransformer().version
+    assert CatenaViewTransformer().version != CatenaViewTransformer(passage_tokens=99).version
+
+
+async def test_the_views_are_the_same_in_async() -> None:
+    parents = sections(HX)
+    offline, asking = CatenaViewTransformer(), CatenaViewTransformer(llm=ReplyingChatModel(reply=about))
+    expected = offline.transform_documents(parents), asking.transform_documents(parents)
+    with blockbuster_ctx(["langchain_catena"]):
+        assert (await offline.atransform_documents(parents), await asking.atransform_documents(parents)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"views": []}, "views"),
+        ({"views": "raw"}, "views"),
+        ({"views": ["summary"]}, "a maker such as"),
+        ({"views": [Keywords]}, "a maker such as"),
+        ({"views": [Questions()]}, "llm"),
+        ({"passage_tokens": 0}, "passage_tokens"),
+        ({"view_key": "doc_id"}, "view_key"),
+    ],
+)
+def test_bad_options_of_the_transformer_are_named(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        CatenaViewTransformer(**options)
+
+
+# Ids by content.
+
+
+def test_ids_by_content_outlast_an_edit_elsewhere() -> None:
+    before = with_content_ids(sections(HX))
+    longer = HX.model_copy(update={"page_content": HX.page_content.replace("4.5 Nm.", "4.5 Nm.\n\nNot more.")})
+    after = with_content_ids(sections(longer))
+    assert [a.id == b.id for a, b in zip(before, after, strict=True)] == [False, True, True]
+    assert after[1].metadata["previous_id"] == after[0].id
+    assert after[1].metadata["next_id"] == after[2].id
+    assert with_content_ids(before) == before
+    assert with_content_ids(sections(HX), metadata_keys=["tenant"]) != with_content_ids(
+        [each.model_copy(update={"metadata": {**each.metadata, "tenant": 1}}) for each in sections(HX)],
+        metadata_keys=["tenant"],
+    )
+
+
+def test_equal_parents_stay_apart_by_number() -> None:
+    twice = [Document(page_content="The pump.", metadata={"source": "a"}) for _ in range(2)]
+    assert len({each.id for each in with_content_ids(twice)}) == 2
+    with pytest.raises(ParameterError, match="source"):
+        with_content_ids([Document(page_content="whose?")])
+
+
+# The retriever.
+
+
+@pytest.fixture
+def stores() -> tuple[InMemoryVectorStore, InMemoryStore]:
+    return in_memory(
+        CatenaViewTransformer(["headed", Keywords(by="offline")]), sections(HX, manual("HX220", "The hose."))
+    )
+
+
+def test_langchains_multi_vector_retriever_returns_the_parents() -> None:
+    views = CatenaViewTransformer()
+    parents = sections(HX)
+    for keeps in ({"docstore": InMemoryStore()}, {"byte_store": InMemoryByteStore()}):
+        retriever = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CountedWords()), id_key="doc_id", **keeps)
+        retriever.vectorstore.add_documents(views.transform_documents(parents))
+        retriever.docstore.mset(views.parents(parents))
+        assert retriever.invoke("cover screws")[0] == parents[0]
+        same = CatenaMultiViewRetriever(
+            vectorstore=retriever.vectorstore, views=views.kinds, rule=ExactUnion(), **keeps
+        )
+        (found, *_) = same.invoke("cover screws")
+        assert (found.id, found.page_content) == (parents[0].id, parents[0].page_content)
+
+
+def test_parents_come_once_in_raw_text_with_the_views_that_found_them(stores) -> None:
+    store, docstore = stores
+    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("headed", "keywords"))
+    found = retriever.invoke("How tight are the cover screws?", k=1.5)
+    assert found[0].page_content == "## Part 1\n\nTighten the cover screws to 4.5 Nm."
+    assert found[0].metadata["catena"]["views"] == {"headed": 1, "keywords": 1}
+    assert found[0].metadata["catena"]["degraded"] == []
+    ways = found[0].metadata["catena"]["routes"]
+    assert [(way["route"], way["view"], way["rank"]) for way in ways] == [
+        ("InMemoryVectorStore", "headed", 1),
+        ("InMemoryVectorStore", "keywords", 1),
+    ]
+    assert found[0].metadata["citation"]
+    assert len({each.id for each in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [PaperQuota(), ExactUnion(), ViewRankFusion(weights={"headed": 2.0}), ViewScoreFusion(), AdaptiveQuota()],
+    ids=lambda rule: type(rule).__name__,
+)
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_rules_are_those_of_the_core(stores, rule, k: int) -> None:
+    store, docstore = stores
+    kinds = ("headed", "keywords")
+    question = "the fuse and the cover"
+    each = {
+        kind: CatenaMultiViewRetriever(
+            vectorstore=store, docstore=docstore, views=(kind,), rule=ViewScoreFusion(normalise=lambda s, b: s), k=30
+        ).ranking(question)
+        for kind in kinds
+    }
+    ranking = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=kinds, rule=rule).ranking(
+        question, k=k
+    )
+    expected = multi_view(each, rule, k)
+    assert [hit.chunk.id for hit in ranking.hits] == [hit.chunk.id for hit in expected.hits]
+    assert ranking.scale is rule.scale
+
+
+async def test_the_same_in_async_in_batches_and_in_a_chain(stores) -> None:
+    store, docstore = stores
+    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("headed", "keywords"))
+    question, ranking = "fuse", retriever.ranking("fuse")
+    with blockbuster_ctx(["langchain_catena"]):
+        assert await retriever.ainvoke(question) == retriever.invoke(question)
+        assert await retriever.aranking(question) == ranking
+        assert await retriever.abatch([question, "hose"]) == retriever.batch([question, "hose"])
+    chain = {"context": retriever, "question": RunnablePassthrough()} | RunnableLambda(
+        lambda given: f"{given['question']}: {given['context'][0].page_content}"
+    )
+    assert chain.invoke(question) == "fuse: ## Part 2\n\nThe fuse holds 3 A."
+    assert await chain.ainvoke(question) == chain.invoke(question)
+
+
+def test_a_missing_parent_is_told_and_takes_no_place(stores, caplog) -> None:
+    store, docstore = stores
+    retriever = CatenaMultiViewRetriever(
+        vectorstore=store, docstore=docstore, views=("headed",), rule=ExactUnion(), k=2
+    )
+    gone = retriever.invoke("fuse")[0].id
+    docstore.mdelete([gone])
+    events: list[Any] = []
+
+    class Events(BaseCallbackHandler):
+        def on_custom_event(self, name, data, **kwargs) -> None:
+            events.append((name, data["what"]))
+
+    with caplog.at_level(logging.WARNING, "langchain_catena"):
+        found = retriever.invoke("fuse", {"callbacks": [Events()]})
+    assert len(found) == 2
+    assert gone not in {each.id for each in found}
+    assert gone in found[0].metadata["catena"]["degraded"][0]
+    assert events == [("catena_degraded", "view headed: parents")]
+    assert "the docstore lacks 1" in caplog.text
+
+
+def test_parents_come_from_any_store_or_function(stores, tmp_path) -> None:
+    store, docstore = stores
+    files, raw = create_kv_docstore(LocalFileStore(tmp_path)), InMemoryByteStore()
+    for other in (files, DocumentStore(raw)):
+        other.mset([(key, docstore.store[key]) for key in docstore.yield_keys()])
+
+    async def awaited(ids):
+        await asyncio.sleep(0)
+        return await docstore.amget(ids)
+
+    options = {"vectorstore": store, "views": ("headed",)}
+    expected = CatenaMultiViewRetriever(docstore=docstore, **options).invoke("fuse")
+    for kept in (files, raw, docstore.mget, awaited):
+        assert CatenaMultiViewRetriever(docstore=kept, **options).invoke("fuse") == expected
+    assert CatenaMultiViewRetriever(byte_store=raw, **options).invoke("fuse") == expected
+    for wrong in (lambda ids: [], lambda ids: ["text"] * len(ids)):
+        with pytest.raises(ParameterError, match="docstore"):
+            CatenaMultiViewRetriever(docstore=wrong, **options).invoke("fuse")
+
+
+@SUNSET
+def test_each_view_by_a_retriever_of_its_own_and_children_are_traced(stores) -> None:
+    from langchain_community.retrievers import BM25Retriever
+
+    store, docstore = stores
+    views = CatenaViewTransformer(["headed", Keywords(by="offline")])
+    parents = sections(HX, manual("HX220", "The hose."))
+    keywords = [view for view in views.transform_documents(parents) if view.metadata["view"] == "keywords"]
+    only = store.as_retriever(search_kwargs={"filter": lambda document: document.metadata["view"] == "headed"})
+    runs: list[str] = []
+
+    class Runs(BaseCallbackHandler):
+        def on_retriever_start(self, serialized, query, **kwargs) -> None:
+            runs.append(kwargs["name"])
+
+    retriever = CatenaMultiViewRetriever(
+        retrievers={"keywords": BM25Retriever.from_documents(keywords), "headed": only}, docstore=docstore
+    )
+    found = retriever.invoke("filter water", {"callbacks": [Runs()]}, k=1)
+    assert found[0].page_content.endswith("Clean the filter with water.")
+    assert {way["route"] for way in found[0].metadata["catena"]["routes"]} == {
+        "BM25Retriever",
+        "VectorStoreRetriever",
+    }
+    assert sorted(runs) == ["BM25Retriever", "CatenaMultiViewRetriever", "VectorStoreRetriever"]
+    # a retriever of parents needs no docstore
+    whole = CatenaMultiViewRetriever(retrievers={"raw": BM25Retriever.from_documents(parents)})
+    assert whole.invoke("filter water")[0].id == found[0].id
+
+
+def test_a_view_that_fails_costs_that_view_alone(stores) -> None:
+    store, docstore = stores
+
+    def fails(_: str) -> list[Document]:
+        raise RuntimeError("no route to host")
+
+    only = store.as_retriever()
+    options: dict[str, Any] = {"retrievers": {"all": only, "broken": RunnableLambda(fails)}, "docstore": docstore}
+    (found, *_) = CatenaMultiViewRetriever(**options).invoke("fuse")
+    assert "view broken: " in found.metadata["catena"]["degraded"][0]
+    with pytest.raises(ViewError, match="broken"):
+        CatenaMultiViewRetriever(**options, on_view_error="raise").invoke("fuse")
+
+
+class NoFilter(InMemoryVectorStore):
+    """A store that takes no filter; `distances` tells distances instead of likeness."""
+
+    distances = False
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any):
+        if kwargs:
+            raise TypeError(f"unexpected keyword arguments {sorted(kwargs)}")
+        found = super().similarity_search_with_score(query, k)
+        return [(document, 1 - score if self.distances else score) for document, score in found]
+
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any):
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+class DeafToFilters(NoFilter):
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any):
+        return super().similarity_search_with_score(query, k)
+
+
+@pytest.mark.parametrize("kind", [NoFilter, DeafToFilters])
+async def test_a_store_without_a_filter_is_searched_further_and_says_so(stores, kind: type[NoFilter]) -> None:
+    store, docstore = stores
+    other = kind(CountedWords())
+    other.store, other.distances = store.store, True
+    kinds = ("headed", "keywords")
+    by_dict = {"filtering": lambda view: {"filter": {"view": view}}, "docstore": docstore, "views": kinds}
+    plain = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=kinds).invoke("fuse")
+    told = CatenaMultiViewRetriever(vectorstore=other, **by_dict)
+    found = told.invoke("fuse")
+    assert [each.id for each in found] == [each.id for each in plain]
+    assert all("view" in part and "filter" in part for part in found[0].metadata["catena"]["degraded"])
+    assert len(found[0].metadata["catena"]["degraded"]) == 2
+    assert await told.ainvoke("fuse") == found
+    asked = CatenaMultiViewRetriever(vectorstore=other, docstore=docstore, views=kinds, filtering="over-fetch")
+    quiet = asked.invoke("fuse")
+    assert [each.id for each in quiet] == [each.id for each in plain]
+    assert quiet[0].metadata["catena"]["degraded"] == []
+
+
+def test_many_views_of_one_parent_do_not_crowd_out_the_others() -> None:
+    long = " ".join(f"Sentence {number} is about the pump." for number in range(150))
+    parents = sections(manual("A", long, "The pump stands.", "A pump lies."))
+    views = CatenaViewTransformer(["passage"], passage_tokens=12)
+    store, docstore = in_memory(views, parents)
+    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("passage",), rule=ExactUnion())
+    assert len(retriever.invoke("pump")) == 3
+
+
+def test_bad_options_of_the_retriever_are_named(stores) -> None:
+    store, docstore = stores
+    plain, raw = store.as_retriever(), InMemoryByteStore()
+    for options, match in (
+        ({}, "vectorstore"),
+        ({"vectorstore": store, "retrievers": {"raw": plain}, "docstore": docstore}, "either"),
+        ({"vectorstore": store, "docstore": docstore}, "views"),
+        ({"vectorstore": store, "views": ("raw",)}, "docstore"),
+        (
+            {"vectorstore": store, "views": ("raw",), "docstore": docstore, "byte_store": raw},
+            "docstore",
+        ),
+        ({"vectorstore": store, "views": ("raw",), "docstore": "here"}, "docstore"),
+        ({"retrievers": {"raw": plain}, "views": ("summary",)}, "summary"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            CatenaMultiViewRetriever(**options)
+    with pytest.raises(ParameterError, match="k must be"):
+        CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("raw",), k=-1).invoke("fuse")
+
+
+@SUNSET
+def test_faiss_filters_too_late_and_is_searched_further() -> None:
+    from langchain_community.vectorstores import FAISS
+
+    views = CatenaViewTransformer(["headed", Keywords(by="offline")])
+    many = [manual(f"M{number}", *(f"The {word} number {number}." for word in WORDS)) for number in range(3)]
+    store = FAISS.from_texts(["seed"], CountedWords(), ids=["seed"])
+    written = CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=views)
+    written.add(sections(*many))
+    found = written.retriever(rule=ExactUnion(), k=5).invoke("the sensor")
+    assert len(found) == 5
+    assert all("sensor" in each.page_content for each in found[:3])
+    assert found[0].metadata["catena"]["degraded"] == []
+    changed = manual("M0", *(f"The {word} number 0." for word in WORDS[1:]))
+    written.replace(sections(changed))
+    written.delete("M1.md", "M2.md")
+    assert {parent for parent, _ in standing(written)[0]} == set(standing(written)[1])
+    written.delete("M0.md")
+    assert set(store.index_to_docstore_id.values()) == {"seed"}
+
+
+# Stores in step.
+
+
+def standing(index: CatenaViewIndex) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+    """Return what stands in both stores: (parent, view text), ids of parents, keys of records."""
+    store = index.vectorstore
+    documents = (
+        [Document(page_content=each["text"], metadata=each["metadata"]) for each in store.store.values()]
+        if isinstance(store, InMemoryVectorStore)
+        else store.get_by_ids([name for name in store.index_to_docstore_id.values() if name != "seed"])
+    )
+    keys = set(index.docstore.yield_keys())
+    records = {key for key in keys if key.startswith(LEDGER)}
+    return {(each.metadata["doc_id"], each.page_content) for each in documents}, keys - records, records
+
+
+def fresh(model: Any = None, *, makers: Any = None) -> CatenaViewIndex:
+    views = CatenaViewTransformer(makers or ["headed", Keywords(), Summaries(over_tokens=0)], llm=model)
+    return CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=InMemoryStore(), views=views)
+
+
+def test_a_changed_section_is_replaced_and_no_other_is_touched() -> None:
+    model = ReplyingChatModel(reply=about)
+    index = fresh(model)
+    first = index.add(sections(HX))
+    assert first == ViewChanges(views_added=9, parents_written=3)
+    assert (len(model.sent), len(index.vectorstore.embedding.texts)) == (6, 9)
+    longer = HX.model_copy(update={"page_content": HX.page_content.replace("4.5 Nm.", "4.5 Nm.\n\nUse a lever.")})
+    before = dict(index.vectorstore.store)
+    changes = index.replace(sections(longer))
+    assert changes == ViewChanges(
+        views_added=3, views_deleted=3, views_kept=6, parents_written=3, parents_deleted=1
+    )  # the others moved: their lines changed, their views did not
+    assert (len(model.sent), len(index.vectorstore.embedding.texts)) == (8, 12)
+    kept = [name for name in before if name in index.vectorstore.store]
+    assert len(kept) == 6
+    assert all(index.vectorstore.store[name] is before[name] for name in kept)
+    lines = [parent.metadata["first_line"] for key in standing(index)[1] for parent in index.docstore.mget([key])]
+    assert sorted(lines) == sorted(each.metadata["first_line"] for each in sections(longer))
+    assert index.replace(sections(longer)) == ViewChanges(views_kept=9)
+    assert (len(model.sent), len(index.vectorstore.embedding.texts)) == (8, 12)
+
+
+def test_another_model_or_option_makes_its_own_views_anew_and_keeps_the_others() -> None:
+    index = fresh(ReplyingChatModel(reply=about), makers=["headed", Keywords(), Summaries(over_tokens=0)])
+    index.add(sections(HX))
+    again = ReplyingChatModel(reply=about)
+    shorter = CatenaViewTransformer(["headed", Keywords(words=1), Summaries(over_tokens=0)], llm=again)
+    other = CatenaViewIndex(vectorstore=index.vectorstore, docstore=index.docstore, views=shorter)
+    changes = other.replace(sections(HX))
+    assert len(again.sent) == 3
+    assert changes.views_kept >= 6
+    fewer = CatenaViewIndex(
+        vectorstore=index.vectorstore, docstore=index.docstore, views=CatenaViewTransformer(["headed"])
+    )
+    assert fewer.replace(sections(HX)).views_deleted == 6
+    assert {text for _, text in standing(fewer)[0]} == {
+        view.page_content for view in CatenaViewTransformer(["headed"]).transform_documents(sections(HX))
+    }
+
+
+def test_what_a_model_failed_at_is_asked_for_again() -> None:
+    silent = True
+
+    def reply(messages):
+        if silent:
+            raise ValueError("busy")
+        return about(messages)
+
+    index = fresh(ReplyingChatModel(reply=reply))
+    changes = index.add(sections(HX))
+    assert changes.views_added == 3
+    assert changes.degraded
+    silent = False
+    assert index.replace(sections(HX)).views_added == 6
+    assert index.replace(sections(HX)) == ViewChanges(views_kept=9)
+
+
+def test_known_sources_are_not_added_twice_and_unknown_ones_are_deleted_quietly() -> None:
+    index = fresh(makers=["raw"])
+    index.add(sections(HX))
+    with pytest.raises(DuplicateDocumentError, match=r"HX210\.md.*Try: replace"):
+        index.add(sections(manual("HX220", "The hose."), HX))
+    assert index.sources() == ("HX210.md",)
+    index.replace(sections(manual("HX220", "The hose.")))
+    assert index.sources() == ("HX210.md", "HX220.md")
+    assert index.delete("nowhere.md") == ViewChanges()
+    assert index.delete("HX210.md", "HX220.md") == ViewChanges(views_deleted=4, parents_deleted=4)
+    assert standing(index) == (set(), set(), set())
+    assert index.sources() == ()
+
+
+def random_documents(seed: int, names: int, steps: int):
+    """Yield (name, bodies or None to delete), at random."""
+    at = random.Random(seed)
+    for _ in range(steps):
+        name = f"D{at.randrange(names)}"
+        bodies = [
+            f"The {at.choice(WORDS)} of the {at.choice(WORDS)}." * at.randint(1, 3) for _ in range(at.randint(1, 4))
+        ]
+        yield name, None if at.random() < 0.25 else bodies
+
+
+def expected_after(states: dict[str, Document]) -> tuple[set[tuple[str, str]], set[str]]:
+    """Return what a fresh index holds of these documents."""
+    index = fresh(makers=["headed", Keywords(by="offline"), Shout()])
+    index.replace(sections(*states.values()))
+    views, parents, _ = standing(index)
+    return views, parents
+
+
+def test_300_random_edits_and_deletes_leave_no_orphan() -> None:
+    index = fresh(makers=["headed", Keywords(by="offline"), Shout()])
+    states: dict[str, Document] = {}
+    for name, bodies in random_documents(7, names=6, steps=300):
+        if bodies is None:
+            states.pop(name, None)
+            index.delete(f"{name}.md")
+        else:
+            states[name] = manual(name, *bodies)
+            index.replace(sections(states[name]))
+    views, parents, records = standing(index)
+    assert (views, parents) == expected_after(states)
+    assert len(records) == len(states)
+    assert index.sources() == tuple(sorted(f"{name}.md" for name in states))
+
+
+async def test_the_same_changes_in_async() -> None:
+    sync, other = (fresh(ReplyingChatModel(reply=about)) for _ in range(2))
+    longer = manual("HX210", "Tighten the cover screws.", "The fuse holds 3 A.")
+    expected = [
+        sync.add(sections(HX)),
+        sync.replace(sections(longer)),
+        sync.sources(),
+        sync.retriever().invoke("fuse"),
+    ]
+    with blockbuster_ctx(["langchain_catena"]):
+        assert [
+            await other.aadd(sections(HX)),
+            await other.areplace(sections(longer)),
+            await other.asources(),
+            await other.retriever().ainvoke("fuse"),
+        ] == expected
+        assert standing(other) == standing(sync)
+        assert await other.adelete("HX210.md") == sync.delete("HX210.md")
+    assert standing(other) == standing(sync) == (set(), set(), set())
+
+
+class Fuse:
+    """Lets so many calls through; the next does half of what it was asked, and fails."""
+
+    def __init__(self) -> None:
+        self.left = 10**9
+
+    def half(self, items: list[Any]) -> list[Any]:
+        self.left -= 1
+        return items if self.left >= 0 else items[: len(items) // 2]
+
+    def blow(self) -> None:
+        if self.left < 0:
+            self.left = 10**9
+            raise RuntimeError("the store went away")  # one that is not tried again
+
+
+class FailingVectors(InMemoryVectorStore):
+    """Refuses, as some stores do, ids that it has and ids that it lacks."""
+
+    fuse: Fuse
+
+    def add_documents(self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any) -> list[str]:
+        if known := [each.id for each in documents if each.id in self.store]:
+            raise ValueError(f"ids that exist already: {known}")
+        added = super().add_documents(self.fuse.half(documents))
+        self.fuse.blow()
+        return added
+
+    def delete(self, ids: Any = None, **kwargs: Any) -> None:
+        if missing := [each for each in ids if each not in self.store]:
+            raise ValueError(f"ids that do not exist: {missing}")
+        super().delete(self.fuse.half(list(ids)))
+        self.fuse.blow()
+
+
+class FailingDocuments(InMemoryStore):
+    fuse: Fuse
+
+    def mset(self, key_value_pairs: Any) -> None:
+        super().mset(self.fuse.half(list(key_value_pairs)))
+        self.fuse.blow()
+
+    def mdelete(self, keys: Any) -> None:
+        super().mdelete(self.fuse.half(list(keys)))
+        self.fuse.blow()
+
+
+def failing() -> tuple[CatenaViewIndex, Fuse, ReplyingChatModel]:
+    store, docstore, fuse = FailingVectors(CountedWords()), FailingDocuments(), Fuse()
+    store.fuse = docstore.fuse = fuse
+    model = ReplyingChatModel(reply=about)
+    views = CatenaViewTransformer(["headed", Keywords(), Shout()], llm=model, embeddings=CountedWords())
+    return CatenaViewIndex(vectorstore=store, docstore=docstore, views=views), fuse, model
+
+
+OTHER = manual("HX210", "The fuse holds 3 A.", "Grease the wheel.", "Clean the filter with water.")
+
+
+def do(index: CatenaViewIndex, what: str) -> ViewChanges:
+    if what == "delete":
+        return index.delete("HX210.md")
+    return index.add(sections(HX)) if what == "add" else index.replace(sections(OTHER if what == "replace" else HX))
+
+
+def failed(index: CatenaViewIndex, what: str) -> bool:
+    try:
+        do(index, what)
+    except ServiceError as error:
+        if "the store went away" not in str(error):
+            raise
+        return True
+    return False
+
+
+def clean(what: str) -> CatenaViewIndex:
+    """Return an index that never knew anything else."""
+    index, *_ = failing()
+    if what != "delete":
+        do(index, what)
+    return index
+
+
+@pytest.mark.parametrize("change", ["add", "replace", "delete"])
+@pytest.mark.parametrize("after", ["the same", "replace", "back", "delete"])
+def test_a_failure_at_any_call_is_made_good_by_the_next_one(change: str, after: str) -> None:
+    for calls in range(20):
+        index, fuse, model = failing()
+        if change != "add":
+            index.add(sections(HX))
+        fuse.left = calls
+        if not failed(index, change):
+            break
+        views, parents, _ = standing(index)
+        assert {parent for parent, _ in views} <= parents  # what comes is written before what goes
+        fuse.left, asked = 10**9, len(model.sent)
+        do(index, change if after == "the same" else after)
+        if after == "the same" and calls > 0:
+            assert len(model.sent) == asked  # what was written down is not asked for again
+        assert standing(index) == standing(clean(change if after == "the same" else after))
+    assert calls >= 4
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.lists(st.sampled_from(["The pump.", "The fuse.", "The hose."]), min_size=1, max_size=3), max_size=4),
+    st.lists(st.integers(0, 8), max_size=4),
+)
+def test_no_history_shows_whatever_failed_on_the_way(versions: list[list[str]], failures: list[int]) -> None:
+    index, fuse, _ = failing()
+    for number, bodies in enumerate(versions):
+        fuse.left = failures[number] if number < len(failures) else 10**9
+        with suppress(ServiceError):
+            index.replace(sections(manual("A", *bodies)))
+    fuse.left = 10**9
+    last = sections(manual("A", "The last pump.", "The fuse."))
+    index.replace(last)
+    other, *_ = failing()
+    other.replace(last)
+    assert standing(index) == standing(other)
+
+
+class NoReading(FailingVectors):
+    """Replaces what is added again, ignores what it lacks, and cannot be read by id."""
+
+    get_by_ids = VectorStore.get_by_ids
+
+    def add_documents(self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any) -> list[str]:
+        return InMemoryVectorStore.add_documents(self, documents)
+
+    def delete(self, ids: Any = None, **kwargs: Any) -> bool:
+        InMemoryVectorStore.delete(self, ids)
+        return not kwargs and self.fuse.left > 0
+
+
+def test_a_store_that_cannot_be_read_by_id_is_written_blindly_and_a_refusal_is_an_error() -> None:
+    store = NoReading(CountedWords())
+    store.fuse = Fuse()
+    index = CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=CatenaViewTransformer(["raw"]))
+    index.add(sections(HX))
+    index.replace(sections(OTHER))
+    assert len(store.store) == 3
+    store.fuse.left = 0
+    with pytest.raises(ServiceError, match="did not delete"):
+        index.delete("HX210.md")
+
+
+def test_bytes_and_files_keep_parents_and_records(tmp_path) -> None:
+    for number, options in enumerate(
+        (
+            {"byte_store": InMemoryByteStore()},
+            {"byte_store": LocalFileStore(tmp_path / "a")},
+            {"docstore": create_kv_docstore(LocalFileStore(tmp_path / "b"))},
+        )
+    ):
+        model = ReplyingChatModel(reply=about)
+        views = CatenaViewTransformer(["headed", Keywords()], llm=model)
+        index = CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), views=views, **options)
+        index.add(sections(HX))
+        again = CatenaViewIndex(vectorstore=index.vectorstore, views=views, **options)
+        assert again.replace(sections(HX)) == ViewChanges(views_kept=6), number
+        assert again.sources() == ("HX210.md",)
+        assert again.retriever(k=1).invoke("fuse")[0].page_content.endswith("3 A.")
+        again.delete("HX210.md")
+        assert list(again.docstore.yield_keys()) == []
+
+
+def test_langchains_own_index_skips_what_did_not_change(tmp_path) -> None:
+    model, store, docstore = ReplyingChatModel(reply=about), InMemoryVectorStore(CountedWords()), InMemoryStore()
+    records = InMemoryRecordManager("views")
+    records.create_schema()
+    with Journal.open(tmp_path / "journal.db") as journal:
+        views = CatenaViewTransformer(["headed", Keywords()], llm=model, services=Services(journal=journal))
+
+        def bring(document: Document) -> dict[str, int]:
+            parents = with_content_ids(sections(document))
+            docstore.mset(views.parents(parents))
+            made = views.transform_documents(parents)
+            options = {"cleanup": "incremental", "source_id_key": "source", "key_encoder": "sha256"}
+            return dict(index(made, records, store, **options))
+
+        assert bring(HX) == {"num_added": 6, "num_updated": 0, "num_skipped": 0, "num_deleted": 0}
+        longer = HX.page_content.replace("4.5 Nm.", "4.5 Nm.\n\nUse a lever.")
+        changed = bring(HX.model_copy(update={"page_content": longer}))
+    assert changed == {"num_added": 2, "num_updated": 0, "num_skipped": 4, "num_deleted": 2}
+    assert (len(store.embedding.texts), len(model.sent)) == (8, 4)
+    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=views.kinds)
+    assert "Use a lever." in retriever.invoke("lever for the cover screws", k=1)[0].page_content
+
+
+def test_what_is_no_store_and_no_record_is_named() -> None:
+    with pytest.raises(ParameterError, match="vectorstore"):
+        CatenaViewIndex(vectorstore=InMemoryStore(), docstore=InMemoryStore())  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="docstore"):
+        CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()))
+    with pytest.raises(ParameterError, match="docstore"):
+        CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=lambda ids: [])  # type: ignore[arg-type]
+    index = fresh(makers=["raw"])
+    index.add(sections(HX))
+    (key,) = standing(index)[2]
+    index.docstore.mset([(key, Document(page_content="notes"))])
+    with pytest.raises(ParameterError, match="ledger"):
+        index.replace(sections(HX))
+    with pytest.raises(ParameterError, match="source"):
+        index.add([Document(page_content="whose?")])
