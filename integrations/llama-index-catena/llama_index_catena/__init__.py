@@ -13,6 +13,10 @@ from llama_index_catena.segments import CatenaSegmentPostprocessor, CatenaSegmen
 from llama_index_catena.services import LlamaIndexCaptioner, LlamaIndexEmbedder, LlamaIndexLLM
 from llama_index_catena.stores import RetrieverStore, retriever_store
 from llama_index_catena.structure import CatenaNodeParser, TableNode
+from llama_index_catena.view_index import CatenaViewIndex, ViewChanges
+from llama_index_catena.view_nodes import with_content_ids
+from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
+from llama_index_catena.views import CatenaViewExtractor, ViewsDegradedEvent
 
 __version__ = "0.1.0"
 
@@ -22,11 +26,17 @@ __all__ = [
     "CatenaEntityExtractor",
     "EntitiesDegradedEvent",
     "CatenaContextExtractor",
+    "CatenaViewExtractor",
+    "CatenaViewIndex",
+    "ViewChanges",
+    "ViewsDegradedEvent",
+    "with_content_ids",
     "ContextDegradedEvent",
     "SegmentationDegradedEvent",
     "CatenaRetriever",
     "CatenaFigureRetriever",
     "CatenaSegmentRetriever",
+    "CatenaMultiViewRetriever",
     "CatenaRerank",
     "CatenaSegmentPostprocessor",
     "CatenaQueryEngine",

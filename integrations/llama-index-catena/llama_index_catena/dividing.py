@@ -1,4 +1,4 @@
-"""Documents divided by meaning, for the node parser: what is asked, of whom, and what it tells."""
+"""How the node parser divides: by meaning (what is asked, of whom, what it tells), and into which chunks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from llama_index.core.schema import BaseNode
 from catena.effects import Failed, Step, together
 from catena.errors import ParameterError
 from catena.ingestion import divide
-from catena.pipeline import Preparation
+from catena.model import Chunk, Document, Section
+from catena.pipeline import FixedLength, Preparation
+from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.fixed_length import cut_fixed
+from catena.structure.section_chunks import SectionChunkOptions, cut_sections
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from llama_index_catena.documents import to_core_document
 
 By: TypeAlias = SegmentOptions | EmbeddingOptions
 """Who divides, and how: a language model or the embedding."""
 
+Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
+"""What a chunk is, as `catena.pipeline.Preparation` takes it."""
+
 _KNOWN: dict[Any, type[By]] = {"SegmentOptions": SegmentOptions, "EmbeddingOptions": EmbeddingOptions}
+_KINDS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (ChunkOptions, SectionChunkOptions, FixedLength)}
 
 dispatcher = get_dispatcher(__name__)
 _log = logging.getLogger(__name__)
@@ -39,7 +47,7 @@ class SegmentationDegradedEvent(BaseEvent):
         return "SegmentationDegradedEvent"
 
 
-def written(options: By | None) -> dict[str, Any] | None:
+def written(options: By | Chunking | None) -> dict[str, Any] | None:
     """Return options in the form in which a parser is serialised, as part of cache keys."""
     return None if options is None else {"by": type(options).__name__, **asdict(options)}
 
@@ -55,6 +63,30 @@ def revived(options: Any) -> By | None:
     if not isinstance(options, dict) or options.get("by") not in _KNOWN:
         raise ParameterError("segmentation", options, "SegmentOptions, EmbeddingOptions or None")
     return _KNOWN[options["by"]](**{key: value for key, value in options.items() if key != "by"})
+
+
+def revived_chunking(options: Any) -> Chunking | None:
+    """Return what a chunk is as it is, or from its written form.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    if options is None or isinstance(options, Chunking):
+        return options
+    if not isinstance(options, dict) or options.get("by") not in _KINDS:
+        raise ParameterError("chunks", options, "ChunkOptions, SectionChunkOptions, FixedLength or None")
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items() if key != "by"}
+    found: Chunking = _KINDS[options["by"]](**given)
+    return found
+
+
+def chunked(document: Document, sections: Sequence[Section], how: Chunking) -> tuple[Chunk, ...]:
+    """Return the chunks of a document, of the kind that is asked for."""
+    if isinstance(how, SectionChunkOptions):
+        return cut_sections(document, sections, options=how)
+    if isinstance(how, FixedLength):
+        return cut_fixed(document, sections if how.inside_sections else None, tokens=how.tokens)
+    return cut(document, sections, options=how)
 
 
 def divided(

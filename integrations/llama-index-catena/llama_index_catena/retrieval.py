@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -22,8 +22,11 @@ from catena.errors import ParameterError
 from catena.library import Library
 from catena.model import Ranking, Where
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve
+from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import ROUTES, Route, dense, stored
 from catena.retrieval.tuned import Tuned
+from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages
+from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
 from llama_index_catena.convert import notice_node, section_node, to_node
 from llama_index_catena.services import LlamaIndexLLM, language_model
 
@@ -68,10 +71,15 @@ class CatenaRetriever(BaseRetriever):
 
     Args:
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
-        similarity_top_k: how many chunks, >= 0.
+        similarity_top_k: how many chunks, >= 0; with views also 1.5.
         routes, where, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
-            them.
+            them; by default the routes of `Library.search`, which finds long chunks by their passages, too.
         fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
+        views: search under several views, as `Library.search_views` does, in place of routes and names; for a library
+            whose preparation makes them.
+        budget_tokens: return the passages of those chunks that say most about the question, as many as fit, as
+            `Library.passages` does (which looks into 20 chunks: `similarity_top_k=20`).
+        reading: how these passages are ranked.
         detectors: who else finds names in a question, e.g. `ExpertDetector` those of a list; one that asks a
             recogniser needs services that have it.
         llm: finds names in the question, one call each; those that the question does not print are refused.
@@ -82,16 +90,16 @@ class CatenaRetriever(BaseRetriever):
         verbose: as LlamaIndex has it.
 
     Raises:
-        ParameterError: sections are asked for of something that is no library, or weights were tuned with another
-            embedding model than the source has.
+        ParameterError: sections or views are asked for of something that is no library, options contradict each
+            other, or weights were tuned with another embedding model than the source has.
     """
 
     def __init__(
         self,
         source: Library | Services,
         *,
-        similarity_top_k: int = 10,
-        routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES,
+        similarity_top_k: float = 10,
+        routes: Sequence[str] | Mapping[str, Route] | None = None,
         where: Where | None = None,
         fusion: Fusion | Tuned | None = None,
         depth: int | None = None,
@@ -102,6 +110,9 @@ class CatenaRetriever(BaseRetriever):
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
         expand_to: Literal["section"] | None = None,
+        views: ViewSearch | None = None,
+        budget_tokens: int | None = None,
+        reading: ReadingOptions | None = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
@@ -110,7 +121,19 @@ class CatenaRetriever(BaseRetriever):
             raise ParameterError("expand_to", expand_to, "'section' or None")
         if expand_to and not isinstance(source, Library):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
-        self.similarity_top_k = similarity_top_k
+        if views is not None and not isinstance(source, Library):
+            raise ParameterError("views", views, "None where the source is no Library")
+        told = {"routes": routes, "fusion": fusion, "depth": depth, "detectors": detectors or None, "llm": llm}
+        if views is not None and (given := [name for name, value in told.items() if value is not None]):
+            raise ParameterError(
+                given[0], told[given[0]], "not given with views: ViewSearch says how each is searched"
+            )
+        if budget_tokens is not None and expand_to:
+            raise ParameterError("budget_tokens", budget_tokens, "None with expand_to='section'")
+        if reading is not None and budget_tokens is None:
+            raise ParameterError("reading", reading, "given with budget_tokens")
+        self.similarity_top_k: Any = similarity_top_k
+        self.views, self.budget_tokens, self.reading = views, budget_tokens, reading
         self.routes, self.where = routes, where
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
         self.by_name, self.on_unknown, self.notice = by_name, on_unknown, notice
@@ -127,11 +150,22 @@ class CatenaRetriever(BaseRetriever):
             query: a question, or a bundle of it.
             entities: names in the question, besides those that are found.
         """
-        return run(self._step(_bundle(query), entities), self._services)
+        asked = _bundle(query)
+        if self.views is not None and self._library is not None:
+            found = self._library.search_views(asked.query_str, self.views, k=self.similarity_top_k, where=self.where)
+        else:
+            found = run(self._step(asked, entities, self._usual()), self._services)
+        return run(self._read(asked.query_str, found), self._services)
 
     async def aranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        return await arun(self._step(_bundle(query), entities), self._services)
+        asked, k = _bundle(query), self.similarity_top_k
+        if self.views is not None and self._library is not None:
+            found = await self._library.asearch_views(asked.query_str, self.views, k=k, where=self.where)
+        else:
+            usual = await asyncio.to_thread(self._usual)  # reads what the library holds from disk
+            found = await arun(self._step(asked, entities, usual), self._services)
+        return await arun(self._read(asked.query_str, found), self._services)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(query_bundle, self.ranking(query_bundle))
@@ -141,7 +175,30 @@ class CatenaRetriever(BaseRetriever):
         ranking = await self.aranking(query_bundle)
         return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
 
-    def _step(self, query_bundle: QueryBundle, entities: Sequence[str]) -> Step[Ranking]:
+    def _usual(self) -> tuple[Sequence[str] | Mapping[str, Route], Fusion | None]:
+        """Return the routes and their fusion: those given, else those of `Library.search`."""
+        by_passages = self._library is not None and self._library.store.has_view(PASSAGE)
+        routes: Sequence[str] = SECTION_ROUTES if by_passages else DEFAULT_ROUTES
+        fusion = SECTION_FUSION if by_passages else None
+        return routes if self.routes is None else self.routes, fusion if self.fusion is None else self.fusion
+
+    def _read(self, query: str, found: Ranking) -> Step[Ranking]:
+        """Return the best passages of what was found, where a budget asks for them."""
+        if self.budget_tokens is None:
+            return found
+        tokens = PASSAGE_TOKENS if self._library is None else self._library.preparation.passage_tokens
+        return (
+            yield from read_passages(
+                query, found, budget_tokens=self.budget_tokens, passage_tokens=tokens, options=self.reading
+            )
+        )
+
+    def _step(
+        self,
+        query_bundle: QueryBundle,
+        entities: Sequence[str],
+        usual: tuple[Sequence[str] | Mapping[str, Route], Fusion | None],
+    ) -> Step[Ranking]:
         query = query_bundle.query_str
         found = QueryEntities(())
         if self.detectors:
@@ -149,9 +206,9 @@ class CatenaRetriever(BaseRetriever):
         ranking = yield from retrieve(
             query,
             k=self.similarity_top_k,
-            routes=self._routes(query_bundle),
+            routes=_routes(query_bundle, usual[0]),
             where=self.where,
-            fusion=self.fusion,
+            fusion=usual[1],
             depth=self.depth,
             on_route_error=self.on_route_error,
             by_name=self.by_name,
@@ -160,13 +217,6 @@ class CatenaRetriever(BaseRetriever):
         )
         return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
-    def _routes(self, query_bundle: QueryBundle) -> Sequence[str] | Mapping[str, Route]:
-        if not query_bundle.custom_embedding_strs or isinstance(self.routes, str):
-            return self.routes
-        named = self.routes if isinstance(self.routes, Mapping) else {name: _route(name) for name in self.routes}
-        instead = _dense_of(query_bundle.custom_embedding_strs)
-        return {name: instead if route is dense else route for name, route in named.items()}
-
     def _nodes(self, query_bundle: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
         if not ranking.hits and ranking.unknown and self.notice:
@@ -174,6 +224,16 @@ class CatenaRetriever(BaseRetriever):
         if self.expand_to is None or self._library is None:
             return [to_node(hit, ranking) for hit in ranking.hits]
         return [section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking)]
+
+
+def _routes(
+    query_bundle: QueryBundle, routes: Sequence[str] | Mapping[str, Route]
+) -> Sequence[str] | Mapping[str, Route]:
+    if not query_bundle.custom_embedding_strs or isinstance(routes, str):
+        return routes
+    named = routes if isinstance(routes, Mapping) else {name: _route(name) for name in routes}
+    instead = by_texts(query_bundle.custom_embedding_strs)
+    return {name: instead if route is dense else route for name, route in named.items()}
 
 
 def tell(ranking: Ranking) -> None:
@@ -200,7 +260,7 @@ def _route(name: str) -> Route:
     return ROUTES.get(name) or stored(name)
 
 
-def _dense_of(texts: Sequence[str]) -> Route:
+def by_texts(texts: Sequence[str]) -> Route:
     """Return the dense route with the mean of these texts' vectors in place of the query's."""
 
     def route(query: str) -> Step[Search]:
@@ -210,5 +270,15 @@ def _dense_of(texts: Sequence[str]) -> Route:
         mean = np.asarray(rows, dtype=np.float32).mean(axis=0)
         length = float(np.linalg.norm(mean))
         return Search(route="dense", query=query, vector=mean / length if length else mean, k=0)
+
+    return route
+
+
+def by_vector(vector: Sequence[float]) -> Route:
+    """Return the dense route with this vector in place of the query's."""
+
+    def route(query: str) -> Step[Search]:
+        yield from ()  # a step, though it has nothing to ask
+        return Search(route="dense", query=query, vector=vector, k=0)
 
     return route

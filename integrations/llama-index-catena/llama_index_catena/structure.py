@@ -30,13 +30,22 @@ from catena import model, prompts
 from catena.effects import arun, run
 from catena.errors import ParameterError
 from catena.structure.cascade import SEPARATOR, searchable, titles_above
-from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions, cut
+from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions
 from catena.structure.outline import outline
 from catena.structure.segment_tree import mark_generated
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from catena.structure.table_views import table_views
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
-from llama_index_catena.dividing import By, divided, revived, sections_of, written
+from llama_index_catena.dividing import (
+    By,
+    Chunking,
+    chunked,
+    divided,
+    revived,
+    revived_chunking,
+    sections_of,
+    written,
+)
 from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.services import ajournalled, journalled, model_services
@@ -79,6 +88,9 @@ class CatenaNodeParser(NodeParser):
     Args:
         max_tokens: hard cap of a chunk, in the core's tokens, >= 1.
         min_tokens: shorter text joins a neighbour in its section; 0 joins nothing.
+        chunks: what a chunk is, in place of these two: a short piece (`ChunkOptions`), a whole smallest division, as
+            in MC-indexing (`SectionChunkOptions`), or a fixed length (`FixedLength`). What is longer than a vector
+            can say is found by its views: see `CatenaViewExtractor`.
         media_type: how to read the texts; None reads each as the document says, else as Markdown.
         segmentation: divide documents by meaning instead of by printed headings: `SegmentOptions` asks `llm`,
             `EmbeddingOptions` asks `embed_model`; with `under="headings"` they divide what is long below headings.
@@ -102,6 +114,7 @@ class CatenaNodeParser(NodeParser):
     embed_tables: Literal["definition", "whole"] = Field(
         default="whole", description="What an embedding is given of a table."
     )
+    chunks: Any = Field(default=None, description="What a chunk is, where it is no short piece.")
     segmentation: Any = Field(default=None, description="How documents are divided by meaning.")
     llm: SerializeAsAny[LLM] | None = Field(default=None, description="The model that divides documents.")
     embed_model: SerializeAsAny[BaseEmbedding] | None = Field(
@@ -116,6 +129,7 @@ class CatenaNodeParser(NodeParser):
         *,
         max_tokens: int = DEFAULT_OPTIONS.max_tokens,
         min_tokens: int = DEFAULT_OPTIONS.min_tokens,
+        chunks: Chunking | None = None,
         media_type: Literal["text/markdown", "text/plain"] | None = None,
         embed_tables: Literal["definition", "whole"] = "whole",
         segmentation: By | None = None,
@@ -131,7 +145,10 @@ class CatenaNodeParser(NodeParser):
             embed_model = CatenaEmbedding()
         version = prompts.load("segment_lines").version if isinstance(how, SegmentOptions) else ""
         fields = {**fields, "segmentation": how, "llm": llm, "embed_model": embed_model, "prompt_version": version}
-        own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type}
+        chunking = revived_chunking(chunks)
+        if isinstance(chunking, ChunkOptions):
+            max_tokens, min_tokens, chunking = chunking.max_tokens, chunking.min_tokens, None
+        own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type, "chunks": chunking}
         super().__init__(**{**fields, **own, "embed_tables": embed_tables})
         self._options()  # refuses lengths that contradict each other now, not at the first document
 
@@ -150,9 +167,9 @@ class CatenaNodeParser(NodeParser):
             return default_id_func
         return value
 
-    @field_serializer("segmentation")
-    def _written(self, segmentation: Any) -> dict[str, Any] | None:
-        return written(segmentation)
+    @field_serializer("segmentation", "chunks")
+    def _written(self, options: Any) -> dict[str, Any] | None:
+        return written(options)
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
@@ -187,13 +204,15 @@ class CatenaNodeParser(NodeParser):
         """Leave the nodes as they are: the inherited method would search for each text to guess its offsets."""
         return nodes
 
-    def _options(self) -> ChunkOptions:
+    def _options(self) -> Chunking:
+        if self.chunks is not None:
+            return self.chunks  # type: ignore[no-any-return]
         return ChunkOptions(max_tokens=self.max_tokens, min_tokens=self.min_tokens)
 
     def _chunks(self, node: BaseNode, segmentation: Segmentation | None) -> list[TextNode]:
         document = to_core_document(node, media_type=self.media_type)
         by = segmentation or Segmentation(sections=outline(document))
-        found = searchable(cut(document, by.sections, options=self._options()))
+        found = searchable(chunked(document, by.sections, self._options()))
         chunks = mark_generated(found, by.generated)
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         source, shift = _source(node)

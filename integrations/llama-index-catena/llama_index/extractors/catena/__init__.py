@@ -1,5 +1,5 @@
 """Catena's extractors under LlamaIndex's conventional name."""
 
-from llama_index.extractors.catena.base import CatenaContextExtractor, CatenaEntityExtractor
+from llama_index.extractors.catena.base import CatenaContextExtractor, CatenaEntityExtractor, CatenaViewExtractor
 
-__all__ = ["CatenaContextExtractor", "CatenaEntityExtractor"]
+__all__ = ["CatenaContextExtractor", "CatenaEntityExtractor", "CatenaViewExtractor"]

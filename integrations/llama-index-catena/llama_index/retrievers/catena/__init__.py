@@ -1,5 +1,10 @@
 """Catena's retrievers under LlamaIndex's conventional name."""
 
-from llama_index.retrievers.catena.base import CatenaFigureRetriever, CatenaRetriever, CatenaSegmentRetriever
+from llama_index.retrievers.catena.base import (
+    CatenaFigureRetriever,
+    CatenaMultiViewRetriever,
+    CatenaRetriever,
+    CatenaSegmentRetriever,
+)
 
-__all__ = ["CatenaFigureRetriever", "CatenaRetriever", "CatenaSegmentRetriever"]
+__all__ = ["CatenaFigureRetriever", "CatenaMultiViewRetriever", "CatenaRetriever", "CatenaSegmentRetriever"]

@@ -1,0 +1,325 @@
+"""An index of views and a docstore of their parents, kept in step with documents that come, change and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import BaseNode, IndexNode
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from catena.effects import Services, Step, arun, run
+from catena.errors import DuplicateDocumentError, ParameterError
+from catena.ids import digest
+from catena.model import Degraded
+from llama_index_catena.calls import called, calling
+from llama_index_catena.services import ajournalled, inherits, journalled
+from llama_index_catena.view_ledger import LEDGER, Record, as_record, record_id, written_by_model
+from llama_index_catena.view_nodes import VIEW, document_of, with_content_ids
+from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
+from llama_index_catena.views import CatenaViewExtractor, tell
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewChanges:
+    """What one call changed: numbers of views in the index and of parents in the docstore.
+
+    Attributes:
+        views_added, views_deleted, views_kept: a kept one was neither embedded nor written.
+        parents_written, parents_deleted: a parent that only moved is written anew, with its new place.
+        degraded: views that a model did not give; the next call for the same document asks again.
+    """
+
+    views_added: int = 0
+    views_deleted: int = 0
+    views_kept: int = 0
+    parents_written: int = 0
+    parents_deleted: int = 0
+    degraded: tuple[Degraded, ...] = ()
+
+    def __add__(self, other: ViewChanges) -> ViewChanges:
+        """Return both together."""
+        return ViewChanges(
+            views_added=self.views_added + other.views_added,
+            views_deleted=self.views_deleted + other.views_deleted,
+            views_kept=self.views_kept + other.views_kept,
+            parents_written=self.parents_written + other.parents_written,
+            parents_deleted=self.parents_deleted + other.parents_deleted,
+            degraded=(*self.degraded, *other.degraded),
+        )
+
+
+class CatenaViewIndex:
+    """Writes views into an index and their parents into its docstore, and keeps both as the documents are.
+
+        parser = CatenaNodeParser(chunks=SectionChunkOptions())
+        views = CatenaViewIndex(VectorStoreIndex([], embed_model=...), CatenaViewExtractor(llm=llm))
+        views.add(parser.get_nodes_from_documents(documents))
+        views.replace(parser.get_nodes_from_documents(changed))
+        views.delete("manuals/hx210.md")
+        retriever = views.retriever(similarity_top_k=3)
+
+    All views of a section that changed are replaced, and none of one that did not: no model is asked for it, and
+    nothing of it is embedded. What is made offline is made again from the whole new document, as the weight of a
+    keyword depends on it; only texts that came out otherwise are written. Parents are named by their contents, see
+    `with_content_ids`.
+
+    What stands where is kept in the docstore, one record per document, as a node of that document. New views are
+    written before old ones are removed; a call that failed anywhere is made good by the same or any later one for
+    that document, and what a model wrote before it failed is not asked for again once it was noted. One process at a
+    time may change a document. Delete documents here: `index.delete_ref_doc` leaves parents and record where the
+    vector store keeps texts. The docstore holds views and records, too: fill a lexical retriever with the nodes that
+    are given here, not with all that it holds.
+
+    Args:
+        index: with a vector store that deletes nodes by id, and a docstore that is persisted where the index is.
+        views: which views, and by which model.
+        ledger: what the ids of records begin with.
+
+    Raises:
+        ParameterError: there is no index, its vector store deletes no nodes by id, or views carry their parents.
+    """
+
+    def __init__(
+        self, index: VectorStoreIndex, views: CatenaViewExtractor | None = None, *, ledger: str = LEDGER
+    ) -> None:
+        if not isinstance(index, VectorStoreIndex):
+            raise ParameterError("index", type(index).__name__, "a VectorStoreIndex")
+        store: Any = index.vector_store
+        if inherits(store, BasePydanticVectorStore, "delete_nodes"):
+            raise ParameterError("vector_store", type(store).__name__, "one that deletes nodes by id (delete_nodes)")
+        self.views = CatenaViewExtractor() if views is None else views
+        if self.views.parents != "beside":
+            raise ParameterError("parents", self.views.parents, "'beside': the docstore keeps each parent once")
+        self.index, self.ledger = index, ledger
+
+    def add(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+        """Add new documents.
+
+        Args:
+            nodes: all parents (sections) of each document, in reading order.
+
+        Raises:
+            DuplicateDocumentError: a document is there already; nothing was changed.
+            ServiceError: a store failed; the same call makes it good.
+        """
+        return self._run(self._added(nodes))
+
+    async def aadd(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+        """As `add`, without blocking the event loop."""
+        return await self._arun(self._added(nodes))
+
+    def replace(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+        """Bring documents, new or known, to what is given; what did not change is left alone.
+
+        Args:
+            nodes: as for `add`. A section of a known document that is not among them is removed.
+
+        Raises:
+            ServiceError: a store failed; the same call makes it good.
+        """
+        return self._run(self._replaced(nodes))
+
+    async def areplace(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+        """As `replace`, without blocking the event loop."""
+        return await self._arun(self._replaced(nodes))
+
+    def delete(self, *ref_doc_ids: str) -> ViewChanges:
+        """Remove documents with all their parents and views; one that is not there is as it should be.
+
+        Raises:
+            ServiceError: a store failed; the same call makes it good.
+        """
+        return self._run(self._deleted(ref_doc_ids))
+
+    async def adelete(self, *ref_doc_ids: str) -> ViewChanges:
+        """As `delete`, without blocking the event loop."""
+        return await self._arun(self._deleted(ref_doc_ids))
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the ids of the documents that are there, sorted."""
+        return self._run(self._sources())
+
+    async def asources(self) -> tuple[str, ...]:
+        """As `sources`, without blocking the event loop."""
+        return await self._arun(self._sources())
+
+    def retriever(self, **options: Any) -> CatenaMultiViewRetriever:
+        """Return a retriever over index and docstore; options as of `CatenaMultiViewRetriever`."""
+        return CatenaMultiViewRetriever(self.index, **{"views": self.views.kinds, **options})
+
+    def _run(self, step: Step[T]) -> T:
+        with self._journalled() as services:
+            return run(step, services)
+
+    async def _arun(self, step: Step[T]) -> T:
+        async with self._ajournalled() as services:
+            return await arun(step, services)
+
+    def _journalled(self) -> AbstractContextManager[Services]:
+        return journalled(self._services(), self.views.journal)
+
+    def _ajournalled(self) -> AbstractAsyncContextManager[Services]:
+        return ajournalled(self._services(), self.views.journal)
+
+    def _services(self) -> Services:
+        services = self.views.services
+        identity = f"llama-index:{type(self.index.vector_store).__name__} and {type(self.index.docstore).__name__}"
+        return replace(services, handlers={**services.handlers, **calling(identity)})
+
+    def _added(self, nodes: Sequence[BaseNode]) -> Step[ViewChanges]:
+        documents = self._by_document(nodes)
+        records = yield from self._records(list(documents))
+        if known := [name for name, record in records.items() if record.whole]:
+            raise DuplicateDocumentError("index of views", f"{known[0]!r} is there already", "replace")
+        return (yield from self._all_changed(documents, records))
+
+    def _replaced(self, nodes: Sequence[BaseNode]) -> Step[ViewChanges]:
+        documents = self._by_document(nodes)
+        records = yield from self._records(list(documents))
+        return (yield from self._all_changed(documents, records))
+
+    def _deleted(self, ref_doc_ids: Sequence[str]) -> Step[ViewChanges]:
+        records = yield from self._records(ref_doc_ids)
+        changes = ViewChanges()
+        for record in records.values():
+            changes += yield from self._moved(record, Record(source=record.source), {}, {})
+        return changes
+
+    def _sources(self) -> Step[tuple[str, ...]]:
+        docstore = self.index.docstore
+        known = yield from called(docstore.get_all_ref_doc_info, docstore.aget_all_ref_doc_info)
+        return tuple(sorted((yield from self._records(list(known or ())))))
+
+    def _by_document(self, nodes: Sequence[BaseNode]) -> dict[str, list[BaseNode]]:
+        given = [node for node in nodes if VIEW not in node.metadata]
+        documents: dict[str, list[BaseNode]] = defaultdict(list)
+        for node in with_content_ids(given, metadata_keys=self.views.metadata_keys):
+            documents[document_of(node)].append(node)
+        return documents
+
+    def _records(self, ref_doc_ids: Sequence[str]) -> Step[dict[str, Record]]:
+        """Return the records of those documents that have one."""
+        ids = [record_id(self.ledger, name) for name in dict.fromkeys(ref_doc_ids)]
+        docstore = self.index.docstore
+        found = yield from called(
+            lambda: docstore.get_nodes(ids, raise_error=False), lambda: docstore.aget_nodes(ids, raise_error=False)
+        )
+        return {record.source: record for record in map(as_record, found)}
+
+    def _all_changed(
+        self, documents: Mapping[str, Sequence[BaseNode]], records: Mapping[str, Record]
+    ) -> Step[ViewChanges]:
+        changes = ViewChanges()
+        for source, parents in documents.items():
+            changes += yield from self._changed(records.get(source) or Record(source=source), parents)
+        return changes
+
+    def _changed(self, old: Record, given: Sequence[BaseNode]) -> Step[ViewChanges]:
+        """Bring one document to what is given."""
+        parents = {node.node_id: node for node in given}
+        hashes = {name: digest(node.to_json(), length=32) for name, node in parents.items()}
+        fingerprint = digest(self.views.version, *parents, length=32)
+        if old.whole and old.fingerprint == fingerprint:  # sections at most moved: their views are as they were
+            if old.parents == hashes:
+                return ViewChanges(views_kept=len(old.views))
+            return (yield from self._moved(old, replace(old, parents=hashes), parents, {}))
+        made = yield from self.views.made(old.source, list(parents.values()), old.held)
+        tell([made])
+        views = {view.node_id: view for found in made.views.values() for view in found}
+        new = Record(
+            source=old.source,
+            fingerprint="" if made.degraded else fingerprint,
+            parents=hashes,
+            views=tuple(views),
+            written=written_by_model(made.entry.views),
+        )
+        changes = yield from self._moved(old, new, parents, views)
+        return replace(changes, degraded=made.degraded)
+
+    def _moved(
+        self, old: Record, new: Record, parents: Mapping[str, BaseNode], views: Mapping[str, IndexNode]
+    ) -> Step[ViewChanges]:
+        """Take index and docstore from one record to another: what comes is written before anything goes."""
+        record = new.as_node(self.ledger)
+        yield from self._kept([old.and_then(new).as_node(self.ledger)])
+        known = old.parents if old.whole else {}
+        written = [parents[name] for name, made in new.parents.items() if known.get(name) != made]
+        yield from self._kept(written)
+        standing = set(old.views) if old.whole else set[str]()
+        added = [views[name] for name in new.views if name not in standing]
+        if not old.whole:  # some may be there already, and not every store replaces equal ids
+            yield from self._forgotten([view.node_id for view in added])
+        yield from self._inserted(added)
+        left = [name for name in old.views if name not in set(new.views)]
+        yield from self._forgotten(left)
+        gone = [name for name in old.parents if name not in new.parents]
+        yield from self._dropped([*left, *gone])
+        yield from self._kept([record]) if new.parents else self._dropped([record.node_id])
+        return ViewChanges(
+            views_added=len(added),
+            views_deleted=len(left),
+            views_kept=len(new.views) - len(added),
+            parents_written=len(written),
+            parents_deleted=len(gone),
+        )
+
+    def _inserted(self, views: Sequence[BaseNode]) -> Step[None]:
+        """Embed views and write them."""
+        index, nodes = self.index, list(views)
+        store: Any = index.vector_store
+
+        async def ainsert() -> None:
+            if inherits(store, BasePydanticVectorStore, "async_add"):
+                await asyncio.to_thread(index.insert_nodes, nodes)
+            else:
+                await index.ainsert_nodes(nodes)
+
+        if nodes:
+            yield from called(lambda: index.insert_nodes(nodes), ainsert, purpose="new views")
+
+    def _forgotten(self, ids: Sequence[str]) -> Step[None]:
+        """Take views out of the vector store, and out of the index, which keeps them where the store has texts."""
+        store: Any = self.index.vector_store
+
+        async def adelete() -> None:
+            if inherits(store, BasePydanticVectorStore, "adelete_nodes"):
+                await asyncio.to_thread(store.delete_nodes, list(ids))
+            else:
+                await store.adelete_nodes(list(ids))
+
+        if ids:
+            yield from called(lambda: store.delete_nodes(list(ids)), adelete, purpose="old views")
+            struct, gone = self.index.index_struct, set(ids)
+            for text_id in [key for key, node_id in struct.nodes_dict.items() if node_id in gone]:
+                struct.delete(text_id)
+            index_store = self.index.storage_context.index_store
+            yield from self._in_thread(lambda: index_store.add_index_struct(struct))
+
+    def _kept(self, nodes: Sequence[BaseNode]) -> Step[None]:
+        docstore = self.index.docstore
+        if nodes:
+            yield from called(lambda: docstore.add_documents(nodes), lambda: docstore.async_add_documents(nodes))
+
+    def _dropped(self, ids: Sequence[str]) -> Step[None]:
+        docstore = self.index.docstore
+
+        def drop() -> None:
+            for name in ids:
+                docstore.delete_document(name, raise_error=False)
+
+        if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
+            yield from self._in_thread(drop)
+
+    def _in_thread(self, do: Callable[[], Any]) -> Step[None]:
+        def ado() -> Awaitable[Any]:
+            return asyncio.to_thread(do)
+
+        yield from called(do, ado)
