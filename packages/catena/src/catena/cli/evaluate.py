@@ -10,8 +10,8 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson
-from catena.cli.search import FusionName, RouteName
 from catena.cli.terminal import printable
+from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, route_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,12 +41,8 @@ def evaluate(
     ] = 1_000,
     gamma: Annotated[float, typer.Option("--gamma", help="Growth of the Log-Rank Index, above 0.")] = 1.0,
     level: Annotated[float, typer.Option("--level", help="Of the confidence intervals, in (0, 1).")] = 0.95,
-    route: Annotated[
-        list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
-    ] = None,
-    fusion: Annotated[
-        FusionName, typer.Option("--fusion", help="By score (HiQA's formula) or by reciprocal rank.")
-    ] = FusionName.SCORE,
+    route: RouteOption = None,
+    fusion: FusionOption = FusionName.SCORE,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw recall by kind, .png or .html (extra plots)."),
@@ -66,7 +62,6 @@ def evaluate(
     from catena.evaluation.question_bank import read_questions
     from catena.evaluation.report import judge, retrieval_report
     from catena.library import Library
-    from catena.retrieval.fusion import RankFusion
 
     for drawn in filter(None, (plot, curve)):
         if drawn.suffix.lower() not in (".png", ".html"):
@@ -77,11 +72,13 @@ def evaluate(
     if not 0 < level < 1:
         raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")
     bank = read_questions(questions)
-    options: SearchOptions = {"fusion": RankFusion() if fusion is FusionName.RANK else None}
-    names = tuple(dict.fromkeys(name.value for name in route or ()))
-    if names:
-        options["routes"] = names
+    weights = Weights(routes=route_names(route), fusion=fusion)
+    options: SearchOptions = {}
+    if weights.routes:
+        options["routes"] = weights.routes
     with Library.open(library, create=False) as opened:
+        if (chosen := weights.formula(opened, library)) is not None:
+            options["fusion"] = chosen
         judgement = judge(bank, [info.id for info in opened.documents()], opened.get)
         n = opened.stats().chunks
         top, deep = _asked(opened, bank, judgement, options, k=k, depth=min(depth, n))

@@ -13,6 +13,7 @@ from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import JOURNAL, Spending, opened_captioner, opened_llm, stoppable
 from catena.cli.terminal import printable
+from catena.cli.view_options import MadeBy, check_makers, makers_of
 
 if TYPE_CHECKING:
     from catena.effects import Journal
@@ -34,7 +35,9 @@ class Models:
         segmentation: who divides documents by meaning, "llm" or "embedding"; None leaves them to their headings.
         under_headings: whether printed headings stay, and only what is long below them is divided.
         context: who makes titles and summaries, "llm" or "offline"; None makes none.
-        language: of titles and summaries, in words; None is the document's own.
+        language: of what a model writes of them, in words; None is the document's own.
+        views: kinds of view that are made of each chunk.
+        views_by: who makes them; None is offline.
         spacy: name or path of a pipeline that finds critical entities on this machine.
         journal: where replies are kept; by default in the working directory, where a server is asked.
     """
@@ -46,6 +49,8 @@ class Models:
     under_headings: bool | None = None
     context: Literal["offline", "llm"] | None = None
     language: str | None = None
+    views: tuple[str, ...] = ()
+    views_by: MadeBy | None = None
     caption_model: str | None = None
     base_url: str | None = None
     spacy: str | None = None
@@ -66,15 +71,17 @@ class Models:
         work = {
             "--format-llm": self.format_llm, "--entities-llm": self.entities_llm,
             "--segmentation llm": self.segmentation == "llm", "--context llm": self.context == "llm",
+            "--views-by llm": self.views_by is MadeBy.LLM,
         }  # fmt: skip
+        check_makers(self.views, self.views_by)
         for option in (name for name, wanted in work.items() if wanted and self.llm is None):
             raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
         if self.llm is not None and not any(work.values()):
             raise ProblemError("--llm needs to be told what for", ", ".join(work))
         if self.under_headings is not None and self.segmentation is None:
             raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")
-        if self.language is not None and self.context != "llm":
-            raise ProblemError("--language is obeyed by models only", "--context llm --llm NAME")
+        if self.language is not None and not (self.context == "llm" or self.views_by is MadeBy.LLM):
+            raise ProblemError("--language is obeyed by models only", "--context llm, or --views-by llm, --llm NAME")
         about_server = {
             "--base-url": self.base_url, "--price-in": self.spending.price_in,
             "--price-out": self.spending.price_out, "--budget": self.spending.cap, "--plan": plan or None,
@@ -100,8 +107,13 @@ class Models:
             detectors=tuple(detectors),
             format_with_llm=FormatOptions() if self.format_llm else None,
             segmentation=self._segmentation(),
-            context=None if self.context is None else ContextOptions(by=self.context, language=self.language or ""),
+            context=None if self.context is None else ContextOptions(by=self.context, language=self._language),
+            views=makers_of(self.views, self.views_by, self._language if self.views_by is MadeBy.LLM else ""),
         )
+
+    @property
+    def _language(self) -> str:
+        return self.language or ""
 
     def _segmentation(self) -> SegmentOptions | EmbeddingOptions | None:
         from catena.structure.segmentation import EmbeddingOptions, SegmentOptions

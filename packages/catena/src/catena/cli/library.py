@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catena.cli.chunk_options import AcrossSections, ChunksName, ChunksOption, MaxTokens, chunking
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
@@ -31,6 +32,7 @@ from catena.cli.options import (
     preparation_of,
 )
 from catena.cli.terminal import printable
+from catena.cli.view_options import MadeBy, ViewKinds, made_kinds
 
 if TYPE_CHECKING:
     from catena.effects import Event
@@ -78,9 +80,14 @@ def index(
         ContextBy | None,
         typer.Option("--context", help="Make titles and summaries of documents and sections; by whom."),
     ] = None,
+    chunks: ChunksOption = ChunksName.PASSAGES,
+    max_tokens: MaxTokens = None,
+    across_sections: AcrossSections = False,
+    views: ViewKinds = None,
+    views_by: Annotated[MadeBy | None, typer.Option("--views-by", help="Who makes the views [offline].")] = None,
     language: Annotated[
         str | None,
-        typer.Option("--language", metavar="WORD", help="Of the titles and summaries [the document's own]."),
+        typer.Option("--language", metavar="WORD", help="Of what a model writes of them [the document's own]."),
     ] = None,
     spacy: Annotated[
         str | None, typer.Option("--spacy", metavar="MODEL", help="Let this spaCy pipeline find them (extra spacy).")
@@ -107,6 +114,9 @@ def index(
 ) -> None:
     """Put files into a library; what is in it unchanged is skipped, so a stopped run goes on where it ended.
 
+    With --chunks sections, whole sections are found, each by its best passage, too; with --views also by its keywords
+    and its summary (`catena search --views`). `catena views` shows what these are.
+
     Files are indexed anew when they changed, or the options that decide how they are read and which models are asked.
     The key of a model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal, so that
     nothing is paid for twice. What a model fails at is said, and loses nothing else.
@@ -119,11 +129,13 @@ def index(
         segmentation=None if segmentation is None else segmentation.value,
         under_headings=None if segment_under is None else segment_under is SegmentUnder.HEADINGS,
         context=None if context is None else context.value, language=language,
+        views=made_kinds(views), views_by=views_by,
         spacy=spacy, journal=journal, spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
     )  # fmt: skip
     models.check(plan=plan)
     preparation = replace(
         preparation_of(engine, ruled_tables, figures or caption_model is not None),
+        chunks=chunking(chunks, max_tokens, across_sections),
         embed_tables=embed_tables.value,
         terms=_terms(expert),
     )

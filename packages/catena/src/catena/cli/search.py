@@ -1,9 +1,9 @@
-"""`catena search`: a question to ranked, cited passages, or to segments."""
+"""`catena search`: a question to ranked, cited passages, to what several views find, or to segments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +23,15 @@ from catena.cli.options import (
     names_options,
 )
 from catena.cli.search_segments import Wanted, found_segments, tell_segments
+from catena.cli.search_views import (
+    RuleOption,
+    ViewsSearched,
+    ViewsWanted,
+    found_by_views,
+    show_by_views,
+    with_views,
+)
 from catena.cli.segment_options import (
-    BudgetTokens,
     CalibrationOption,
     Decay,
     LengthAdjustmentOption,
@@ -38,6 +45,7 @@ from catena.cli.segment_options import (
     SelectionOption,
     check_kind,
 )
+from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, route_names
 from catena.cli.where import filter_of
 
 if TYPE_CHECKING:
@@ -46,35 +54,21 @@ if TYPE_CHECKING:
     from catena.retrieval.multi_route import Fusion
 
 
-class RouteName(StrEnum):
-    """The routes of a library."""
-
-    DENSE = "dense"
-    LEXICAL = "lexical"
-    KEYWORD = "keyword"
-
-
-class FusionName(StrEnum):
-    """How the rankings of several routes become one."""
-
-    SCORE = "score"
-    RANK = "rank"
+PASSAGE_BUDGET = 1_000  # tokens
 
 
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")],
     *,
     library: LibraryPath,
-    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="How many passages [10].")] = None,
-    route: Annotated[
-        list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
+    k: Annotated[
+        float | None, typer.Option("--k", "-k", min=1, metavar="N", help="How many [10; of views 3, or 1.5].")
     ] = None,
+    route: RouteOption = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
     ] = None,
-    fusion: Annotated[
-        FusionName, typer.Option("--fusion", help="By score (HiQA's formula) or by reciprocal rank.")
-    ] = FusionName.SCORE,
+    fusion: FusionOption = FusionName.SCORE,
     alpha: Annotated[
         float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
     ] = None,
@@ -91,11 +85,21 @@ def search(
     no_names: NoNames = False,
     figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
+    views: ViewsSearched = None,
+    rule: RuleOption = None,
+    passages: Annotated[
+        bool, typer.Option("--passages", help="Read the best passages of what is found, within --budget-tokens.")
+    ] = False,
+    budget_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--budget-tokens", min=1, metavar="N", help="Tokens of all passages [1000], or of all segments [2000]."
+        ),
+    ] = None,
     segments: Annotated[
         bool, typer.Option("--segments", help="Find segments, runs of adjacent chunks; the options below are theirs.")
     ] = False,
     preset: PresetOption = None,
-    budget_tokens: BudgetTokens = None,
     selection: SelectionOption = None,
     penalty: Penalty = None,
     decay: Decay = None,
@@ -118,6 +122,10 @@ def search(
     """Rank the passages of a library for a question, each with its citation and the routes that found it.
 
     Names of documents in the question get a share each. A name that stands nowhere is said, with those near it.
+    A library of sections (`catena index --chunks sections`) is searched by their best passages, too, by itself.
+
+    With --views, chunks are found under several views of them, and each view's rank is shown. With --passages, the
+    first twenty hits are looked into, and the passages that say most are shown, as many as the budget holds.
 
     With --segments, runs of adjacent chunks instead of single ones, each worth what its chunks are worth. Without a
     reranker only the order of the hits is believed, and the settings follow from the budget; the presets are made for
@@ -127,99 +135,113 @@ def search(
     from catena.library import Library
 
     choices = SegmentChoices(
-        preset=preset, budget_tokens=budget_tokens, selection=selection, penalty=penalty, decay=decay,
-        minimum=minimum, length_adjustment=length_adjustment, order=order, queries=queries,
+        preset=preset, budget_tokens=None if passages else budget_tokens, selection=selection, penalty=penalty,
+        decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order, queries=queries,
         calibration=calibration, rerank=rerank,
     )  # fmt: skip
     wanted = Wanted(choices=choices, llm=llm, base_url=base_url, explain=explain, curve=curve)
     check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
+    _check_one({"--segments": segments, "--passages": passages, "--views": views, "--figures": figures})
+    _check_passages(passages, {"-k": k, "--section": section})
     options: SegmentSearchOptions = {
         "where": filter_of(where),
         **names_options(entity, keep_neighbours, no_names),
-        "fusion": _fusion(fusion, alpha, beta),
     }
-    names = tuple(dict.fromkeys(name.value for name in route or ()))
-    _check_options(
-        one_route=len(names) == 1,
-        figures=figures,
-        of_figures=not names and fusion is FusionName.SCORE,
-        ways=[fusion is FusionName.RANK, not (alpha is None and beta is None), tuned is not None, adapted],
-        about_names=bool(entity or keep_neighbours or no_names),
-    )
-    if names:
-        options["routes"] = names
-    by_hand = options["fusion"]
+    weights = Weights(routes=route_names(route), fusion=fusion, alpha=alpha, beta=beta, tuned=tuned, adapted=adapted)
+    about_names = bool(entity or keep_neighbours or no_names)
+    by_views = ViewsWanted.of(views, rule)
+    by_views.check(k, weights, about_names=about_names)
+    weights.check(figures=figures, about_names=about_names)
+    if weights.routes:
+        options["routes"] = weights.routes
 
-    def weights(opened: Library) -> Fusion | None:
-        return _weights(opened, library, tuned) if tuned or adapted else by_hand
+    def formula(opened: Library) -> Fusion | None:
+        return weights.formula(opened, library, own_routes=not segments)
 
     if segments:
-        wanted.check(whole=no_names or len(names) == 1)
-        tell_segments(question, found_segments(question, library, wanted, options, weights), wanted, as_json=as_json)
+        wanted.check(whole=no_names or len(weights.routes) == 1)
+        tell_segments(question, found_segments(question, library, wanted, options, formula), wanted, as_json=as_json)
         return
-    number = k or 10
+    budget = (budget_tokens or PASSAGE_BUDGET) if passages else None
+    asked = _Asked(question=question, k=k, figures=figures, by_views=by_views, weights=weights, budget=budget)
     with Library.open(library, create=False) as opened:
-        options["fusion"] = weights(opened)
-        if figures:
-            ranking = opened.search_figures(question, k=number, where=options["where"])
-        else:
-            ranking = opened.search(question, k=number, **options)
+        if chosen := None if figures or by_views.kinds else formula(opened):
+            options["fusion"] = chosen
+        ranking, kinds = _searched(opened, asked, options)
         shown = shown_figures(opened, ranking.hits)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None
     tell_degraded(ranking.degraded)
     if ranking.hits:
         tell_unknown(ranking)
     if as_json:
-        write_json(ranking_as_json(question, ranking, sections, shown))
+        write_json(_as_json(asked, ranking, kinds, ranking_as_json(question, ranking, sections, shown)))
     elif ranking.hits:
-        _show(question, ranking.hits, sections, shown)
+        _show(asked, ranking.hits, kinds, sections, shown)
     if not ranking.hits:
-        raise _nothing_found(ranking, figures)
+        raise _nothing_found(ranking, asked)
 
 
-def _nothing_found(ranking: Ranking, figures: bool) -> ProblemError:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is to be found: chunks, figures, chunks under several views, or, with a budget in tokens, passages."""
+
+    question: str
+    k: float | None
+    figures: bool
+    by_views: ViewsWanted
+    weights: Weights
+    budget: int | None
+
+
+def _searched(opened: Library, asked: _Asked, options: SegmentSearchOptions) -> tuple[Ranking, tuple[str, ...]]:
+    """Return what was found, and the views that were searched."""
+    if asked.by_views.kinds:
+        where, k = options["where"], asked.k or 3
+        return found_by_views(opened, asked.question, asked.by_views, asked.weights, k=k, where=where)
+    if asked.figures:
+        return opened.search_figures(asked.question, k=int(asked.k or 10), where=options["where"]), ()
+    if asked.budget is not None:
+        return opened.passages(asked.question, budget_tokens=asked.budget, **options), ()
+    return opened.search(asked.question, k=int(asked.k or 10), **options), ()
+
+
+def _as_json(asked: _Asked, ranking: Ranking, kinds: Sequence[str], told: dict[str, Any]) -> dict[str, Any]:
+    if kinds:
+        return with_views(told, ranking, kinds, asked.by_views)
+    if asked.budget is None:
+        return told
+    return {**told, "tokens": _tokens(ranking.hits), "budget_tokens": asked.budget}
+
+
+def _check_one(asked: Mapping[str, object]) -> None:
+    """Raise where more than one thing is to be found."""
+    given = [name for name, value in asked.items() if value]
+    if len(given) > 1:
+        raise ProblemError(f"{given[0]} and {given[1]} each say what is to be found", "one of them")
+
+
+def _tokens(hits: Sequence[Hit]) -> int:
+    from catena.structure.tokens import count_tokens
+
+    return sum(count_tokens(hit.chunk.text) for hit in hits)
+
+
+def _check_passages(passages: bool, others: Mapping[str, object]) -> None:
+    """Raise where an option leaves nothing to do for the budget of passages."""
+    for option in (name for name, value in others.items() if value and passages):
+        what = f"{option}: with --passages, as many are read as the budget holds"
+        raise ProblemError(what, "--budget-tokens for how much")
+
+
+def _nothing_found(ranking: Ranking, asked: _Asked) -> ProblemError:
     if ranking.unknown:
         return stands_nowhere(ranking)
-    hint = "files indexed with --figures, or other words" if figures else None
+    if asked.budget is not None:
+        what = f"nothing was found, or no passage fits into {asked.budget:,} tokens"
+        return ProblemError(what, "a higher --budget-tokens, or other words", SOME_FAILED)
+    hint = "files indexed with --figures, or other words" if asked.figures else None
     hint = hint or "other words, or `catena status` to see what is there"
     return ProblemError("nothing was found", hint, SOME_FAILED)
-
-
-def _fusion(name: FusionName, alpha: float | None, beta: float | None) -> Fusion:
-    from catena.retrieval.fusion import RankFusion, ScoreFusion
-
-    if name is FusionName.SCORE:
-        usual = ScoreFusion()
-        return ScoreFusion(alpha=usual.alpha if alpha is None else alpha, beta=usual.beta if beta is None else beta)
-    if alpha is not None or beta is not None:
-        raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
-    return RankFusion()
-
-
-def _check_options(
-    *, one_route: bool, figures: bool, of_figures: bool, ways: Sequence[bool], about_names: bool
-) -> None:
-    """Raise where an option could do nothing; `ways` to decide the weights: ranks, by hand, tuned, adapted."""
-    weighed = any(ways[1:])
-    if one_route and weighed:
-        raise ProblemError("weights set routes against each other; here is only one", "several --route, or none")
-    if figures and (weighed or not of_figures):
-        raise ProblemError("--figures has its own routes and weights", "--figures without --route, --fusion, --alpha")
-    if (one_route or figures) and about_names:
-        what = "names are looked for where several routes are asked, and not for figures"
-        raise ProblemError(what, "the same without --entity, --keep-neighbours and --no-names")
-    if sum((ways[0] or ways[1], *ways[2:])) > 1:
-        what = "--tuned, --adapted and --alpha or --beta (or --fusion rank) each decide the weights"
-        raise ProblemError(what, "one of them")
-
-
-def _weights(opened: Library, path: Path, tuned: Path | None) -> Fusion:
-    """Return the formula with the weights of a file, or of the library's shape."""
-    from catena.retrieval.tuned import Tuned
-
-    if tuned is not None:
-        return Tuned.load(tuned).fusion_for(opened.stats().embedder, path=str(path))
-    return opened.adapted()
 
 
 def ranking_as_json(
@@ -255,12 +277,19 @@ def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
 
 
 def _show(
-    question: str,
+    asked: _Asked,
     found: Sequence[Hit],
+    kinds: Sequence[str],
     sections: Sequence[Segment] | None,
     figures: Mapping[str, tuple[Figure, Path | None]],
 ) -> None:
-    from catena.cli.views import hits
+    from catena.cli.views import hits, number
 
-    bodies = None if sections is None else [section.text.strip() for section in sections]
-    out().print(hits(found, question, bodies=bodies, figures=places(figures)))
+    whole = sections if asked.budget is None else [hit.chunk for hit in found]
+    bodies = None if whole is None else [each.text.strip() for each in whole]
+    if kinds:
+        show_by_views(asked.question, found, kinds, bodies)
+        return
+    out().print(hits(found, asked.question, bodies=bodies, figures=places(figures)))
+    if asked.budget is not None:
+        out().print(f"{number(len(found), 'passage')}, {_tokens(found):,} of {asked.budget:,} tokens")

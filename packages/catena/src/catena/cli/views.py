@@ -15,7 +15,7 @@ from rich.text import Text
 from catena.citation import citation
 from catena.cli.failures import split_hint
 from catena.cli.terminal import printable
-from catena.model import Chunk, Hit, IngestState, Outcome, Segment
+from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -128,8 +128,13 @@ def source_of(chunk: Chunk | Segment) -> str:
 
 def routes(hit: Hit) -> str:
     """Return e.g. "lexical 1st, dense 4th", best rank first; a route that only scored it has no rank."""
-    ranked = sorted(hit.provenance, key=lambda way: (way.rank is None, way.rank or 0, way.route))
-    return ", ".join(f"{way.route} #{way.rank}" if way.rank else way.route for way in ranked)
+    ranked = sorted(hit.provenance, key=lambda way: (way.rank is None, way.rank or 0, way.route, way.view))
+    return ", ".join(f"{_route(way)} #{way.rank}" if way.rank else _route(way) for way in ranked)
+
+
+def _route(way: Provenance) -> str:
+    """Return the name under which a route is asked: by the words of passages is a route of its own."""
+    return "passages" if (way.route, way.view) == ("lexical", "passage") else way.route
 
 
 def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:

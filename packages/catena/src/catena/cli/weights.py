@@ -1,0 +1,141 @@
+"""Options of commands that search about routes, and about what each of them weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from catena.cli.failures import ProblemError
+
+if TYPE_CHECKING:
+    from catena.library import Library
+    from catena.retrieval.fusion import ScoreFusion
+    from catena.retrieval.multi_route import Fusion
+
+
+class RouteName(StrEnum):
+    """The routes of a library; "passages" ranks long chunks, such as sections, by their best passage."""
+
+    DENSE = "dense"
+    LEXICAL = "lexical"
+    KEYWORD = "keyword"
+    PASSAGES = "passages"
+
+
+class FusionName(StrEnum):
+    """How the rankings of several routes become one."""
+
+    SCORE = "score"
+    RANK = "rank"
+
+
+RouteOption: TypeAlias = Annotated[
+    list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
+]
+FusionOption: TypeAlias = Annotated[
+    FusionName, typer.Option("--fusion", help="By score (HiQA's formula) or by reciprocal rank.")
+]
+
+
+def route_names(given: Sequence[RouteName] | None) -> tuple[str, ...]:
+    """Return the routes that were named, each once."""
+    return tuple(dict.fromkeys(name.value for name in given or ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the options say about how the rankings of routes become one.
+
+    Attributes:
+        routes: that were named; () for the library's own.
+        fusion: by score or by rank.
+        alpha, beta: of the formula; None leaves it as it is.
+        tuned: file with weights.
+        adapted: whether the shape of the library decides.
+    """
+
+    routes: tuple[str, ...] = ()
+    fusion: FusionName = FusionName.SCORE
+    alpha: float | None = None
+    beta: float | None = None
+    tuned: Path | None = None
+    adapted: bool = False
+
+    @property
+    def _by_hand(self) -> bool:
+        return not (self.alpha is None and self.beta is None)
+
+    def check(self, *, figures: bool, about_names: bool) -> None:
+        """Refuse options that could do nothing, and weights outside their domain.
+
+        Args:
+            figures: whether only figures are searched.
+            about_names: whether an option is about names in the question.
+
+        Raises:
+            ProblemError: there is one.
+            ParameterError: a weight is outside its domain.
+        """
+        from catena.retrieval.fusion import ScoreFusion
+
+        ranks = self.fusion is FusionName.RANK
+        self._changed(ScoreFusion())
+        if ranks and self._by_hand:
+            raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
+        weighed = self._by_hand or self.tuned is not None or self.adapted
+        if len(self.routes) == 1 and weighed:
+            what = "weights set routes against each other; here is only one"
+            raise ProblemError(what, "several --route, or none")
+        if figures and (weighed or self.routes or ranks):
+            what = "--figures has its own routes and weights"
+            raise ProblemError(what, "--figures without --route, --fusion, --alpha")
+        if (len(self.routes) == 1 or figures) and about_names:
+            what = "names are looked for where several routes are asked, and not for figures"
+            raise ProblemError(what, "the same without --entity, --keep-neighbours and --no-names")
+        if sum((ranks or self._by_hand, self.tuned is not None, self.adapted)) > 1:
+            what = "--tuned, --adapted and --alpha or --beta (or --fusion rank) each decide the weights"
+            raise ProblemError(what, "one of them")
+
+    def formula(self, opened: Library, path: Path, *, own_routes: bool = True) -> Fusion | None:
+        """Return what makes one ranking of several; None leaves the choice to the library.
+
+        Args:
+            opened: the library.
+            path: its path, as messages name it.
+            own_routes: whether the library chooses the routes where none was named.
+
+        Raises:
+            ProblemError: passages are to be searched, and there are none.
+        """
+        from catena.retrieval.fusion import RankFusion, ScoreFusion
+        from catena.retrieval.tuned import Tuned
+        from catena.section_search import SECTION_FUSION
+        from catena.structure.passages import PASSAGE
+
+        has_passages = opened.store.has_view(PASSAGE)
+        if RouteName.PASSAGES in self.routes and not has_passages:
+            what = "--route passages is for long chunks, and those of this library have no passages"
+            raise ProblemError(what, "catena index --chunks sections, or another --route")
+        if self.tuned is not None:
+            return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
+        if self.adapted:
+            return opened.adapted()
+        if self.fusion is FusionName.RANK:
+            return RankFusion()
+        if not self.routes and not self._by_hand:
+            return None
+        by_passages = RouteName.PASSAGES in self.routes if self.routes else own_routes and has_passages
+        return self._changed(SECTION_FUSION if by_passages else ScoreFusion())
+
+    def _changed(self, formula: ScoreFusion) -> ScoreFusion:
+        """Return a formula with the weights that were given."""
+        return replace(
+            formula,
+            alpha=formula.alpha if self.alpha is None else self.alpha,
+            beta=formula.beta if self.beta is None else self.beta,
+        )
