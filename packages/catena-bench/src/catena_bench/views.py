@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from catena.evaluation.answer_scope import chunking_error, spans_of
 from catena.model import Chunk
 from catena_bench.views_data import AskedDocument, read_asked_documents
@@ -36,6 +34,9 @@ from catena_bench.views_units import METHODS, Units
 
 REFERENCE = "bm25s"
 LEXICAL = ("bm25", REFERENCE)
+SLOW = "minilm"  # minutes for each method, so it is left out of those below and of views of fixed lengths
+LEFT_OUT = ("fixed100_content", "fixed200_content", "fixed300_content", "sections_headed")
+FUSED = "fused_"
 WITH_VIEWS = ("fixed200", "fixed300")  # of the fixed lengths: Tables 6 and 9
 OfRetrievers = Mapping[str, Scores]  # by retriever, shape (questions, chunks)
 
@@ -54,7 +55,8 @@ def run(
         `<document>.<retriever>.<method>.<figure>`, the figures as `views_measures.figures` has them, in percent and
         word pieces, for fixed lengths `k3.equal_length` too (Table 10), and for the paper's rule `k3.equal_count`;
         `<document>.chunking_error.<method>` in percent (Table 7); `<document>.n_questions`, `.n_tokens`,
-        `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed.
+        `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed. "fused_static" and
+        "fused_minilm" are BM25 with that embedding; "fused" is the latter where it is there, else the former.
     """
     documents = read_asked_documents(data, questions)
     engines, skipped = retrievers(tell)
@@ -80,7 +82,7 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
         tell(f"{asked.name}: {method}")
         error = chunking_error(spans_of(of_method.chunks), evidence, asked.document.text)
         measured[f"chunking_error.{method}"] = PERCENT * error
-        scores[method] = with_fused(_scores(asked, of_method, engines))
+        scores[method] = with_fused(_scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines))
         for retriever, matrix in scores[method].items():
             measured |= _told(asked, f"{retriever}.{method}", Results(ranked=_ranked(matrix, of_method.chunks)))
     tell(f"{asked.name}: default")
@@ -89,21 +91,24 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
     raw = with_fused({name: _own_text(name, scores) for name in scores["sections"] if name != REFERENCE})
     measured |= _views(asked, "views", raw, sections, engines, ablated=True)
     for method in WITH_VIEWS:
-        measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, engines)
+        measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, _fast(engines))
     tell(f"{asked.name}: equal lengths")
     measured |= _equal_lengths(asked, measured, scores, units)
-    return measured
+    return measured | _of_strongest(
+        measured, "minilm" if any(engine.name == SLOW for engine in engines) else "static"
+    )
 
 
 def _scores(asked: AskedDocument, units: Units, engines: Sequence[Retriever]) -> dict[str, Scores]:
     texts = [question.text for question in asked.questions]
-    if not units.texts:  # no chunk is long enough for a summary, say
-        nothing = np.full((len(texts), len(units.chunks)), -np.inf)
-        return {engine.name: nothing for engine in engines}
     return {
         engine.name: best_text(engine.scores(units.texts, texts, truncated=units.truncated), units)
         for engine in engines
     }
+
+
+def _fast(engines: Sequence[Retriever]) -> list[Retriever]:
+    return [engine for engine in engines if engine.name != SLOW]
 
 
 def _ranked(scores: Scores, chunks: Sequence[Chunk]) -> list[list[tuple[int, int]]]:
@@ -116,16 +121,16 @@ def _told(asked: AskedDocument, name: str, results: Results) -> dict[str, float]
 
 
 def with_fused(single: OfRetrievers, passages: Scores | None = None) -> dict[str, Scores]:
-    """Add "fused": BM25 with the strongest embedding that is there; where that is MiniLM, "fused_static" too."""
-    fused = {name: scores for name, scores in single.items() if not name.startswith("fused")}
-    for name, dense in _fused_by(fused).items():
-        fused[name] = by_score(fused["bm25"], fused[dense], passages)
-    return fused
+    """Add BM25 fused with each embedding: "fused_static" and, where it is there, "fused_minilm"."""
+    alone = {name: scores for name, scores in single.items() if not name.startswith(FUSED)}
+    dense = [name for name in alone if name not in LEXICAL]
+    return {**alone, **{f"{FUSED}{name}": by_score(alone["bm25"], alone[name], passages) for name in dense}}
 
 
-def _fused_by(single: OfRetrievers) -> dict[str, str]:
-    """Return by which embedding each fused retriever works."""
-    return {"fused": "minilm", "fused_static": "static"} if "minilm" in single else {"fused": "static"}
+def _of_strongest(measured: Mapping[str, float], strongest: str) -> dict[str, float]:
+    """Return the figures of BM25 fused with the strongest embedding that is there, as those of "fused"."""
+    start = f"{FUSED}{strongest}."
+    return {f"fused.{key.removeprefix(start)}": value for key, value in measured.items() if key.startswith(start)}
 
 
 def _own_text(retriever: str, scores: Mapping[str, OfRetrievers]) -> Scores:
@@ -145,7 +150,7 @@ def _default(
     shipped = with_fused(single, scores["passages"]["bm25"])
     measured: dict[str, float] = {}
     for retriever, matrix in shipped.items():
-        embedder = embedders.get(_fused_by(single).get(retriever, retriever))
+        embedder = embedders.get(retriever.removeprefix(FUSED))
         options = BY_WORDS if retriever == "bm25" else BY_MEANING if retriever in embedders else None
         read = list(passages_read(asked, matrix, sections, embedder, options))
         measured |= _told(asked, f"{retriever}.default", Results(ranked=_ranked(matrix, sections), read=read))
@@ -186,7 +191,7 @@ def _equal_lengths(
     """Return the recall of fixed lengths at as many tokens as the paper's rule over sections returns (Table 10)."""
     found: dict[str, float] = {}
     for method in (method for method in units if method.startswith("fixed")):
-        for retriever in (retriever for retriever in scores[method] if retriever != REFERENCE):
+        for retriever in (name for name in scores[method] if name != REFERENCE):
             tokens = {k: measured[f"{retriever}.views_paper.k{k:g}.mean_tokens"] for k in CUTOFFS}
             results = Results(ranked=_ranked(scores[method][retriever], units[method].chunks))
             for key, value in at_equal_length(asked, results, tokens).items():

@@ -31,16 +31,20 @@ Asked = Sequence[Mapping[str, Ranking]]  # per question, by kind of view
 
 
 def offline_views(asked: AskedDocument, chunks: tuple[Chunk, ...]) -> dict[str, Units]:
-    """Return the keyword and summary views of chunks, made without a language model, by kind."""
+    """Return the keyword and summary views of chunks, made without a language model, by kind.
+
+    A chunk that has none of a kind, because it is too short for a summary, stands there with its own text: else a
+    rule that counts views would hold its length against it.
+    """
     makers = (Keywords(by="offline"), Summaries(by="offline"))
     services = Services(embedder=StaticEmbedder())
     views, _ = drive(make_views(chunks, makers, title=asked.document.title), services)
-    number = {chunk.id: number for number, chunk in enumerate(chunks)}
+    texts = {(view.kind, view.chunk_id): view.text for view in views}
     return {
         kind: Units(
             chunks=chunks,
-            texts=tuple(view.text for view in views if view.kind == kind),
-            owner=tuple(number[view.chunk_id] for view in views if view.kind == kind),
+            texts=tuple(texts.get((kind, chunk.id), chunk.text) for chunk in chunks),
+            owner=tuple(range(len(chunks))),
         )
         for kind in (KEYWORDS, SUMMARY)
     }
