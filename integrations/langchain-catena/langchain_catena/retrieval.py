@@ -65,8 +65,8 @@ class CatenaRetriever(BaseRetriever):
 
     Attributes:
         k: documents returned.
-        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`; None asks
-            as `Library.search` does, also for the best passages of whole sections where the library holds them.
+        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`. None asks
+            as `Library.search` does: for the best passages of whole sections, too, where the library holds them.
         where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
         fusion: by score (`ScoreFusion`, the default; `adapted(...)` gives one), by score with weights that were tuned
             on questions (`Tuned`, refused with another embedding model than theirs), or by rank (`RankFusion`).
@@ -165,7 +165,7 @@ class CatenaRetriever(BaseRetriever):
     def _step(self, query: str, **options: Unpack[Asked]) -> Step[Ranking]:
         """Look up what the library holds, which blocks, and return what searches it."""
         routes, fusion = DEFAULT_ROUTES if self.routes is None else self.routes, self._fusion()
-        if self.routes is None and self.library is not None and self.library.store.has_view(PASSAGE):
+        if self.library is not None and self.routes is None and self.library.store.has_view(PASSAGE):
             routes, fusion = SECTION_ROUTES, fusion or SECTION_FUSION
         return self._search(query, routes, fusion, **options)
 
