@@ -326,10 +326,71 @@ def test_a_maker_that_counts_wrong_or_has_no_kind_is_refused():
             yield from ()
             return MadeViews(texts=())
 
-    with pytest.raises(ParameterError, match="texts of the maker of 'odd' must be 1, got 0"):
+    with pytest.raises(ParameterError, match="texts of view maker Odd of 'odd' must be 1, a tuple per chunk, got 0"):
         made(chunks_of(MOTOR), [Odd()])
     with pytest.raises(ParameterError, match="kind of a view maker"):
         made(chunks_of(MOTOR), [Odd(kind="")])
+
+
+class _Own:
+    """A maker whose `make` is given."""
+
+    kind, asks_model, version = "own", False, "1"
+
+    def __init__(self, make: object) -> None:
+        self.make = make
+
+
+def _step(returns: object, yields: Sequence[object] = ()):
+    def make(chunks: Sequence[Chunk], title: str):
+        yield from yields
+        return returns
+
+    return _Own(make)
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        None,
+        object(),
+        Keywords,
+        _Own(lambda chunks, title: None),
+        _Own(lambda chunks, title: MadeViews(texts=((),))),
+        _step(None),
+        _step([("a",)]),
+        _step(MadeViews(texts="a")),
+        _step(MadeViews(texts=("abc",))),
+        _step(MadeViews(texts=((3,),))),
+        _step(MadeViews(texts=(None,))),
+        _step(MadeViews(texts=None)),
+        _step(MadeViews(texts=((),), degraded=None)),
+        _step(MadeViews(texts=((),), degraded=("lost",))),
+        _step(MadeViews(texts=((),)), yields=[None]),
+        _step(MadeViews(texts=((),)), yields=[Complete(prompt="p", purpose="own")]),
+    ],
+    ids=str,
+)
+def test_what_keeps_no_contract_of_makers_is_refused_by_name(maker):
+    with pytest.raises(ParameterError, match="view maker"):
+        made(chunks_of(MOTOR), [maker])
+
+
+@pytest.mark.parametrize("fails_at", ["calling", "first", "later"])
+def test_what_a_makers_own_code_raises_costs_its_views_and_names_it(fails_at):
+    def step(chunks: Sequence[Chunk], title: str):
+        if fails_at == "later":
+            yield []
+        raise KeyError("lost")
+        yield
+
+    def call(chunks: Sequence[Chunk], title: str):
+        raise KeyError("lost")
+
+    views, degraded = made(chunks_of(MOTOR), [_Own(call if fails_at == "calling" else step), Keywords()])
+    assert {view.kind for view in views} == {"keywords"}
+    assert [each.what for each in degraded] == ["own of all 1 chunks"]
+    assert degraded[0].why == "view maker _Own of 'own': KeyError: 'lost'"
 
 
 @pytest.mark.parametrize(

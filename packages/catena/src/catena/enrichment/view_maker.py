@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from catena.effects import Step
+from catena.errors import CatenaError, ParameterError
+from catena.faults import service_error
 from catena.model import Chunk, Degraded
 
 
@@ -50,3 +53,65 @@ class ViewMaker(Protocol):
             title: of that document; "" where it has none.
         """
         ...
+
+
+def check_maker(maker: object) -> None:
+    """Refuse what is no maker of views.
+
+    Raises:
+        ParameterError: it has no kind, or lacks what a `ViewMaker` has.
+    """
+    if not isinstance(maker, ViewMaker):
+        raise ParameterError("view maker", maker, "an object with kind, asks_model, version and make")
+    if not isinstance(maker.kind, str) or not maker.kind.strip():
+        raise ParameterError("kind of a view maker", maker.kind, "a name")
+
+
+def made_by(maker: ViewMaker, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
+    """Return what anybody's maker makes; what its code raises is a failure of this maker, by name.
+
+    Raises:
+        ParameterError: it is no step, or returns something else than `MadeViews` of these chunks.
+        ServiceError: its code raised an error that is none of ours.
+        CatenaError: what its code let out of ours.
+    """
+    name = f"view maker {type(maker).__name__} of {maker.kind!r}"
+    try:
+        step: Any = maker.make(chunks, title)
+    except CatenaError:
+        raise
+    except Exception as error:
+        raise service_error(error, name) from error
+    if not isinstance(step, Generator):
+        raise ParameterError(f"what {name} makes", type(step).__name__, "a step: a generator that yields requests")
+    replies: Any = None
+    with closing(step):
+        while True:
+            try:
+                requests = step.send(replies)
+            except StopIteration as done:
+                return _checked(done.value, name, len(chunks))
+            except CatenaError:
+                raise
+            except Exception as error:
+                raise service_error(error, name) from error
+            if not isinstance(requests, Sequence) or isinstance(requests, str):
+                raise ParameterError(f"what {name} yields", type(requests).__name__, "a list of requests")
+            replies = yield requests
+
+
+def _checked(made: object, name: str, chunks: int) -> MadeViews:
+    if not isinstance(made, MadeViews):
+        raise ParameterError(f"what {name} returns", type(made).__name__, "MadeViews")
+    texts, degraded = made.texts, made.degraded
+    if not isinstance(texts, list | tuple) or not all(_are_of(str, of_chunk) for of_chunk in texts):
+        raise ParameterError(f"texts of {name}", type(texts).__name__, "a tuple of texts per chunk")
+    if len(texts) != chunks:
+        raise ParameterError(f"texts of {name}", len(texts), f"{chunks}, a tuple per chunk")
+    if not _are_of(Degraded, degraded):
+        raise ParameterError(f"degraded of {name}", type(degraded).__name__, "a tuple of Degraded")
+    return made
+
+
+def _are_of(kind: type, given: object) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(each, kind) for each in given)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from catena.effects import Failed, Step, together
 from catena.enrichment.keywords import Keywords
 from catena.enrichment.summaries import Summaries
-from catena.enrichment.view_maker import MadeViews, ViewMaker
+from catena.enrichment.view_maker import MadeViews, ViewMaker, check_maker, made_by
 from catena.enrichment.view_questions import Questions
-from catena.errors import ParameterError, ServiceError
+from catena.errors import ServiceError
 from catena.model import Chunk, Degraded, View
 
 __all__ = ["PLANNED", "Keywords", "MadeViews", "Questions", "Summaries", "ViewMaker", "make_views"]
@@ -39,12 +39,13 @@ def make_views(
         The views, by maker and then by chunk, none blank and none twice; and what was asked for and not given.
 
     Raises:
-        ParameterError: a maker has no kind, or gave texts for another number of chunks.
-        CatenaError: not a failure of a model, but of what surrounds it (nobody answers, the budget, the journal).
+        ParameterError: a maker has no kind, or gave something else than `MadeViews` of these chunks.
+        CatenaError: not a failure of a maker or a model, but of what surrounds them (nobody answers, the budget, the
+            journal).
     """
-    if nameless := [maker for maker in makers if not maker.kind]:
-        raise ParameterError("kind of a view maker", nameless[0].kind, "a name")
-    results = yield from together([maker.make(chunks, title) for maker in makers])
+    for maker in makers:
+        check_maker(maker)
+    results = yield from together([made_by(maker, chunks, title) for maker in makers])
     views: dict[View, None] = {}
     degraded: list[Degraded] = []
     for maker, result in zip(makers, results, strict=True):
@@ -53,8 +54,6 @@ def make_views(
                 raise result.error
             degraded.append(Degraded(f"{maker.kind} of all {len(chunks)} chunks", str(result.error)))
             continue
-        if len(result.texts) != len(chunks):
-            raise ParameterError(f"texts of the maker of {maker.kind!r}", len(result.texts), f"{len(chunks)}")
         views.update(dict.fromkeys(_views(maker.kind, chunks, result)))
         degraded += result.degraded
     return tuple(views), tuple(degraded)
