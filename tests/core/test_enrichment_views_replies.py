@@ -163,6 +163,21 @@ def test_a_longer_summary_is_cut_where_a_sentence_ends():
     assert read(chinese, chinese, words=12) == "轴封每九百小时更换一次。" * 2
 
 
+def test_what_is_a_word_by_its_spaces_alone_does_not_lengthen_a_summary():
+    endless = f"The shaft seal of the pump {'9' * 5_000} is changed."
+    with pytest.raises(ValueError, match="within the first 80 words"):
+        read(endless, words=80)
+    assert read(f"{SUMMARY} {endless}", words=80) == SUMMARY
+
+
+@pytest.mark.parametrize("mark", ["**", "__"])
+def test_emphasis_that_never_ends_is_read_in_the_time_of_its_length(mark):
+    said = f"The shaft seal is changed {f'{mark}a ' * 9_900}"
+    with pytest.raises(ValueError, match="within the first"):
+        read(said, words=80)
+    assert read(f"The {mark}shaft seal{mark} of the {mark}pump{mark}.") == "The shaft seal of the pump."
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from([*GOOD.values(), *BAD.values(), "Pump. ", "\n", "轴封。", "1. ", "?"]), max_size=4),

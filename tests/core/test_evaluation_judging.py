@@ -255,6 +255,10 @@ def test_a_judge_who_likes_the_first_place_decides_nothing_and_is_found_out():
         ("5 mW", "5 MW", False),
         ("-5", "5", False),
         ("5 kg", "5 kg!", False),
+        ("10⁶ cells", "106 cells", False),
+        ("CO₂", "CO2", False),
+        ("½ m", "1⁄2 m", False),
+        ("caf\u00e9", "cafe\u0301", True),
         ("", "none", False),
     ],
 )
@@ -437,7 +441,17 @@ def test_without_a_model_and_without_pairs():
     assert run(judge_pairs([]), Services()) == ()
 
 
-@pytest.mark.parametrize("reply", ["<think>" * 20_000, "<think></think>" * 10_000, "<think>" * 9_999 + "</think>"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>" * 20_000,
+        "<think></think>" * 10_000,
+        "<think>" * 9_999 + "</think>",
+        "[" * 900 + '"' + "a" * 10_000_000,  # each bracket is looked for to the end
+        '{"a":' * 450 + '"' + "a" * 10_000_000,
+    ],
+    ids=lambda reply: reply[:16],
+)
 def test_a_reply_of_nothing_but_tags_is_refused_at_once(reply):
     with pytest.raises(ValueError, match="no JSON"):
         read_scores(reply)

@@ -24,7 +24,8 @@ LONGEST = 2_000  # characters; a longer one is no short answer
 # of models that reason aloud; only before all else, so that a reply of nothing but tags takes linear time
 _THOUGHT = re.compile(r"\A(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.DOTALL | re.IGNORECASE)
 _OPEN_THOUGHT = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
-_FENCED = re.compile(r"```\w*[^\S\n]*\n?(?P<inside>.*?)\n?\s*```", re.DOTALL)
+_FENCE = "```"
+_LANGUAGE = re.compile(r"\w*[^\S\n]*\n")  # behind the marks that open a fence
 _TAGGED = re.compile(r"<(?P<tag>answer|response)>(?P<inside>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
     r"(?:\*\*|__)?(?:short |final )?(?:answer|antwort|réponse|respuesta|答案|回答)(?:\*\*|__)?\s*[:：]\s*"
@@ -116,9 +117,12 @@ def read_short_answer(reply: str) -> str:
     text = _THOUGHT.sub("", reply).strip()
     if _OPEN_THOUGHT.search(text):
         raise ValueError("the reply breaks off in its thoughts")
-    for wrap in (_FENCED, _TAGGED):
-        found = wrap.fullmatch(text)
-        text = found["inside"].strip() if found else text
+    if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
+        inside = text[len(_FENCE) : -len(_FENCE)]
+        language = _LANGUAGE.match(inside)
+        text = inside[language.end() if language else 0 :].strip()
+    tagged = _TAGGED.fullmatch(text)
+    text = tagged["inside"].strip() if tagged else text
     label = _LABEL.match(text)
     text = text[label.end() :].strip() if label else text
     if not any(map(str.isalnum, text)):

@@ -19,6 +19,7 @@ QUESTIONS = "questions"
 """Kind of the views that are questions which a chunk answers."""
 
 LONGEST_QUESTION = 60  # words
+_LONGEST_CHARACTERS = 600
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _MARKS = ("?", "？", "؟", ";", "՞")  # the last but one is the Greek question mark
 
@@ -87,14 +88,14 @@ def read_questions(reply: str, content: str, *, count: int, any_language: bool =
     """Return the questions in an answer, none twice, from the first on at most `count`.
 
     Left out is what has no question mark, unless its script, written without spaces, may do without one, and what is
-    longer than 60 words.
+    longer than 60 words or 600 characters.
 
     Raises:
         ValueError: the answer is no list of questions, or not of this content, with the reason.
     """
     found: dict[tuple[str, ...], str] = {}
     for item in read_items(checked(reply, what="list")):
-        if count_words(item) <= LONGEST_QUESTION and _asks(item):
+        if count_words(item) <= LONGEST_QUESTION and len(item) <= _LONGEST_CHARACTERS and _asks(item):
             found.setdefault(tuple(tokenise(item)), item)
     kept = tuple(found.values())[:count]
     if not kept:

@@ -17,6 +17,7 @@ LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop
 _GROUNDED = 0.25  # share of a summary's words that its section has: abstracts have 0.6 and more, other languages less
 _KNOWN_SCRIPT = 0.05  # share of the content's letters that a script has in which an answer may be written
 _FEWEST = 4  # words; of fewer, none need be shared
+_LETTERS = 40  # characters that a word may have, on average, where words are bounded: a run of digits is one word
 _PREFIX = 4  # letters by which words are compared, so that inflected ones meet
 _REFUSAL = re.compile(
     r"(?i)[\s\"'*_(]*(?:"
@@ -45,7 +46,7 @@ _CLOSING = re.compile(
     r"|if you (?:need|want|would like)\b.*\b(?:me|i)\b|note\s*:|\(?\d+ words\)?|word count\b)"
 )
 _MARK = re.compile(r"(?m)^[ \t]*(?:[-*+•–]|\d{1,3}[.)]|#{1,6})[ \t]+")
-_EMPHASIS = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(\*\*|__)(?=\S)((?:(?!\1).)+)(?<=\S)\1")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
@@ -147,7 +148,8 @@ def _only_string(text: str) -> str:
 def _bounded(text: str, sentences: int, words: int) -> str:
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     totals = accumulate(count_words(text[start:end]) for start, end in pairwise(ends))
-    fit = [end for end, total in zip(ends[1:], totals, strict=True) if total <= words][:sentences]
+    measured = zip(ends[1:], totals, strict=True)
+    fit = [end for end, total in measured if total <= words and end <= words * _LETTERS][:sentences]
     if not fit:
         raise ValueError(f"no sentence ends within the first {words} words of the reply")
     kept = text[: fit[-1]].strip()

@@ -10,7 +10,9 @@ from typing import Any
 # of models that reason aloud; only before all else, so that a reply of nothing but tags takes linear time
 _THOUGHT = re.compile(r"\A(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.DOTALL | re.IGNORECASE)
 _OPEN = re.compile(r"[\[{]")
-_MOST_OPENINGS = 1_000  # brackets tried before a reply counts as one without JSON
+_MOST_FAILURES = 1_000  # brackets tried in vain before a reply counts as one without JSON; in a long one,
+_FEWEST_FAILURES = 20  # as few as that: each may be looked for to the end of the reply
+_MOST_READ = 20_000_000  # characters
 
 
 def without_thoughts(reply: str) -> str:
@@ -25,16 +27,15 @@ def json_values(text: str) -> Iterator[tuple[int, int, Any]]:
     """
     decoder = json.JSONDecoder(strict=False, parse_constant=_refused)
     place = 0
-    for _ in range(_MOST_OPENINGS):
-        opening = _OPEN.search(text, place)
-        if opening is None:
-            return
+    failures = min(_MOST_FAILURES, max(_FEWEST_FAILURES, _MOST_READ // max(1, len(text))))
+    while failures and (opening := _OPEN.search(text, place)) is not None:
         try:
             value, end = decoder.raw_decode(text, opening.start())
         except RecursionError:  # deeper than any answer
             return
         except ValueError:
             place = opening.end()
+            failures -= 1
         else:
             yield opening.start(), end, value
             place = end

@@ -192,7 +192,12 @@ def _number(given: object, key: str) -> float:
 
 
 def _plain(answer: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", answer).split()).removesuffix(".").rstrip()
+    narrow = "".join(unicodedata.normalize("NFKC", each) if _is_of_width(each) else each for each in answer)
+    return " ".join(unicodedata.normalize("NFC", narrow).split()).removesuffix(".").rstrip()
+
+
+def _is_of_width(character: str) -> bool:
+    return unicodedata.decomposition(character).startswith(("<wide>", "<narrow>"))  # 10⁶ is not 106
 
 
 def _check(pairs: Sequence[Pair]) -> None:
