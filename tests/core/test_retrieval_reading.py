@@ -117,5 +117,5 @@ def test_options_out_of_range_are_refused(name: str, value: float) -> None:
 
 
 def test_a_negative_budget_is_refused() -> None:
-    with pytest.raises(ParameterError, match="budget must be a number of tokens >= 0, got -1"):
+    with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0, got -1"):
         within_tokens(ranked("x"), -1, len)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from catena import Library
-from catena.effects import Complete, Step
+from catena.effects import Complete, Step, run
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.views import Keywords, Summaries
-from catena.errors import ParameterError
+from catena.errors import ParameterError, ParseError
+from catena.indexing.checks import problems_of
 from catena.model import Chunk, Document, Scale
 from catena.pipeline import FixedLength, Preparation, embed, prepare
+from catena.retrieval.multi_route import retrieve
 from catena.retrieval.multi_view import ExactUnion, found_by
+from catena.retrieval.reading import ReadingOptions
 from catena.section_search import SECTION_FUSION, ViewSearch
 from catena.structure.section_chunks import SectionChunkOptions
 from catena.structure.tokens import count_tokens
@@ -132,7 +137,7 @@ def test_fixed_lengths_may_end_where_sections_do() -> None:
     assert [chunk.path for chunk in across.chunks] == [()]
     assert [chunk.path[-1] for chunk in inside.chunks] == ["Housing", "Seal"]
     assert {view.kind for view in inside.views} == {"headed", "passage"}
-    with pytest.raises(ParameterError, match="tokens must be a number >= 1, got 0"):
+    with pytest.raises(ParameterError, match="tokens must be an integer >= 1, got 0"):
         FixedLength(tokens=0)
 
 
@@ -249,3 +254,85 @@ def test_a_printed_table_of_contents_says_what_the_sections_are() -> None:
     found = [chunk.path for chunk in prepare(document, SECTIONS).chunks]
     assert found == [(), *((title,) for title in titles)]
     assert {chunk.path for chunk in prepare(document).chunks} == {()}
+
+
+def test_what_is_left_out_on_purpose_is_no_contradiction(tmp_path: Path) -> None:
+    text = "---\n\n# Pump\n\nIt pumps.\n\n## Notes\n\nNobody reads them.\n\n## Ruled\n\n<!-- later -->\n\n---\n"
+    how = Preparation(chunks=SectionChunkOptions(leave_out=["notes"]))  # type: ignore[arg-type]
+    with Library.open(tmp_path / "library", preparation=how) as library:
+        library.add(Document(id="pump", text=text, media_type="text/markdown"))
+        assert library.verify() == ()
+        entry = library.get("pump")
+        assert [chunk.path for chunk in entry.chunks] == [("Pump",)]
+        assert [entry.sections[at].title for at in entry.left_out] == ["", "Notes", "Ruled"]
+        with pytest.raises(ParseError, match="all its sections are left out"):
+            library.replace(Document(id="notes", text="# Notes\n\nNothing else.", media_type="text/markdown"))
+
+
+def test_what_should_have_a_chunk_and_has_none_is_a_contradiction() -> None:
+    entry = prepare(Document(id="pump", text=PUMP, media_type="text/markdown"), SECTIONS)
+    lacking = replace(entry, chunks=entry.chunks[:1], terms=entry.terms[:1])
+    assert any("no chunk holds 'Replace the seal yearly" in problem for problem in problems_of(lacking))
+    left_out = replace(entry, left_out=(entry.chunks[0].section,))
+    assert f"section {entry.chunks[0].section} is left out, and has a chunk" in list(problems_of(left_out))
+
+
+def test_views_that_short_sections_do_not_need_may_be_searched(tmp_path: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline")))
+    with Library.open(tmp_path / "library", preparation=how) as library:
+        library.add(Document(id="pump", text="# Pump\n\nReplace the seal yearly.", media_type="text/markdown"))
+        assert "summary" not in library.store.view_kinds()
+        assert len(library.search_views("When is the seal replaced?").hits) == 1
+
+
+def test_the_view_of_passages_is_searched_by_words_and_by_meaning(library: Library) -> None:
+    (best, *_) = library.search_views("Which keys does the plug take?", ViewSearch(views=("passage",))).hits
+    assert {way.route for way in best.provenance} == {"dense", "lexical", "dense+lexical"}
+
+
+def test_routes_without_passages_are_fused_by_the_usual_formula(library: Library) -> None:
+    found = library.search("drain plug", routes=("dense", "lexical"), by_name=False)
+    assert found == run(retrieve("drain plug", routes=("dense", "lexical"), by_name=False), library.services)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Preparation(chunks="sections"), "chunks must be ChunkOptions"),
+        (lambda: Preparation(passage_tokens="100"), "passage_tokens must be an integer >= 1, got '100'"),
+        (lambda: Preparation(passage_tokens=nan), "passage_tokens must be an integer >= 1, got nan"),
+        (lambda: Preparation(views=Keywords()), "views must be a sequence of makers"),
+        (lambda: Preparation(views="keywords"), "views must be a sequence of makers"),
+        (lambda: Preparation(views=(Keywords,)), "views must be a sequence of makers"),
+        (lambda: Preparation(views=(Shouted(kind="passage"),)), "none that Catena takes: .*passage"),
+        (lambda: FixedLength(tokens=nan), "tokens must be an integer >= 1, got nan"),
+        (lambda: FixedLength(inside_sections="no"), "inside_sections must be True or False"),
+        (lambda: SectionChunkOptions(min_characters="1"), "min_characters must be an integer >= 1, got '1'"),
+        (lambda: SectionChunkOptions(leave_out=(1,)), "leave_out must be a tuple of titles"),
+        (lambda: SectionChunkOptions(leave_out=None), "leave_out must be a tuple of titles"),
+        (lambda: ViewSearch(views="headed"), "views must be a sequence of at least one name"),
+        (lambda: ViewSearch(routes=()), "routes must be a sequence of at least one name"),
+        (lambda: ViewSearch(routes=None), "routes must be a sequence of at least one name"),
+        (lambda: ViewSearch(rule=ExactUnion), "rule must be PaperQuota"),
+        (lambda: ViewSearch(fusion="rrf"), "fusion must be ScoreFusion"),
+        (lambda: ViewSearch(on_view_error="no"), "on_view_error must be 'raise' or 'degrade'"),
+        (lambda: ReadingOptions(hits="3"), "hits must be an integer >= 1, got '3'"),
+        (lambda: ReadingOptions(alpha="0.5"), r"alpha must be a number in \[0, 1\]"),
+    ],
+)
+def test_wrong_options_are_named_where_they_are_made(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("budget", [-1, nan, 1.5, "100", None, True])
+def test_a_budget_is_checked_before_anything_is_searched(library: Library, budget: Any) -> None:
+    with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
+        library.passages("drain plug", budget_tokens=budget)
+
+
+def test_options_of_another_type_are_named(library: Library) -> None:
+    with pytest.raises(ParameterError, match="how must be ViewSearch"):
+        library.search_views("drain plug", "headed")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="reading must be ReadingOptions"):
+        library.passages("drain plug", reading="fast")  # type: ignore[arg-type]

@@ -187,7 +187,7 @@ def test_token_counts(text: str, tokens: int) -> None:
 def test_options_name_the_bad_parameter(options: dict[str, int], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         ChunkOptions(**options)
-    with pytest.raises(ParameterError, match="tokens must be a number >= 1, got 0"):
+    with pytest.raises(ParameterError, match="tokens must be an integer >= 1, got 0"):
         cut_fixed(document("x"), tokens=0)
 
 

@@ -74,7 +74,7 @@ def test_passages_are_exact_slices_that_cover_their_chunk(document: Document, li
 
 def test_no_length_below_one_is_taken() -> None:
     document, (chunk,) = section_chunks(LONG)
-    with pytest.raises(ParameterError, match="max_tokens must be a number >= 1, got 0"):
+    with pytest.raises(ParameterError, match="max_tokens must be an integer >= 1, got 0"):
         passages_of(chunk, max_tokens=0)
     with pytest.raises(ParameterError, match="max_tokens"):
         passage_views(document, [chunk], max_tokens=0)

@@ -66,6 +66,8 @@ class FileIngestion:
                 raise ParseError(source.id, "empty", "there is no text in it")
             done = yield from ingest_document(source, self.how, **self._held(source.id))
             entry = done.entry
+            if not entry.chunks:
+                raise ParseError(source.id, "empty", _nothing(entry))
             return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
         path = Path(source)
         outcome, entry_or_none = yield from self._read(
@@ -120,7 +122,7 @@ class FileIngestion:
             failed_pages=tuple(note.page for note in parsed.notes if note.state not in {"blank", "text"}),
         )
         if not entry.chunks:
-            return replace(outcome, state="failed", reason="there is no text in it"), None
+            return replace(outcome, state="failed", reason=_nothing(entry)), None
         return outcome, entry
 
     def _held(self, document_id: str) -> _Held:
@@ -205,6 +207,12 @@ def _without_vectors(preparation: Preparation) -> Preparation:
     offline = context is not None and context.by == "offline"
     views = tuple(maker for maker in preparation.views if maker.asks_model)
     return replace(preparation, context=None if offline else context, views=views)
+
+
+def _nothing(entry: Entry) -> str:
+    """Return why there is nothing to be found in a document."""
+    left_out = "all its sections are left out by SectionChunkOptions(leave_out=..., min_characters=...)"
+    return left_out if entry.left_out else "there is no text in it"
 
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:

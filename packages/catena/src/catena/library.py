@@ -42,7 +42,7 @@ from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
-from catena.retrieval.reading import ReadingOptions
+from catena.retrieval.reading import ReadingOptions, check_budget
 from catena.retrieval.routes import Route
 from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
 from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
@@ -354,7 +354,7 @@ class Library:
         return await arun(step, self._services)
 
     def _found(self, query: str, detect: bool, options: SearchOptions) -> Step[Ranking]:
-        if self._store.has_view(PASSAGE):
+        if "passages" in options.get("routes", SECTION_ROUTES) and self._store.has_view(PASSAGE):
             by_passages: SearchOptions = {"routes": SECTION_ROUTES, "fusion": SECTION_FUSION}
             options = {**by_passages, **options}
         if not detect:
@@ -398,9 +398,12 @@ class Library:
         return await arun(step, self._services)
 
     def _by_views(self, query: str, how: ViewSearch | None, k: float, where: Where | None) -> Step[Ranking]:
-        how = how or ViewSearch()
+        how = ViewSearch() if how is None else how
+        if not isinstance(how, ViewSearch):
+            raise ParameterError("how", how, "ViewSearch(views=..., rule=...) or None")
         held = self._store.view_kinds()
-        missing = [kind for kind in how.views if kind not in held]
+        made = {maker.kind for maker in self.preparation.views}  # short sections alone have no summary, say
+        missing = [kind for kind in how.views if kind not in held and kind not in made]
         if missing and held:
             what = f"kinds of view that this library holds ({', '.join(held)}); Preparation(views=...) makes others"
             raise ParameterError("views", missing, what)
@@ -434,6 +437,9 @@ class Library:
     def _passages(
         self, query: str, budget_tokens: int, reading: ReadingOptions | None, options: SearchOptions
     ) -> Step[Ranking]:
+        if not isinstance(reading, ReadingOptions | None):
+            raise ParameterError("reading", reading, "ReadingOptions(...) or None")
+        check_budget(budget_tokens)
         wanted: SearchOptions = {"k": (reading or ReadingOptions()).hits, **options}
         found, tokens = self._found(query, False, wanted), self.preparation.passage_tokens
 

@@ -223,6 +223,8 @@ class Entry:
             times weighs w.
         fingerprint: hash of the source bytes and of how they were cut; equal means nothing to do.
         figures: those that the text shows, in order.
+        left_out: positions of the sections, ascending, whose text is in no chunk on purpose: left out by their
+            titles, or nothing to read. Of all others every visible character is in a chunk or in a title.
     """
 
     document: Document
@@ -232,6 +234,7 @@ class Entry:
     terms: tuple[tuple[str, ...], ...] = ()
     fingerprint: str = ""
     figures: tuple[Figure, ...] = ()
+    left_out: tuple[int, ...] = ()
 
 
 class Scale(Enum):

@@ -8,7 +8,7 @@ in its place. `catena.ingestion` is the whole way from a parsed file to an entry
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,8 +68,10 @@ class FixedLength:
     inside_sections: bool = True
 
     def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise ParameterError("tokens", self.tokens, "a number >= 1")
+        if not isinstance(self.tokens, int) or self.tokens < 1:
+            raise ParameterError("tokens", self.tokens, "an integer >= 1")
+        if not isinstance(self.inside_sections, bool):
+            raise ParameterError("inside_sections", self.inside_sections, "True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +119,12 @@ class Preparation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "detectors", tuple(self.detectors))
-        object.__setattr__(self, "views", tuple(self.views))
-        if self.passage_tokens < 1:
-            raise ParameterError("passage_tokens", self.passage_tokens, "a number >= 1")
+        object.__setattr__(self, "views", _makers(self.views))
+        if not isinstance(self.chunks, ChunkOptions | SectionChunkOptions | FixedLength):
+            allowed = "ChunkOptions(...), SectionChunkOptions(...) or FixedLength(...)"
+            raise ParameterError("chunks", self.chunks, allowed)
+        if not isinstance(self.passage_tokens, int) or self.passage_tokens < 1:
+            raise ParameterError("passage_tokens", self.passage_tokens, "an integer >= 1")
         if self.embed_tables not in ("definition", "whole"):
             raise ParameterError("embed_tables", self.embed_tables, "'definition' or 'whole'")
 
@@ -175,6 +180,21 @@ _ASKED: Mapping[type, tuple[type[Request], ...]] = {
     ExpertDetector: (),
     CodeDetector: (),
 }
+
+
+def _makers(views: object) -> tuple[ViewMaker, ...]:
+    """Return the makers of views, checked before anything is asked of a model."""
+    allowed = "a sequence of makers of views: (Keywords(), Summaries()), or your own"
+    if isinstance(views, str) or not isinstance(views, Iterable):
+        raise ParameterError("views", views, allowed)
+    makers = tuple(views)
+    for maker in makers:
+        if isinstance(maker, type) or not isinstance(maker, ViewMaker):
+            raise ParameterError("views", maker, allowed)
+        if maker.kind in _NOT_EMBEDDED or not maker.kind:
+            taken = ", ".join(sorted(_NOT_EMBEDDED))
+            raise ParameterError("kind of a view maker", maker.kind, f"a name, and none that Catena takes: {taken}")
+    return makers
 
 
 def _known_by(detector: Detector) -> str:
@@ -262,6 +282,7 @@ def prepare(
         terms=critical_terms(document, chunks, how.terms),
         fingerprint=fingerprint or how.fingerprint(content),
         figures=tuple(figures),
+        left_out=_left_out(document, sections, chunks) if isinstance(how.chunks, SectionChunkOptions) else (),
     )
     return with_figure_views(entry) if figures else entry
 
@@ -272,6 +293,13 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
     if titled:
         return min(titled, key=lambda section: (section.level, section.position)).title
     return PurePath(document.source).stem or document.id
+
+
+def _left_out(document: Document, sections: Sequence[Section], chunks: Sequence[Chunk]) -> tuple[int, ...]:
+    """Return the positions of the sections that are no chunk, and not because they are a heading alone."""
+    held = {chunk.section for chunk in chunks}
+    rest = (section for section in sections if section.position not in held)
+    return tuple(each.position for each in rest if document.text[each.body_start : each.end].strip())
 
 
 def _cut(
@@ -303,6 +331,8 @@ def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -
     names = [(kind, text_digest(text)) for _, kind, text in rows]
     held = known or {}
     texts = list(dict.fromkeys(text for (_, _, text), name in zip(rows, names, strict=True) if name not in held))
+    if not rows:  # an entry without chunks: the store says why it takes none
+        return ViewVectors.default(np.zeros((0, 0), np.float32))
     batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
     requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
     replies: list[Any] = yield from ask(requests)

@@ -5,18 +5,20 @@ Each part works without the others; this module composes them as most readers wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catena.effects import Search, Step
-from catena.retrieval.fusion import ScoreFusion
+from catena.effects import Step
+from catena.errors import ParameterError
+from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import Fusion
 from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, retrieve_views
-from catena.retrieval.reading import ReadingOptions, rank_passages, within_tokens
+from catena.retrieval.reading import ReadingOptions, check_budget, rank_passages, within_tokens
 from catena.retrieval.routes import ROUTES, Route, stored
-from catena.structure.passages import PASSAGE_TOKENS, passages_of
+from catena.retrieval.view_routes import of_view
+from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passages_of
 from catena.structure.tokens import count_tokens
 from catena.vectors import DEFAULT
 
@@ -47,6 +49,21 @@ class ViewSearch:
     routes: tuple[str, ...] = ("dense", "lexical")
     fusion: Fusion = field(default_factory=partial(ScoreFusion, alpha=0.5))
     on_view_error: OnViewError = "degrade"
+
+    def __post_init__(self) -> None:
+        for name, example in (("views", "('headed', 'summary')"), ("routes", "('dense', 'lexical')")):
+            names = getattr(self, name)
+            is_list = isinstance(names, Iterable) and not isinstance(names, str)
+            given = tuple(names) if is_list else ()
+            if not given or not all(isinstance(each, str) and each for each in given):
+                raise ParameterError(name, names, f"a sequence of at least one name: {example}")
+            object.__setattr__(self, name, given)
+        if isinstance(self.rule, type) or not isinstance(self.rule, ViewRule):
+            raise ParameterError("rule", self.rule, "PaperQuota(), ExactUnion(), another rule, or one of your own")
+        if not isinstance(self.fusion, ScoreFusion | RankFusion):
+            raise ParameterError("fusion", self.fusion, "ScoreFusion(...) or RankFusion(...)")
+        if self.on_view_error not in ("raise", "degrade"):
+            raise ParameterError("on_view_error", self.on_view_error, "'raise' or 'degrade'")
 
 
 def search_views(
@@ -95,13 +112,17 @@ def read_passages(
     Args:
         query: as typed.
         ranking: of chunks of any length.
-        budget_tokens: of all passages together.
+        budget_tokens: of all passages together, >= 0.
         passage_tokens: of one passage, at most.
         options: how passages are ranked.
 
     Returns:
         Exact slices of their documents, best first, in `Scale.NORMALIZED`.
+
+    Raises:
+        ParameterError: the budget is negative, or no whole number.
     """
+    check_budget(budget_tokens)
     passages = partial(passages_of, max_tokens=passage_tokens)
     ranked = yield from rank_passages(query, ranking, passages, options)
     return within_tokens(ranked, budget_tokens, count_tokens)
@@ -113,11 +134,6 @@ def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:
 
 
 def _over(name: str, kind: str) -> Route:
-    route = ROUTES.get(name) or stored(name)
-    # what is embedded of a chunk's own text, its passages say, are its default vectors
-    view = DEFAULT if name == "dense" and kind == "headed" else kind
-
-    def over_view(query: str) -> Step[Search]:
-        return replace((yield from route(query)), view=view)
-
-    return over_view
+    # what is embedded of a chunk's own text, or of its passages, are its default vectors
+    view = DEFAULT if name == "dense" and kind in ("headed", PASSAGE) else kind
+    return of_view(ROUTES.get(name) or stored(name), view)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -130,6 +130,9 @@ def _section_problems(entry: Entry) -> Iterator[str]:
 
 def _chunk_problems(entry: Entry) -> Iterator[str]:
     text, end, last = entry.document.text, 0, 0
+    left_out = frozenset(entry.left_out)
+    if wrong := sorted(left_out.intersection(chunk.section for chunk in entry.chunks)):
+        yield f"section {wrong[0]} is left out, and has a chunk"
     for position, chunk in enumerate(entry.chunks):
         if chunk.document_id != entry.document.id or chunk.position != position:
             yield f"chunk {position} says it is {chunk.position} of {chunk.document_id!r}"
@@ -139,22 +142,23 @@ def _chunk_problems(entry: Entry) -> Iterator[str]:
             yield f"chunk {position} is of section {chunk.section}, of {len(entry.sections)}"
         if chunk.start < last:
             yield f"chunk {position} begins before the one in front of it"
-        if chunk.start > end and (lost := _uncovered(entry, end, chunk.start)):
+        if chunk.start > end and (lost := _uncovered(entry, left_out, end, chunk.start)):
             yield f"no chunk holds {lost[:40]!r} before chunk {position}"
         end, last = max(end, chunk.end), chunk.start
-    if lost := _uncovered(entry, end, len(text)):
+    if lost := _uncovered(entry, left_out, end, len(text)):
         yield f"no chunk holds {lost[:40]!r} at the end"
 
 
-def _uncovered(entry: Entry, start: int, end: int) -> str:
-    """Return what is between two chunks, without heading lines (they are in the path) and white space."""
+def _uncovered(entry: Entry, left_out: Collection[int], start: int, end: int) -> str:
+    """Return what is between two chunks, without heading lines (they are in the path), white space and `left_out`."""
     kept: list[str] = []
     first = bisect_right(entry.sections, start, key=lambda section: section.end)
     for at in range(first, len(entry.sections)):
         section = entry.sections[at]
         if section.start >= end:
             break
-        kept.append(entry.document.text[max(start, section.body_start) : min(end, section.end)])
+        if at not in left_out:
+            kept.append(entry.document.text[max(start, section.body_start) : min(end, section.end)])
     return "".join(kept).strip()
 
 

@@ -74,6 +74,7 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         views=tuple(views.values()) if order is None else _ordered(views, json.loads(order)),
         terms=tuple(map(tuple, terms.values())) if kept["has_terms"] else (),
         fingerprint=fingerprint,
+        left_out=tuple(kept.get("left_out", ())),
     )
 
 
@@ -236,6 +237,7 @@ def header(entry: Entry) -> str:
             "page_labels": document.page_labels,
             "metadata": document.metadata,
             "has_terms": bool(entry.terms),
+            **({"left_out": entry.left_out} if entry.left_out else {}),
         }
     )
 

@@ -37,10 +37,10 @@ class ReadingOptions:
     whole: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.hits < 1:
+        if not isinstance(self.hits, int) or self.hits < 1:
             raise ParameterError("hits", self.hits, "an integer >= 1")
         for name, share in (("alpha", self.alpha), ("whole", self.whole)):
-            if not 0.0 <= share <= 1.0:
+            if not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
                 raise ParameterError(name, share, "a number in [0, 1]")
 
 
@@ -86,6 +86,12 @@ def rank_passages(
     return Ranking(ranked.hits, ranked.scale, ranked.degraded, ranking.unknown)
 
 
+def check_budget(budget: object) -> None:
+    """Raise `ParameterError` unless the budget is a number of tokens: before anything is searched or paid."""
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 0:
+        raise ParameterError("budget", budget, "a whole number of tokens >= 0")
+
+
 def within_tokens(ranking: Ranking, budget: int, count: Callable[[str], int]) -> Ranking:
     """Return the hits that fit into a budget, in order; one that does not fit is passed over for shorter ones.
 
@@ -95,10 +101,9 @@ def within_tokens(ranking: Ranking, budget: int, count: Callable[[str], int]) ->
         count: tokens of a text.
 
     Raises:
-        ParameterError: the budget is negative.
+        ParameterError: the budget is negative, or no whole number.
     """
-    if budget < 0:
-        raise ParameterError("budget", budget, "a number of tokens >= 0")
+    check_budget(budget)
     kept: list[Hit] = []
     for hit in ranking.hits:
         tokens = count(hit.chunk.text)

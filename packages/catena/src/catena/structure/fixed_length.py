@@ -39,8 +39,8 @@ def cut_fixed(
 
     Source: the fixed-length baselines FLC of MC-indexing (Dong et al., 2024).
     """
-    if tokens < 1:
-        raise ParameterError("tokens", tokens, "a number >= 1")
+    if not isinstance(tokens, int) or tokens < 1:
+        raise ParameterError("tokens", tokens, "an integer >= 1")
     text = document.text
     if sections is None:
         return assemble(document, (Piece(*span) for span in _sentences(text, (0, len(text)), tokens, count)))

@@ -40,8 +40,8 @@ def passages_of(
     Raises:
         ParameterError: `max_tokens` is below 1.
     """
-    if max_tokens < 1:
-        raise ParameterError("max_tokens", max_tokens, "a number >= 1")
+    if not isinstance(max_tokens, int) or max_tokens < 1:
+        raise ParameterError("max_tokens", max_tokens, "an integer >= 1")
     if count(chunk.text) <= max_tokens:
         return (replace(chunk, position=0),)
     lengths = ChunkOptions(max_tokens=max_tokens, min_tokens=min(_SHORTEST, max_tokens))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catena.errors import ParameterError
@@ -32,10 +32,13 @@ class SectionChunkOptions:
     leave_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.min_characters < 1:
-            raise ParameterError("min_characters", self.min_characters, "a number >= 1")
-        if isinstance(self.leave_out, str) or not all(numbered(title).words for title in self.leave_out):
+        if not isinstance(self.min_characters, int) or self.min_characters < 1:
+            raise ParameterError("min_characters", self.min_characters, "an integer >= 1")
+        is_list = isinstance(self.leave_out, Iterable) and not isinstance(self.leave_out, str)
+        titles = tuple(self.leave_out) if is_list else ()
+        if not is_list or not all(isinstance(title, str) and numbered(title).words for title in titles):
             raise ParameterError("leave_out", self.leave_out, "a tuple of titles, each with a word")
+        object.__setattr__(self, "leave_out", titles)
 
 
 DEFAULT_OPTIONS = SectionChunkOptions()
