@@ -74,12 +74,12 @@ def read_asked_documents(data: Path, most: int | None = None) -> tuple[AskedDocu
             if asked:
                 found[known_as] = AskedDocument(
                     name=known_as,
-                    document=_untitled(entry.document),
+                    document=untitled(entry.document),
                     sections=entry.sections,
                     questions=tuple(
                         ScopedQuestion(id=each.id, text=each.text, evidence=spans_of(each.gold)) for each in asked
                     ),
-                    token_starts=_token_starts(entry.document.text),
+                    token_starts=token_starts(entry.document.text),
                     section_starts=tuple(section.start for section in entry.sections),
                 )
     if not found:
@@ -100,7 +100,8 @@ def word_pieces() -> Callable[[str], int]:
     return count
 
 
-def _token_starts(text: str) -> tuple[int, ...]:
+def token_starts(text: str) -> tuple[int, ...]:
+    """Return where the word pieces of a text begin, ascending."""
     offsets: Sequence[Span] = _tokenizer().encode(text, add_special_tokens=False).offsets
     return tuple(sorted(start for start, _ in offsets))
 
@@ -110,6 +111,6 @@ def _tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
 
 
-def _untitled(document: Document) -> Document:
-    """Take away a title that is only the document's id: no reader would see it."""
+def untitled(document: Document) -> Document:
+    """Return the document without a title that is only its id: no reader would see it."""
     return replace(document, title="") if document.title == document.id else document

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.enrichment.static_embedding import StaticEmbedder
+from catena.errors import ServiceError
 from catena.ports import Embedder
 from catena.retrieval.in_memory_bm25 import Bm25Scorer
 
@@ -115,7 +116,7 @@ def retrievers(tell: Callable[[str], None]) -> tuple[list[Retriever], list[str]]
         found.append(ReferenceBm25())
     found.append(Dense("static", StaticEmbedder()))
     if _installed("minilm", "sentence_transformers", MINILM, skipped=skipped, tell=tell):
-        found.append(_minilm())
+        found.append(minilm())
     return found, skipped
 
 
@@ -127,16 +128,30 @@ def _installed(name: str, *modules: str, skipped: list[str], tell: Callable[[str
     return not missing
 
 
-def _minilm() -> Retriever:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model lies in its package: nothing is asked of a server
+def minilm() -> Dense:
+    """Return all-MiniLM-L6-v2, which its package brings along."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is asked of a server
+    return sentence_transformer("minilm", str(import_module(MINILM).get_model_path()))
+
+
+def sentence_transformer(name: str, model: str) -> Dense:
+    """Return a sentence-transformers model, by its name or path, under the name of a retriever.
+
+    Raises:
+        ServiceError: it cannot be loaded.
+    """
     from sentence_transformers import SentenceTransformer
 
     from catena.backends.sentence_transformers import SentenceTransformerEmbedder
 
-    model = SentenceTransformer(str(import_module(MINILM).get_model_path()), device="cpu")
+    try:
+        loaded = SentenceTransformer(model)
+    except Exception as error:  # network, files, versions: one message for all
+        what = f"the model for {name!r} cannot be loaded ({type(error).__name__})"
+        raise ServiceError("sentence-transformers", what) from None
 
     def cut_off(texts: Sequence[str]) -> NDArray[np.float32]:
-        rows: NDArray[np.float32] = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        rows: NDArray[np.float32] = loaded.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
         return rows
 
-    return Dense("minilm", SentenceTransformerEmbedder(model), cut_off)
+    return Dense(name, SentenceTransformerEmbedder(loaded), cut_off)
