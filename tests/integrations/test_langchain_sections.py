@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import ReplyingChatModel
+from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
 from catena.enrichment.views import Keywords, Summaries
@@ -136,6 +138,24 @@ def library(tmp_path_factory: pytest.TempPathFactory):
     with Library.open(folder / "library", preparation=preparation, llm=llm) as opened:
         opened.index(sorted(folder.glob("*.md")))
         yield opened
+
+
+class TestStandardSuite(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _give_library(self, library: Library) -> None:
+        self._library = library
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return CatenaSectionRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"library": self._library}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "the fuse and the pump"
 
 
 QUESTION = "How tight are the cover screws of the HX210?"

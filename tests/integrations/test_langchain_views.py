@@ -19,10 +19,12 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import ReplyingChatModel
+from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena.effects import Services
 from catena.enrichment.view_maker import MadeViews
@@ -44,9 +46,9 @@ from langchain_catena import (
     CatenaViewIndex,
     CatenaViewTransformer,
     DocumentStore,
+    ViewChanges,
     with_content_ids,
 )
-from langchain_catena.view_index import ViewChanges
 from langchain_catena.view_ledger import LEDGER
 
 SUNSET = pytest.mark.filterwarnings("ignore:.*(langchain-community|Swig|swig):DeprecationWarning")
@@ -486,6 +488,22 @@ def test_faiss_filters_too_late_and_is_searched_further() -> None:
     assert set(store.index_to_docstore_id.values()) == {"seed"}
 
 
+class TestStandardSuite(RetrieversIntegrationTests):
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return CatenaMultiViewRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        views = CatenaViewTransformer(["headed", Keywords(by="offline")])
+        store, docstore = in_memory(views, sections(HX, manual("HX220", "The hose.", "The fuse.")))
+        return {"vectorstore": store, "docstore": docstore, "views": views.kinds, "rule": ExactUnion()}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "the fuse"
+
+
 # Stores in step.
 
 
@@ -562,6 +580,19 @@ def test_what_a_model_failed_at_is_asked_for_again() -> None:
     silent = False
     assert index.replace(sections(HX)).views_added == 6
     assert index.replace(sections(HX)) == ViewChanges(views_kept=9)
+
+
+def test_equal_sections_have_views_of_their_own_and_do_not_heap_up() -> None:
+    model = ReplyingChatModel(reply=lambda messages: str([f"pump {len(messages[-1].text)} {next(numbers)}"]))
+    numbers = iter(range(100))
+    index = fresh(model, makers=[Keywords()])
+    twice = Document(
+        page_content="# A\n\n## P\n\nThe pump 1 2 3 4.\n\n## P\n\nThe pump 1 2 3 4.\n", metadata={"source": "a"}
+    )
+    for tail in ("", "\n## Q\n\nThe pump of Q.\n", "\n## R\n\nThe pump of R.\n"):
+        index.replace(sections(twice.model_copy(update={"page_content": twice.page_content + tail})))
+        views, parents, _ = standing(index)
+        assert len(views) <= len(parents)
 
 
 def test_known_sources_are_not_added_twice_and_unknown_ones_are_deleted_quietly() -> None:

@@ -1,6 +1,7 @@
 """Catena in LangChain: long documents as loader, transformers, retrievers, compressors, embeddings and chain."""
 
 from langchain_catena.answering import segment_answer_chain
+from langchain_catena.content_ids import with_content_ids
 from langchain_catena.convert import to_chunk, to_core_document, to_document
 from langchain_catena.docstores import DocumentStore
 from langchain_catena.enrichment import CatenaEntityTransformer
@@ -21,9 +22,10 @@ from langchain_catena.services import (
     RetrieverStore,
 )
 from langchain_catena.structure import CatenaDocumentTransformer, whole_chunk
-from langchain_catena.view_index import CatenaViewIndex, ViewChanges
+from langchain_catena.view_index import CatenaViewIndex
 from langchain_catena.view_retrieval import CatenaMultiViewRetriever
-from langchain_catena.views import CatenaViewTransformer, with_content_ids
+from langchain_catena.view_writing import ViewChanges
+from langchain_catena.views import CatenaViewTransformer
 
 __version__ = "0.1.0"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +96,12 @@ def as_record(document: Document) -> Record:
         raise ParameterError(f"docstore[{document.id!r}]", document.page_content[:40], allowed) from error
 
 
-def written_by_model(views: tuple[View, ...]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return `View.made` -> (kind, text) of the views that a language model wrote, of equal chunks once."""
-    written: dict[str, dict[tuple[str, str], None]] = {}
+def written_by_model(views: Iterable[View]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return `View.made` -> (kind, text) of what a language model wrote; of equal chunks, that of the first."""
+    written: dict[str, tuple[str, list[tuple[str, str]]]] = {}
     for view in views:
         if view.made:
-            written.setdefault(view.made, {})[view.kind, view.text] = None
-    return {made: tuple(texts) for made, texts in written.items()}
+            chunk_id, texts = written.setdefault(view.made, (view.chunk_id, []))
+            if chunk_id == view.chunk_id:
+                texts.append((view.kind, view.text))
+    return {made: tuple(texts) for made, (_, texts) in written.items()}

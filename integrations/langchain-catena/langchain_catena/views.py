@@ -15,17 +15,16 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
 from catena import model
-from catena.citation import SOURCE, TITLE
+from catena.citation import TITLE
 from catena.effects import Failed, Services, Step, arun, run, together
 from catena.enrichment.views import Keywords, Summaries, ViewMaker
 from catena.errors import ParameterError
 from catena.ids import digest
-from catena.structure.assembly import TABLE_HEADER
 from catena.structure.cascade import headed_views
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.view_making import Held, with_views
-from langchain_catena.convert import NEXT, PREVIOUS, scalars
-from langchain_catena.places import PlaceKeys, to_linked
+from langchain_catena.content_ids import FILTERS, chunk_of, said_source
+from langchain_catena.convert import scalars
 from langchain_catena.services import LangChainEmbedder, LangChainLLM
 
 VIEW = "view"
@@ -36,9 +35,6 @@ PARENT_ID = "doc_id"
 
 OwnView: TypeAlias = Literal["raw", "headed", "passage"]
 """What a parent itself says: its exact text, this under its titles, or slices of it that any encoder reads whole."""
-
-FILTERS = (SOURCE, TITLE)
-"""Metadata that views repeat of their parents, for the filters of vector stores."""
 
 _OWN: tuple[OwnView, ...] = ("raw", "headed", "passage")
 _log = logging.getLogger(__name__)
@@ -154,7 +150,7 @@ class CatenaViewTransformer(BaseDocumentTransformer):
 
     def parents(self, documents: Sequence[Document]) -> list[tuple[str, Document]]:
         """Return what a docstore is to hold of the documents, for `mset`: each under the id that its views name."""
-        named = ((_chunk(each, self._source(each)).id, each) for each in documents)
+        named = ((chunk_of(each, self._source(each)).id, each) for each in documents)
         return [(name, document.model_copy(update={"id": name})) for name, document in named]
 
     def made(self, source: str, parents: Sequence[Document], held: Held | None = None) -> Step[ParentViews]:
@@ -168,7 +164,7 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         given: dict[str, Document] = {}
         chunks: list[model.Chunk] = []
         for document in parents:
-            chunk = _chunk(document, source)
+            chunk = chunk_of(document, source)
             if chunk.id not in given:
                 chunks.append(chunk)
             elif given[chunk.id].page_content != document.page_content:
@@ -230,40 +226,8 @@ class CatenaViewTransformer(BaseDocumentTransformer):
 
     def _source(self, document: Document) -> str:
         """Return whose a document is; one that does not say it is a document of its own."""
-        found = _said_source(document, self.source_key)
+        found = said_source(document, self.source_key)
         return document.id or digest("langchain", document.page_content) if found is None else found
-
-
-def with_content_ids(
-    documents: Iterable[Document], *, source_key: str | None = None, metadata_keys: Sequence[str] = FILTERS
-) -> list[Document]:
-    """Return parents under ids that say what they are, and not where: an edit elsewhere leaves them as they are.
-
-    Chunks of Catena are named by their offsets, so that a line added to the first section renames all others. For
-    views in a vector store, where a new name means a new embedding, name parents by source, titles and text:
-
-        sections = with_content_ids(transformer.split_documents(documents))
-
-    Args:
-        documents: all parents of each source, in reading order.
-        source_key: metadata key of whose a parent is; by default "source", or else "document_id".
-        metadata_keys: of metadata that views repeat: another value is another parent.
-
-    Returns:
-        Copies; `previous_id` and `next_id` name the new ids. Of equal ones the first, the second, … differ.
-
-    Raises:
-        ParameterError: a document does not say whose it is.
-    """
-    given = list(documents)
-    seen: Counter[str] = Counter()
-    ids = []
-    for document in given:
-        said = _said(document, source_of(document, source_key), metadata_keys)
-        ids.append(digest(said, str(seen[said]), length=32))
-        seen[said] += 1
-    renamed = {document.id: name for document, name in zip(given, ids, strict=True) if document.id}
-    return [_renamed(document, name, renamed) for document, name in zip(given, ids, strict=True)]
 
 
 def tell(made: Iterable[ParentViews]) -> None:
@@ -271,42 +235,6 @@ def tell(made: Iterable[ParentViews]) -> None:
     for each in made:
         for part in each.degraded:
             _log.warning("%s: %s: %s", each.entry.document.id, part.what, part.why)
-
-
-def source_of(document: Document, source_key: str | None = None) -> str:
-    """Return whose a document is.
-
-    Raises:
-        ParameterError: nothing in the metadata says it.
-    """
-    found = _said_source(document, source_key)
-    if found is None:
-        what = f"metadata[{source_key or SOURCE!r}] of the document {document.id or document.page_content[:40]!r}"
-        raise ParameterError(what, None, "the name of the file or text that it is from; source_key names another key")
-    return found
-
-
-def _said_source(document: Document, source_key: str | None) -> str | None:
-    # the source comes first: chunks of a document without an id have one made from its content
-    keys = (SOURCE, "document_id") if source_key is None else (source_key,)
-    found = next((value for key in keys if (value := document.metadata.get(key)) not in (None, "")), None)
-    return None if found is None else str(found)
-
-
-def _chunk(document: Document, source: str) -> model.Chunk:
-    return to_linked(document, PlaceKeys(), name=source).chunk
-
-
-def _said(document: Document, source: str, metadata_keys: Sequence[str]) -> str:
-    """Return the hash of all that the views of a parent are made from."""
-    chunk = _chunk(document, source)
-    known = {key: repr(document.metadata.get(key)) for key in sorted({TITLE, TABLE_HEADER, *metadata_keys})}
-    return digest(source, repr(chunk.path), chunk.kind, repr(known), chunk.text, length=32)
-
-
-def _renamed(document: Document, name: str, renamed: Mapping[str, str]) -> Document:
-    links = {key: renamed.get(str(at), at) for key in (PREVIOUS, NEXT) if (at := document.metadata.get(key))}
-    return document.model_copy(update={"id": name, "metadata": {**document.metadata, **links}})
 
 
 def _divided(

@@ -1,0 +1,117 @@
+"""Both stores of an index of views taken from one state to another, so that what fails half-way can be made good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+
+from catena.effects import Step
+from catena.errors import ServiceError
+from catena.model import Degraded
+from langchain_catena.calls import called
+from langchain_catena.view_ledger import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewChanges:
+    """What one call changed: numbers of views in the vector store and of parents in the docstore.
+
+    Attributes:
+        views_added, views_deleted, views_kept: a kept one was neither embedded nor written.
+        parents_written, parents_deleted: a parent that only moved is written anew, with its new place.
+        degraded: views that a model did not give; the next call for the same source asks again.
+    """
+
+    views_added: int = 0
+    views_deleted: int = 0
+    views_kept: int = 0
+    parents_written: int = 0
+    parents_deleted: int = 0
+    degraded: tuple[Degraded, ...] = ()
+
+    def __add__(self, other: ViewChanges) -> ViewChanges:
+        """Return both together."""
+        return ViewChanges(
+            views_added=self.views_added + other.views_added,
+            views_deleted=self.views_deleted + other.views_deleted,
+            views_kept=self.views_kept + other.views_kept,
+            parents_written=self.parents_written + other.parents_written,
+            parents_deleted=self.parents_deleted + other.parents_deleted,
+            degraded=(*self.degraded, *other.degraded),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoStores:
+    """A vector store of views, and a docstore of their parents and of the records of what stands where."""
+
+    vectorstore: VectorStore
+    docstore: BaseStore[str, Document]
+    ledger: str
+
+    def moved(
+        self, old: Record, new: Record, parents: Mapping[str, Document], views: Mapping[str, Document]
+    ) -> Step[ViewChanges]:
+        """Take both stores from one record to another: what comes is written before anything goes."""
+        key, record = new.as_document(self.ledger)
+        yield from self._kept([old.and_then(new).as_document(self.ledger)])
+        known = old.parents if old.whole else {}
+        written = [(name, parents[name]) for name, made in new.parents.items() if known.get(name) != made]
+        yield from self._kept(written)
+        standing = set(old.views) if old.whole else set[str]()
+        added = yield from self._views_added([views[name] for name in new.views if name not in standing])
+        deleted = yield from self._views_deleted([name for name in old.views if name not in set(new.views)])
+        gone = [name for name in old.parents if name not in new.parents]
+        yield from self._dropped(gone)
+        yield from self._kept([(key, record)]) if new.parents else self._dropped([key])
+        return ViewChanges(
+            views_added=added,
+            views_deleted=deleted,
+            views_kept=len(new.views) - added,
+            parents_written=len(written),
+            parents_deleted=len(gone),
+        )
+
+    def _kept(self, pairs: Sequence[tuple[str, Document]]) -> Step[None]:
+        if pairs:
+            yield from called(lambda: self.docstore.mset(pairs), lambda: self.docstore.amset(pairs))
+
+    def _dropped(self, keys: Sequence[str]) -> Step[None]:
+        if keys:
+            yield from called(lambda: self.docstore.mdelete(keys), lambda: self.docstore.amdelete(keys))
+
+    def _views_added(self, views: Sequence[Document]) -> Step[int]:
+        present = (yield from self._present([str(view.id) for view in views])) or frozenset[str]()
+        absent = [view for view in views if view.id not in present]
+        if absent:
+            ids = [str(view.id) for view in absent]
+            yield from called(
+                lambda: self.vectorstore.add_documents(absent, ids=ids),
+                lambda: self.vectorstore.aadd_documents(absent, ids=ids),
+            )
+        return len(absent)
+
+    def _views_deleted(self, ids: Sequence[str]) -> Step[int]:
+        present = yield from self._present(ids)
+        gone = [name for name in ids if present is None or name in present]
+        if gone:
+            done = yield from called(
+                lambda: self.vectorstore.delete(gone), lambda: self.vectorstore.adelete(gone), purpose="old views"
+            )
+            if done is False:
+                raise ServiceError(type(self.vectorstore).__name__, f"did not delete {len(gone)} views")
+        return len(gone)
+
+    def _present(self, ids: Sequence[str]) -> Step[frozenset[str] | None]:
+        """Return which of the views are in the vector store; None where it cannot tell."""
+        if not ids or type(self.vectorstore).get_by_ids is VectorStore.get_by_ids:
+            return None
+        asked = list(ids)
+        found = yield from called(
+            lambda: self.vectorstore.get_by_ids(asked), lambda: self.vectorstore.aget_by_ids(asked)
+        )
+        return frozenset(str(view.id) for view in found)
