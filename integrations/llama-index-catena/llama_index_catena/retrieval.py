@@ -15,7 +15,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
-from catena.effects import Embed, Search, Services, Step, arun, ask, run
+from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
 from catena.enrichment.entities import QueryEntities, query_entities
 from catena.errors import ParameterError
@@ -23,11 +23,12 @@ from catena.library import Library
 from catena.model import Ranking, Where
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.reading import ReadingOptions
-from catena.retrieval.routes import ROUTES, Route, dense, stored
+from catena.retrieval.routes import Route
 from catena.retrieval.tuned import Tuned
 from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
 from llama_index_catena.convert import notice_node, section_node, to_node
+from llama_index_catena.query_routes import routes_for
 from llama_index_catena.services import LlamaIndexLLM, language_model
 
 dispatcher = get_dispatcher(__name__)
@@ -206,7 +207,7 @@ class CatenaRetriever(BaseRetriever):
         ranking = yield from retrieve(
             query,
             k=self.similarity_top_k,
-            routes=_routes(query_bundle, usual[0]),
+            routes=routes_for(query_bundle, usual[0]),
             where=self.where,
             fusion=usual[1],
             depth=self.depth,
@@ -224,16 +225,6 @@ class CatenaRetriever(BaseRetriever):
         if self.expand_to is None or self._library is None:
             return [to_node(hit, ranking) for hit in ranking.hits]
         return [section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking)]
-
-
-def _routes(
-    query_bundle: QueryBundle, routes: Sequence[str] | Mapping[str, Route]
-) -> Sequence[str] | Mapping[str, Route]:
-    if not query_bundle.custom_embedding_strs or isinstance(routes, str):
-        return routes
-    named = routes if isinstance(routes, Mapping) else {name: _route(name) for name in routes}
-    instead = by_texts(query_bundle.custom_embedding_strs)
-    return {name: instead if route is dense else route for name, route in named.items()}
 
 
 def tell(ranking: Ranking) -> None:
@@ -254,31 +245,3 @@ def _formula(fusion: Fusion | Tuned | None, services: Services) -> Fusion | None
     if not isinstance(fusion, Tuned):
         return fusion
     return fusion.fusion_for("" if services.embedder is None else services.embedder.identity)
-
-
-def _route(name: str) -> Route:
-    return ROUTES.get(name) or stored(name)
-
-
-def by_texts(texts: Sequence[str]) -> Route:
-    """Return the dense route with the mean of these texts' vectors in place of the query's."""
-
-    def route(query: str) -> Step[Search]:
-        import numpy as np
-
-        (rows,) = yield from ask([Embed(texts=tuple(texts), kind="query", purpose="query embedding")])
-        mean = np.asarray(rows, dtype=np.float32).mean(axis=0)
-        length = float(np.linalg.norm(mean))
-        return Search(route="dense", query=query, vector=mean / length if length else mean, k=0)
-
-    return route
-
-
-def by_vector(vector: Sequence[float]) -> Route:
-    """Return the dense route with this vector in place of the query's."""
-
-    def route(query: str) -> Step[Search]:
-        yield from ()  # a step, though it has nothing to ask
-        return Search(route="dense", query=query, vector=vector, k=0)
-
-    return route

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -22,6 +20,7 @@ from llama_index_catena.services import ajournalled, inherits, journalled
 from llama_index_catena.view_ledger import LEDGER, Record, as_record, record_id, written_by_model
 from llama_index_catena.view_nodes import VIEW, document_of, with_content_ids
 from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
+from llama_index_catena.view_writing import dropped, forgotten, inserted, kept
 from llama_index_catena.views import CatenaViewExtractor, tell
 
 T = TypeVar("T")
@@ -74,9 +73,11 @@ class CatenaViewIndex:
     What stands where is kept in the docstore, one record per document, as a node of that document. New views are
     written before old ones are removed; a call that failed anywhere is made good by the same or any later one for
     that document, and what a model wrote before it failed is not asked for again once it was noted. One process at a
-    time may change a document. Delete documents here: `index.delete_ref_doc` leaves parents and record where the
-    vector store keeps texts. The docstore holds views and records, too: fill a lexical retriever with the nodes that
-    are given here, not with all that it holds.
+    time may change a document.
+
+    Delete documents here: LlamaIndex's own `index.delete_ref_doc` stops half-way at nodes that stand in the docstore
+    alone, or leaves them where the vector store keeps texts; `delete` then removes the rest. The docstore holds views
+    and records, too: fill a lexical retriever with the nodes that are given here, not with all that it holds.
 
     Args:
         index: with a vector store that deletes nodes by id, and a docstore that is persisted where the index is.
@@ -156,18 +157,12 @@ class CatenaViewIndex:
         return CatenaMultiViewRetriever(self.index, **{"views": self.views.kinds, **options})
 
     def _run(self, step: Step[T]) -> T:
-        with self._journalled() as services:
+        with journalled(self._services(), self.views.journal) as services:
             return run(step, services)
 
     async def _arun(self, step: Step[T]) -> T:
-        async with self._ajournalled() as services:
+        async with ajournalled(self._services(), self.views.journal) as services:
             return await arun(step, services)
-
-    def _journalled(self) -> AbstractContextManager[Services]:
-        return journalled(self._services(), self.views.journal)
-
-    def _ajournalled(self) -> AbstractAsyncContextManager[Services]:
-        return ajournalled(self._services(), self.views.journal)
 
     def _services(self) -> Services:
         services = self.views.services
@@ -249,20 +244,20 @@ class CatenaViewIndex:
     ) -> Step[ViewChanges]:
         """Take index and docstore from one record to another: what comes is written before anything goes."""
         record = new.as_node(self.ledger)
-        yield from self._kept([old.and_then(new).as_node(self.ledger)])
+        yield from kept(self.index, [old.and_then(new).as_node(self.ledger)])
         known = old.parents if old.whole else {}
         written = [parents[name] for name, made in new.parents.items() if known.get(name) != made]
-        yield from self._kept(written)
+        yield from kept(self.index, written)
         standing = set(old.views) if old.whole else set[str]()
         added = [views[name] for name in new.views if name not in standing]
         if not old.whole:  # some may be there already, and not every store replaces equal ids
-            yield from self._forgotten([view.node_id for view in added])
-        yield from self._inserted(added)
+            yield from forgotten(self.index, [view.node_id for view in added])
+        yield from inserted(self.index, added)
         left = [name for name in old.views if name not in set(new.views)]
-        yield from self._forgotten(left)
+        yield from forgotten(self.index, left)
         gone = [name for name in old.parents if name not in new.parents]
-        yield from self._dropped([*left, *gone])
-        yield from self._kept([record]) if new.parents else self._dropped([record.node_id])
+        yield from dropped(self.index, [*left, *gone])
+        yield from kept(self.index, [record]) if new.parents else dropped(self.index, [record.node_id])
         return ViewChanges(
             views_added=len(added),
             views_deleted=len(left),
@@ -270,56 +265,3 @@ class CatenaViewIndex:
             parents_written=len(written),
             parents_deleted=len(gone),
         )
-
-    def _inserted(self, views: Sequence[BaseNode]) -> Step[None]:
-        """Embed views and write them."""
-        index, nodes = self.index, list(views)
-        store: Any = index.vector_store
-
-        async def ainsert() -> None:
-            if inherits(store, BasePydanticVectorStore, "async_add"):
-                await asyncio.to_thread(index.insert_nodes, nodes)
-            else:
-                await index.ainsert_nodes(nodes)
-
-        if nodes:
-            yield from called(lambda: index.insert_nodes(nodes), ainsert, purpose="new views")
-
-    def _forgotten(self, ids: Sequence[str]) -> Step[None]:
-        """Take views out of the vector store, and out of the index, which keeps them where the store has texts."""
-        store: Any = self.index.vector_store
-
-        async def adelete() -> None:
-            if inherits(store, BasePydanticVectorStore, "adelete_nodes"):
-                await asyncio.to_thread(store.delete_nodes, list(ids))
-            else:
-                await store.adelete_nodes(list(ids))
-
-        if ids:
-            yield from called(lambda: store.delete_nodes(list(ids)), adelete, purpose="old views")
-            struct, gone = self.index.index_struct, set(ids)
-            for text_id in [key for key, node_id in struct.nodes_dict.items() if node_id in gone]:
-                struct.delete(text_id)
-            index_store = self.index.storage_context.index_store
-            yield from self._in_thread(lambda: index_store.add_index_struct(struct))
-
-    def _kept(self, nodes: Sequence[BaseNode]) -> Step[None]:
-        docstore = self.index.docstore
-        if nodes:
-            yield from called(lambda: docstore.add_documents(nodes), lambda: docstore.async_add_documents(nodes))
-
-    def _dropped(self, ids: Sequence[str]) -> Step[None]:
-        docstore = self.index.docstore
-
-        def drop() -> None:
-            for name in ids:
-                docstore.delete_document(name, raise_error=False)
-
-        if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
-            yield from self._in_thread(drop)
-
-    def _in_thread(self, do: Callable[[], Any]) -> Step[None]:
-        def ado() -> Awaitable[Any]:
-            return asyncio.to_thread(do)
-
-        yield from called(do, ado)

@@ -24,7 +24,8 @@ from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, found
 from catena.retrieval.routes import Route, stored
 from catena.structure.passages import PASSAGE
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
-from llama_index_catena.retrieval import by_texts, by_vector, tell
+from llama_index_catena.query_routes import by_texts, by_vector
+from llama_index_catena.retrieval import tell
 from llama_index_catena.services import LlamaIndexEmbedder
 from llama_index_catena.view_search import Filtering, Parents, ViewSource, in_index, in_retrievers
 

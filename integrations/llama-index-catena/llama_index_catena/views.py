@@ -78,10 +78,10 @@ class CatenaViewExtractor(TransformComponent):
     `position` where they have one. They stay as they are. Views among the nodes given are returned as they are.
 
     In an `IngestionPipeline` with docstore and vector store, the strategy UPSERTS deletes all that was made of a
-    document that changed, by the document's id, which every view names; then it makes and embeds all of it anew. What
-    it deletes is gone before the new is there, and a run that fails in between is not made good: the document stands
-    in the docstore then. `CatenaViewIndex` writes only what changed, and converges. The pipeline's docstore holds
-    documents, not nodes: with a pipeline keep the parents that it returns, or take `parents="inside"`.
+    document that changed, by the document's id, which every view names, and leaves no view of the older version.
+    Then it makes and embeds all of it anew; until that has worked, the document is not found. `CatenaViewIndex`
+    writes only what changed, and new before old. The pipeline's docstore holds documents, not nodes: with a pipeline
+    keep the parents that it returns, or take `parents="inside"`.
 
     Args:
         views: "raw", "headed" and "passage" (see `OwnView`), and makers of others: `Keywords()`, `Summaries()`,
