@@ -372,8 +372,8 @@ def test_doctor_says_what_does_not_work(shelf, monkeypatch):
 def test_version_and_help():
     assert call("--version").stdout == f"catena {catena.__version__}\n"
     shown = call("--help").stdout
-    commands = ["demo", "parse", "segment", "index", "search", "figures", "ask", "evaluate"]
-    commands += ["tune", "calibrate", "status", "delete", "verify", "doctor"]
+    commands = ["demo", "parse", "segment", "views", "index", "search", "figures", "ask", "questions", "evaluate"]
+    commands += ["judge", "tune", "calibrate", "status", "delete", "verify", "doctor"]
     assert [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()] == commands
     for command in commands:
         assert "--json" in call(command, "--help").stdout

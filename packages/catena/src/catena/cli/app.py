@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 from catena import __version__
-from catena.cli import ask, calibrate, demo, doctor, evaluate, figures, library, parse, search, segment, tune
+from catena.cli import (
+    ask,
+    calibrate,
+    demo,
+    doctor,
+    evaluate,
+    figures,
+    judge,
+    library,
+    parse,
+    questions,
+    search,
+    segment,
+    show_views,
+    tune,
+)
 from catena.cli.failures import Commands
 
 app = typer.Typer(
@@ -46,11 +61,14 @@ def catena(
 app.command()(demo.demo)
 app.command()(parse.parse)
 app.command()(segment.segment)
+app.command()(show_views.views)
 app.command()(library.index)
 app.command()(search.search)
 app.command()(figures.figures)
 app.command()(ask.ask)
+app.command()(questions.questions)
 app.command()(evaluate.evaluate)
+app.command()(judge.judge)
 app.command()(tune.tune)
 app.command()(calibrate.calibrate)
 app.command()(library.status)

@@ -1,0 +1,351 @@
+"""`catena questions` and `catena judge` against a server on this machine: what they write, ask, keep and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from catena.cli.app import app
+from catena.evaluation.question_dataset import read_scope_dataset
+from catena.testing.chat_server import ChatServer
+
+KEY = "sk-test-0123456789abcdefghij"
+PARTS = ("rotor", "shroud", "bearing")
+BODY = (
+    "The {part} of the {name} turns slowly. " + "It is made of cast iron and is looked at once a year by staff. " * 4
+)
+EIGHT = [
+    "narrative and plot", "summarisation", "inferential", "synthesis", "cause and effect", "comparative",
+    "explanatory", "themes and motifs",
+]  # fmt: skip
+
+
+def manual(name: str) -> str:
+    sections = (f"## {part.title()}\n\n{BODY.format(part=part, name=name).strip()}\n\n" for part in PARTS)
+    return f"# {name}\n\n## Note\n\nToo short to be asked about.\n\n{''.join(sections)}"
+
+
+def written(body) -> str:
+    """Answer as a model that writes a good question of each section, and two that are of no use."""
+    prompt = body["messages"][-1]["content"]
+    section = prompt.split("<section>")[1].split("</section>")[0]
+    part = next(part for part in PARTS if part in section)
+    first = next(line for line in section.split("\n") if line.startswith("The ")).split(". ")[0] + "."
+    name = first.split(" of the ")[1].split(" ")[0]
+    rows = [
+        {"question": f"What does the {part} of the {name} do?", "type": "Explanatory", "answer": "It turns slowly.",
+         "support": [first]},
+        {"question": "What does this section say?", "type": "synthesis", "answer": "It turns.", "support": [first]},
+        {"question": f"Is the {part} of the {name} red?", "type": "inferential", "answer": "It is not.",
+         "support": ["It is painted blue."]},
+    ]  # fmt: skip
+    return json.dumps(rows)
+
+
+def judged(body) -> str:
+    """Answer as a judge that gives 9 to what holds the reference, 4 to anything else, and 1 more to the first."""
+    prompt = body["messages"][-1]["content"]
+
+    def part(tag: str) -> str:
+        return prompt.split(f"<{tag}>")[1].split(f"</{tag}>")[0].strip()
+
+    one, two = (9 if part("reference_answer") in part(f"answer_{number}") else 4 for number in (1, 2))
+    return f'Compared.\n{{"answer_1_score": {one + 1}, "answer_2_score": {two}}}'
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "files" / "old").mkdir(parents=True)
+    (tmp_path / "files" / "pump.md").write_text(manual("P100"), encoding="utf-8")
+    (tmp_path / "files" / "old" / "fan.md").write_text(manual("F20"), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(written, tokens=(100, 50)) as made:
+        yield made
+
+
+@pytest.fixture
+def model(server: ChatServer) -> list[str]:
+    return ["--llm", "m", "--base-url", server.url]
+
+
+def call(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(app, [*arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert KEY not in result.output
+    return result
+
+
+def value(*arguments: str, code: int = 0):
+    return json.loads(call(*arguments, "--json", code=code).stdout)
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+# questions
+
+
+def test_a_data_set_is_made_of_ones_own_documents(shelf, server, model):
+    told = value("questions", "files", "--out", "made", *model)
+    assert (told["documents"], told["sections"], told["too_short"], told["questions"]) == (2, 8, 2, 6)
+    assert len(server.bodies) == 6
+    assert list(told["types"]) == EIGHT
+    assert told["types"]["explanatory"] == {"count": 6, "share": 1.0}
+    assert len(told["rejected"]) == 12
+    made = read_scope_dataset("made")
+    assert [document.id for document in made.documents] == ["pump.md", "old/fan.md"]
+    assert made.document("pump.md").title == "P100"
+    for question in made.questions:
+        ((start, end),) = question.evidence
+        name = "P100" if question.document == "pump.md" else "F20"
+        part = next(part for part in PARTS if part in question.text)
+        assert made.document(question.document).text[start:end] == f"The {part} of the {name} turns slowly."
+        assert (question.answer, question.type) == ("It turns slowly.", "explanatory")
+        assert any(section.start <= start < end <= section.end for section in made.sections[question.document])
+
+
+def test_the_types_are_shown_and_what_was_not_used_with_the_reason(shelf, server, model):
+    shown = plain(call("questions", "files/pump.md", "--out", "made", *model).stdout)
+    assert "Type Questions Share" in shown
+    assert "explanatory 3 100%" in shown
+    assert "synthesis 0 0%" in shown
+    assert "it speaks of the text it was made from: 'this section'" in shown
+    assert "Is the rotor of the P100 red?" in shown
+    assert "3 questions about 4 sections of 1 document; 1 section of fewer than 40 words not asked about" in shown
+    assert "6 questions not used. Written: made" in shown
+
+
+def test_a_plan_counts_and_makes_nothing(shelf, server, model):
+    prices = ["--price-in", "2", "--price-out", "8"]
+    plan = value("questions", "files", *model, "--plan", *prices)
+    assert (plan["documents"], plan["sections"], plan["calls"], plan["kept"]) == (2, 8, 6, 0)
+    assert plan["cost"] == pytest.approx((2 * plan["input_tokens"] + 8 * plan["output_tokens"]) / 1e6, abs=1e-6)
+    assert "scope questions 6 " in plain(call("questions", "files", *model, "--plan").stdout)
+    assert not server.bodies
+    assert sorted(path.name for path in shelf.iterdir()) == ["files"]
+    call("questions", "files/pump.md", "--out", "made", *model)
+    assert value("questions", "files", *model, "--plan")["kept"] == 3
+    assert "3 answers are in the journal already" in call("questions", "files", *model, "--plan").stdout
+
+
+def test_an_older_data_set_is_replaced_only_when_that_is_said(shelf, server, model):
+    call("questions", "files/pump.md", "--out", "made", *model)
+    before = {path.name: path.read_bytes() for path in Path("made").iterdir()}
+    refused = call("questions", "files", "--out", "made", *model, code=2).stderr
+    assert "made holds documents.jsonl.gz already" in refused
+    assert "--force" in refused
+    assert len(server.bodies) == 3
+    assert {path.name: path.read_bytes() for path in Path("made").iterdir()} == before
+    assert value("questions", "files", "--out", "made", *model, "--force")["questions"] == 6
+    assert len(server.bodies) == 6  # what the journal holds is not asked again
+    assert "is no folder" in call("questions", "files", "--out", "files/pump.md", *model, code=2).stderr
+
+
+def test_a_budget_stops_and_the_next_run_goes_on(shelf, server, model):
+    paid = ["questions", "files", "--out", "made", *model, "--price-in", "0", "--price-out", "1000", "--budget"]
+    assert "cap of 2.3" in call(*paid, "2.3", code=2).stderr
+    first = len(server.bodies)
+    assert 0 < first < 6
+    assert not Path("made").exists()
+    assert value(*paid, "100")["questions"] == 6
+    assert len(server.bodies) == 6
+
+
+def test_types_number_and_guidance_are_told_to_the_model(shelf, server, model):
+    options = ["--types", "Comparative,cause and effect", "--types", "definition=asks what a term means, in short"]
+    options += ["--per-section", "2", "--guidance", "For fitters."]
+    refused = call("questions", "files/pump.md", "--out", "made", *model, *options, code=1).stderr
+    assert "'Explanatory' is none of the types" in refused
+    prompt = server.prompts[0]
+    for told in ("- comparative: ", "- cause and effect: ", "- definition: asks what a term means, in short"):
+        assert told in prompt
+    assert "- synthesis: " not in prompt
+    assert "The user adds: For fitters." in prompt
+    assert "Write 2 questions." in prompt
+    server.answer = lambda body: written(body).replace("Explanatory", "definition")
+    told = value(
+        "questions", "files/pump.md", "--out", "made", *model, "--types", "definition=asks what a term means"
+    )
+    assert told["types"] == {"definition": {"count": 3, "share": 1.0}}
+
+
+def test_of_sections_where_the_model_fails_there_is_word_and_the_rest_is_written(shelf, server, model):
+    server.answer = lambda body: "no" if "rotor" in body["messages"][-1]["content"] else written(body)
+    result = call("questions", "files/pump.md", "--out", "made", *model)
+    assert "no questions about section 2 of pump.md" in result.stderr
+    assert "no questions about 1 section; the same command" in result.stderr
+    assert len(read_scope_dataset("made").questions) == 2
+    server.answer = written
+    assert value("questions", "files/pump.md", "--out", "made", *model, "--force")["questions"] == 3
+
+
+def test_where_there_is_no_question_nothing_is_written(shelf, server, model):
+    server.answer = lambda body: "no"
+    told = call("questions", "files", "--out", "made", *model, code=1).stderr
+    assert "there is no question, and nothing was written" in told
+    Path("short.md").write_text("# A\n\nShort.\n", encoding="utf-8")
+    told = call("questions", "short.md", "--out", "made", *model, code=1).stderr
+    assert "no section is long enough" in told
+    assert not Path("made").exists()
+
+
+def test_files_that_cannot_be_read_are_named_and_the_others_asked_about(shelf, server, model):
+    Path("files/broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    result = call("questions", "files", "--out", "made", *model, code=1)
+    assert "not read: broken.pdf" in result.stderr
+    assert "1 of 3 files were not read" in result.stderr
+    assert len(read_scope_dataset("made").documents) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "the data set needs a place"),
+        (["--out", "made", "--types", "riddles"], "--types riddles: there is no such type"),
+        (["--out", "made", "--types", ","], "--types names no type of question"),
+        (["--out", "made", "--types", "tone="], "--types tone=: there is no such type"),
+        (["--out", "made", "--types", "=x"], "a name with letters in it"),
+        (["--out", "made", "--per-section", "0"], "--per-section"),
+        (["--out", "made", "--budget", "1"], "--budget needs prices"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_questions_refuses_what_is_wrong_before_anything_is_asked(shelf, server, model, options, told):
+    assert told in call("questions", "files", *model, *options, code=2).stderr
+    assert not server.bodies
+    assert sorted(path.name for path in shelf.iterdir()) == ["files"]
+
+
+# judge
+
+
+def pairs(*rows: dict[str, object]) -> str:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    Path("pairs.jsonl").write_text(text, encoding="utf-8")
+    return "pairs.jsonl"
+
+
+def row(number: int, a: str, b: str, **more: object) -> dict[str, object]:
+    return {"id": number, "question": f"Question {number}?", "reference": "right", "a": a, "b": b, **more}
+
+
+@pytest.fixture
+def judge(server: ChatServer, shelf: Path) -> ChatServer:
+    server.answer = judged
+    return server
+
+
+FOUR = [row(1, "right", "wrong"), row(2, "right", "other"), row(3, "wrong", "right"), row(4, "same", "Same. ")]
+
+
+def test_pairs_are_judged_in_both_orders_and_counted(judge, model):
+    told = value("judge", "--pairs", pairs(*FOUR), *model)
+    assert len(judge.bodies) == 8
+    assert {name: told["by_score"][name]["count"] for name in ("win", "tie", "lose")} == {
+        "win": 2, "tie": 1, "lose": 1,
+    }  # fmt: skip
+    assert told["by_round"]["win"]["count"] == 2
+    assert (told["n"], told["same"], told["undecided"], told["clusters"]) == (4, 0, [], 0)
+    assert told["position_bias"]["value"] == pytest.approx(1.0)
+    first = told["verdicts"][0]
+    assert (first["question"], first["by_score"], [each["score_a"] for each in first["rounds"]]) == (
+        "1", "win", [10.0, 9.0],
+    )  # fmt: skip
+    assert first["rounds"][0]["reasoning"] == "Compared."
+
+
+def test_the_table_says_who_wins_with_intervals_and_what_the_place_is_worth(judge, model):
+    shown = plain(call("judge", "--pairs", pairs(*FOUR), *model).stdout)
+    assert "a against b, with 95% intervals" in shown
+    assert "Rule a wins tie b wins margin p" in shown
+    assert "by score 50.0% [15.0%, 85.0%] 25.0% [4.6%, 69.9%] 25.0% [4.6%, 69.9%] +25.0" in shown
+    assert "Position bias: +1.00" in shown
+    assert "90% intervals" in call("judge", "--pairs", "pairs.jsonl", *model, "--level", "0.9").stdout
+    assert len(judge.bodies) == 8
+
+
+def test_answers_that_are_the_same_are_a_tie_that_nobody_is_asked_about(judge, model):
+    told = call("judge", "--pairs", pairs(row(1, "right", "right.")), *model).stdout
+    assert "1 with the same answer twice" in told
+    assert not judge.bodies
+
+
+def test_repeats_show_how_the_judge_varies_and_documents_are_drawn(judge, model):
+    rows = [row(1, "right", "wrong", document="a.md"), row(2, "wrong", "right", document="b.md")]
+    told = value("judge", "--pairs", pairs(*rows), *model, "--repeats", "3")
+    assert (len(judge.bodies), told["judge_variance"], told["clusters"]) == (12, 0.0, 2)
+    shown = plain(call("judge", "--pairs", "pairs.jsonl", *model, "--repeats", "3").stdout)
+    assert "intervals over 2 documents" in shown
+    assert "Variance of a score over repeats: 0.00." in shown
+    assert len(judge.bodies) == 12
+
+
+def test_a_plan_of_judging_counts_rounds(judge, model):
+    plan = value("judge", "--pairs", pairs(*FOUR), *model, "--plan", "--repeats", "2", "--price-in", "1")
+    assert (plan["pairs"], plan["calls"], plan["kept"]) == (4, 16, 0)
+    assert plan["cost"] > 0
+    assert not judge.bodies
+    assert not Path("catena-journal.db").exists()
+
+
+def test_questions_that_are_not_judged_are_named_and_count_in_no_rate(judge, model):
+    judge.answer = lambda body: "7" if "Question 2?" in body["messages"][-1]["content"] else judged(body)
+    result = call("judge", "--pairs", pairs(*FOUR[:3]), *model, "--json")
+    assert json.loads(result.stdout)["undecided"] == ["2"]
+    assert "not judged: question 2: " in result.stderr
+    assert "1 not judged, which count in no rate" in plain(call("judge", "--pairs", "pairs.jsonl", *model).stdout)
+    judge.answer = lambda body: "7"
+    told = call("judge", "--pairs", pairs(*(row(number, "x", "y") for number in range(9))), *model, code=2).stderr
+    assert "the model judged none of 9 questions" in told
+    assert "… and 4 more" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "pairs.jsonl holds no pairs"),
+        ("\n\n{", "pairs.jsonl, line 3: not JSON"),
+        ("[1]", "line 1: not an object"),
+        ('{"id": "1", "question": "q", "reference": "r", "a": "x"}', "line 1: 'b' must be a text"),
+        ('{"id": true, "question": "q", "reference": "r", "a": "x", "b": "y"}', "line 1: 'id' must be a text"),
+        ('{"id": 1, "question": "q", "reference": "r", "a": "x", "b": "y", "document": 3}', "'document' must be"),
+        ('{"id": 1, "question": " ", "reference": "r", "a": "x", "b": "y"}', "has an empty question"),
+        ('{"id": 1, "question": "q", "reference": "r", "a": "x", "b": "y"}\n' * 2, "question '1' stands twice"),
+    ],
+)
+def test_rows_that_are_wrong_are_named(judge, model, text, told):
+    Path("pairs.jsonl").write_text(text, encoding="utf-8")
+    assert told in call("judge", "--pairs", "pairs.jsonl", *model, code=2).stderr
+    assert not judge.bodies
+
+
+def test_files_and_levels_that_are_wrong_are_refused(judge, model):
+    assert "gone.jsonl" in call("judge", "--pairs", "gone.jsonl", *model, code=2).stderr
+    Path("bad.jsonl").write_bytes(b"\xff\xfe\xfd")
+    assert "bad.jsonl is not UTF-8" in call("judge", "--pairs", "bad.jsonl", *model, code=2).stderr
+    assert (
+        "--level must be in (0, 1)" in call("judge", "--pairs", pairs(*FOUR), *model, "--level", "1", code=2).stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["questions", "judge"])
+def test_help_says_what_is_needed(command):
+    shown = plain(call(command, "--help").stdout)
+    assert "--llm MODEL" in shown
+    assert "[required]" in shown
+    assert "OPENAI_API_KEY" in shown
