@@ -121,6 +121,30 @@ def test_passages_fill_a_budget_with_exact_slices(library: Library, manual: Path
         assert hit.chunk.metadata["title"] == "Pump"
 
 
+def test_passages_of_a_section_of_several_pages_have_their_own(tmp_path: Path) -> None:
+    pages = [f"# Pump\n\n{FILLER}\n\n", f"{FILLER}\n\n", "The drain plug takes 14 mm keys.\n"]
+    starts = tuple(sum(map(len, pages[:at])) for at in range(3))
+    with Library.open(tmp_path / "library", preparation=SECTIONS) as library:
+        library.add(Document(id="pump", text="".join(pages), page_starts=starts))
+        document = library.get("pump").document
+        for found in (library.passages("keys", budget_tokens=300), asyncio.run(library.apassages("keys"))):
+            assert {hit.chunk.pages for hit in found.hits} >= {(1, 1), (2, 3)}
+            assert all(hit.chunk.pages == document.pages_of(hit.chunk.start, hit.chunk.end) for hit in found.hits)
+
+
+def test_equal_sections_are_asked_about_once_and_views_stand_as_in_a_new_library(tmp_path: Path) -> None:
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries(over_tokens=5)))
+    twice = PUMP + "\n## Seal\n\nReplace the seal yearly.\n"
+    with Library.open(tmp_path / "library", preparation=how, llm=(model := llm())) as library:
+        for text in (twice, twice.replace("14 mm", "15 mm")):
+            before = paid(model)
+            library.replace(Document(id="pump", text=text))
+            assert paid(model) - before <= 2 * 2
+            with Library.open(tmp_path / f"new {len(text)} {before}", preparation=how, llm=llm()) as new:
+                new.add(Document(id="pump", text=text))
+                assert library.get("pump") == new.get("pump")
+
+
 def test_async_finds_the_same(library: Library) -> None:
     async def found() -> tuple[object, ...]:
         query = "How often is the seal replaced?"

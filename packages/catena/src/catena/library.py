@@ -424,7 +424,7 @@ class Library:
             reading: how many chunks are looked into, and how their passages are ranked.
             options: as for `search`.
         """
-        return run(self._passages(query, budget_tokens, reading, options), self._in_turn)
+        return self._paged(run(self._passages(query, budget_tokens, reading, options), self._in_turn))
 
     async def apassages(
         self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,
@@ -432,7 +432,20 @@ class Library:
     ) -> Ranking:  # fmt: skip
         """As `passages`, without blocking the event loop."""
         step = await asyncio.to_thread(self._passages, query, budget_tokens, reading, options)
-        return await arun(step, self._services)
+        return await asyncio.to_thread(self._paged, await arun(step, self._services))
+
+    def _paged(self, ranking: Ranking) -> Ranking:
+        """Return passages with their own pages: a chunk alone says only on which pages it is itself."""
+        of_several = [
+            hit.chunk for hit in ranking.hits if hit.chunk.pages and hit.chunk.pages[0] < hit.chunk.pages[1]
+        ]
+        spans = [(chunk.document_id, chunk.start, chunk.end) for chunk in of_several]
+        pages = dict(zip((chunk.id for chunk in of_several), self._store.pages(spans), strict=True))
+        hits = (
+            replace(hit, chunk=replace(hit.chunk, pages=pages.get(hit.chunk.id) or hit.chunk.pages))
+            for hit in ranking.hits
+        )
+        return replace(ranking, hits=tuple(hits))
 
     def _passages(
         self, query: str, budget_tokens: int, reading: ReadingOptions | None, options: SearchOptions

@@ -39,17 +39,19 @@ def with_views(
     title, known = entry.document.title, held or {}
     asking = [maker for maker in makers if maker.asks_model]
     stamps = [(maker, chunk, made_from(maker, chunk, title, model)) for maker in asking for chunk in entry.chunks]
-    rest = [each for each in stamps if each[2] not in known]
+    # equal chunks under equal titles are asked about once
+    rest = {stamp: (maker, chunk) for maker, chunk, stamp in reversed(stamps) if stamp not in known}
     offline = [maker for maker in makers if not maker.asks_model]
     # one step per chunk and model, so that it is known of which chunk something could not be made
-    steps = [make_views([chunk], [maker], title=title) for maker, chunk, _ in rest]
+    steps = [make_views([chunk], [maker], title=title) for maker, chunk in rest.values()]
     first, *others = yield from together([make_views(entry.chunks, offline, title=title), *steps])
     (views, degraded), results = _checked(first), map(_checked, others)
-    taken = [replace(view, chunk_id=chunk.id) for _, chunk, stamp in stamps for view in known.get(stamp, ())]
-    for (_, _, stamp), (made, lost) in zip(rest, results, strict=True):
+    found: dict[str, Sequence[View]] = {**known}
+    for stamp, (made, lost) in zip(rest, results, strict=True):
         # what lacks a part is not taken over next time: it is asked for again
-        taken += (view if lost else replace(view, made=stamp) for view in made)
+        found[stamp] = [view if lost else replace(view, made=stamp) for view in made]
         degraded = (*degraded, *lost)
+    taken = (replace(view, chunk_id=chunk.id) for _, chunk, stamp in stamps for view in found[stamp])
     return replace(entry, views=(*entry.views, *views, *taken)), degraded
 
 

@@ -157,6 +157,13 @@ def text_of(connection: sqlite3.Connection, document_id: str) -> str | None:
     return None if row is None else to_text(row[0])
 
 
+def page_starts_of(connection: sqlite3.Connection, document_id: str) -> tuple[int, ...]:
+    """Return where the pages of a document begin, () where it has none or is not there."""
+    row = connection.execute("SELECT header FROM documents WHERE id = ?", (document_id,)).fetchone()
+    with whole(f"document {document_id!r}"):
+        return tuple(header_of(row[0])["page_starts"]) if row else ()
+
+
 def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     """Return the chunk that a row holds."""
     position, start, end, kind, path, section, pages, lines, metadata = json.loads(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -150,6 +151,25 @@ class LibraryStore:
         return tuple(
             None if text is None or not 0 <= start <= end <= len(text) else text[start:end]
             for text, start, end in slices
+        )
+
+    def pages(self, spans: Sequence[tuple[str, int, int]]) -> tuple[tuple[int, int] | None, ...]:
+        """Return the first and the last page (1-based, inclusive) of slices of documents.
+
+        Args:
+            spans: (document id, start, end) each.
+
+        Returns:
+            One pair per span; None where the document has no pages, or is not there.
+        """
+        with self._connections.reading() as (connection, _):
+            ids = dict.fromkeys(document_id for document_id, _, _ in spans)
+            starts = {document_id: records.page_starts_of(connection, document_id) for document_id in ids}
+        return tuple(
+            (bisect_right(starts[document_id], start), bisect_right(starts[document_id], max(start, end - 1)))
+            if starts[document_id]
+            else None
+            for document_id, start, end in spans
         )
 
     def add(self, additions: Sequence[Addition]) -> None:
