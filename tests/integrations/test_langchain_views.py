@@ -432,6 +432,9 @@ async def test_a_store_without_a_filter_is_searched_further_and_says_so(stores, 
     assert len(found[0].metadata["catena"]["degraded"]) == 2
     assert await told.ainvoke("fuse") == found
     asked = CatenaMultiViewRetriever(vectorstore=other, docstore=docstore, views=kinds, filtering="over-fetch")
+    scored = {"docstore": docstore, "views": kinds, "rule": ViewScoreFusion(), "filtering": "over-fetch"}
+    by_distance, by_likeness = (CatenaMultiViewRetriever(vectorstore=each, **scored) for each in (other, store))
+    assert [each.id for each in by_distance.invoke("fuse")] == [each.id for each in by_likeness.invoke("fuse")]
     quiet = asked.invoke("fuse")
     assert [each.id for each in quiet] == [each.id for each in plain]
     assert quiet[0].metadata["catena"]["degraded"] == []
@@ -439,7 +442,7 @@ async def test_a_store_without_a_filter_is_searched_further_and_says_so(stores, 
 
 def test_many_views_of_one_parent_do_not_crowd_out_the_others() -> None:
     long = " ".join(f"Sentence {number} is about the pump." for number in range(150))
-    parents = sections(manual("A", long, "The pump stands.", "A pump lies."))
+    parents = sections(manual("A", long, "The pump has a hose.", "A pump needs a fuse."))
     views = CatenaViewTransformer(["passage"], passage_tokens=12)
     store, docstore = in_memory(views, parents)
     retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("passage",), rule=ExactUnion())

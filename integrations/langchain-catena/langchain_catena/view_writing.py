@@ -62,9 +62,9 @@ class TwoStores:
         known = old.parents if old.whole else {}
         written = [(name, parents[name]) for name, made in new.parents.items() if known.get(name) != made]
         yield from self._kept(written)
-        standing = set(old.views) if old.whole else set[str]()
+        standing, staying = set(old.views) if old.whole else set[str](), set(new.views)
         added = yield from self._views_added([views[name] for name in new.views if name not in standing])
-        deleted = yield from self._views_deleted([name for name in old.views if name not in set(new.views)])
+        deleted = yield from self._views_deleted([name for name in old.views if name not in staying])
         gone = [name for name in old.parents if name not in new.parents]
         yield from self._dropped(gone)
         yield from self._kept([(key, record)]) if new.parents else self._dropped([key])
