@@ -73,7 +73,7 @@ def run_blocks(page: Path, blocks: Sequence[Block], capsys: pytest.CaptureFixtur
         elif block.language == "python":
             capsys.readouterr()
             shifted = "\n" * (block.line - 1) + block.text  # so that a traceback names the page's line
-            exec(compile(shifted, page.name, "exec"), namespace)
+            exec(compile(shifted, page.name, "exec", dont_inherit=True), namespace)  # as a reader runs it
             if following.language == "text":
                 assert capsys.readouterr().out == following.text, f"{page.name}:{following.line}"
 
@@ -140,7 +140,7 @@ def test_the_formula_is_written_with_the_default_weights() -> None:
     assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
 
 
-@pytest.mark.parametrize("name", ["hiqa.md", "textrag.md"])
+@pytest.mark.parametrize("name", ["hiqa.md", "mc-indexing.md", "textrag.md"])
 def test_the_map_of_a_paper_names_modules_functions_and_options_that_exist(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", page)) - {prompt.name for prompt in PROMPTS}
