@@ -258,6 +258,29 @@ def test_evaluate_searches_as_the_library_does(shelf):
     assert usual == ranks == words == 1.0
 
 
+def test_calibrate_looks_at_the_scores_that_segments_are_made_of(shelf, monkeypatch):
+    rows = [
+        {"question": f"{what} of the {name}", "gold": {"document": f"{name}.md", "heading": what}}
+        for name in ("HX200", "HX210")
+        for what in ("1 Mounting", "2 Cover", "3 Fuse")
+    ]
+    Path("gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    search, seen = Library.search, []
+
+    def watched(self, query, **options):
+        found = search(self, query, **options)
+        seen.append([(hit.chunk.id, hit.score) for hit in found.hits])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Library, "search", watched)
+        call("calibrate", "sections", "gold.jsonl", "--out", "fit.json")
+    whole = {"by_name": False, "k": 100, "depth": 100, "routes": ("lexical", "dense", "keyword")}
+    with Library.open("sections", create=False) as opened:
+        usual = [opened.search(row["question"], **whole, fusion=ScoreFusion()) for row in rows]
+    assert seen == [[(hit.chunk.id, hit.score) for hit in found.hits] for found in usual]
+
+
 def test_each_hit_says_which_view_found_it_at_which_rank(shelf):
     found = value("search", TORQUE, "-l", "sections", "--views", "headed,keywords,summary")
     assert (found["views"], found["rule"]) == (["headed", "keywords", "summary"], "paper")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from catena.evaluation.question_bank import BankQuestion
     from catena.evaluation.report import Judgement
-    from catena.library import Library
+    from catena.library import Library, SearchOptions
     from catena.rerank.fitted import LabelledFit
 
 
@@ -95,8 +95,15 @@ def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement
     from rich.progress import track
 
     from catena.cli.tune import labelled
+    from catena.retrieval.fusion import ScoreFusion
+    from catena.retrieval.multi_route import DEFAULT_ROUTES
     from catena.retrieval.tuning import clusters_of
 
+    # the scores that segments are made of, also in a library whose sections are searched by another formula
+    usual: SearchOptions = {
+        "routes": DEFAULT_ROUTES, "fusion": ScoreFusion(), "k": depth, "depth": depth,
+        "by_name": False, "on_route_error": "raise",
+    }  # fmt: skip
     asked = [question for question in labelled(bank, judgement) if question.items]
     scores: list[float] = []
     relevant: list[bool] = []
@@ -105,7 +112,7 @@ def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement
     pairs = list(zip(asked, clusters, strict=True))
     for question, cluster in track(pairs, "asking", console=err(), transient=True):
         gold = frozenset().union(*question.items)
-        found = library.search(question.text, k=depth, depth=depth, by_name=False, on_route_error="raise")
+        found = library.search(question.text, **usual)
         scores += [hit.score for hit in found.hits]
         relevant += [hit.chunk.id in gold for hit in found.hits]
         groups += [cluster] * len(found.hits)

@@ -87,7 +87,7 @@ def index(
     views_by: Annotated[MadeBy | None, typer.Option("--views-by", help="Who makes the views [offline].")] = None,
     language: Annotated[
         str | None,
-        typer.Option("--language", metavar="WORD", help="Of what a model writes of them [the document's own]."),
+        typer.Option("--language", metavar="WORD", help="Of what models write about files [the document's own]."),
     ] = None,
     spacy: Annotated[
         str | None, typer.Option("--spacy", metavar="MODEL", help="Let this spaCy pipeline find them (extra spacy).")

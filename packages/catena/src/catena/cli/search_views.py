@@ -47,7 +47,7 @@ ViewsSearched: TypeAlias = Annotated[
 ]
 RuleOption: TypeAlias = Annotated[
     RuleName | None,
-    typer.Option("--rule", help="How views become one: 2k/3 of each (the paper's), k in turns, … [paper]."),
+    typer.Option("--rule", help="How views become one: 2k/3 of each (paper), k in turns (exact), … [paper]."),
 ]
 
 
