@@ -8,7 +8,7 @@ The paper's Tables 4, 6, 7, 9, 10 and 11, with views made offline, on documents 
 | fixed100_content, … | the same, inside sections | the same |
 | sections_truncated | a section | its text, as far as the encoder reads it |
 | sections, sections_headed | a section | all its text, as one vector; under its titles |
-| windows | a section | its best window of 200 word pieces, under its titles |
+| windows, windows_headed | a section | its best window of 200 word pieces; under its titles |
 | passages | a section | its best passage, as the library cuts them |
 | default | a section; within a budget its passages | what Catena ships: all its words, and its best passage |
 | views_paper, views_exact, views_rrf | a section | its text under its titles, its keywords and its summary |

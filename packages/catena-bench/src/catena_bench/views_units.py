@@ -62,8 +62,8 @@ def sections_headed(asked: AskedDocument) -> Units:
     return Units(chunks=chunks, texts=texts, owner=tuple(range(len(chunks))))
 
 
-def windows(asked: AskedDocument) -> Units:
-    """Sections, each found by its best window of at most `WINDOW` word pieces under the titles above it."""
+def windows(asked: AskedDocument, *, headed: bool = False) -> Units:
+    """Sections, each found by its best window of at most `WINDOW` word pieces, under the titles above it or alone."""
     chunks = section_chunks(asked)
     of_section = {chunk.section: number for number, chunk in enumerate(chunks)}
     cut = [
@@ -71,8 +71,8 @@ def windows(asked: AskedDocument) -> Units:
         for chunk in cut_fixed(asked.document, asked.sections, tokens=WINDOW, count=word_pieces())
         if chunk.section in of_section
     ]
-    texts = tuple(view.text for view in headed_views(asked.document, cut))
-    return Units(chunks=chunks, texts=texts, owner=tuple(of_section[chunk.section] for chunk in cut))
+    texts = (view.text for view in headed_views(asked.document, cut)) if headed else (chunk.text for chunk in cut)
+    return Units(chunks=chunks, texts=tuple(texts), owner=tuple(of_section[chunk.section] for chunk in cut))
 
 
 def best_passage(asked: AskedDocument) -> Units:
@@ -96,5 +96,6 @@ METHODS: Mapping[str, Callable[[AskedDocument], Units]] = {
     "sections_headed": sections_headed,
     "sections_truncated": partial(sections, truncated=True),
     "windows": windows,
+    "windows_headed": partial(windows, headed=True),
     "passages": best_passage,
 }
