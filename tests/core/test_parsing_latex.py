@@ -295,3 +295,91 @@ def test_every_printed_word_is_kept(parts: list[tuple[str, str]]) -> None:
 def test_any_text_ends_well_and_keeps_plain_words(text: str) -> None:
     found = to_markdown(f"first {text}\n\nlast words")
     assert "first" in found.markdown
+
+
+# packages and classes
+
+
+SLIDES = r"""\documentclass[aspectratio=169]{beamer}
+\title{A talk}\subtitle{In short}\author[AO]{A. One}\institute{Somewhere}
+\begin{document}
+\begin{frame}\titlepage\end{frame}
+\section{Pumps}
+\begin{frame}<1->[fragile]{How they \emph{work}}{And why}
+\begin{itemize}[<+->]
+\item<1-> First \alert<2>{point}
+\item Second, where 1 <2> holds
+\end{itemize}
+\begin{columns}[t]\begin{column}{0.5\textwidth}Left.\end{column}\begin{column}{0.5\textwidth}Right.\end{column}\end{columns}
+\end{frame}
+\begin{frame}
+\frametitle<1>{Seals}
+Text.
+\end{frame}
+\end{document}"""
+
+
+def test_frames_are_sections_and_overlays_are_not_printed() -> None:
+    assert md(SLIDES) == (
+        "# A talk\n\nIn short\n\nA. One\n\nSomewhere\n\n## Pumps\n\n### How they work\n\nAnd why\n\n"
+        "- First point\n- Second, where 1 <2> holds\n\nLeft.\n\nRight.\n\n### Seals\n\nText."
+    )
+
+
+def test_a_title_without_maketitle_stands_where_its_class_prints_it() -> None:
+    source = (
+        r"\documentclass{elsarticle}\begin{document}\begin{frontmatter}\title{Pumps}\author[1]{A. One}"
+        r"\address[1]{Somewhere}\begin{abstract}Short.\end{abstract}\end{frontmatter}\section{Seals}x\end{document}"
+    )
+    assert md(source) == "# Pumps\n\nA. One\n\nSomewhere\n\n## Abstract\n\nShort.\n\n## Seals\n\nx"
+
+
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [
+        (
+            r"\usepackage[english,ngerman]{babel}\begin{document}f\"ur f" + '"ur "`Ma"s"\' aus"=ge',
+            "für für „Maß“ aus-ge",
+        ),
+        (r"\usepackage{german}\begin{document}" + '"Uber', "Über"),
+        (r"\begin{document}" + 'a "quoted" word', 'a "quoted" word'),
+        (r"\og mot \fg{} et \no 5", "« mot » et n° 5"),
+        (r"\SI{5}{\milli\watt}, \qty[x=1]{3e8}{\metre\per\second\squared}, \si{kg.m}", "5 mW, 3e8 m/s², kg.m"),
+        (r"\newcommand{\unit}[1]{(#1)}\unit{m}", "(m)"),
+        (r"\strange{one}{two}{three} \textbf{a}b", "one two three ab"),
+        (r"\strange{one} {two}", "one two"),
+        (r"\lstinline{x = {1}} \lstinline[language=C]!int a{;!", "`x = {1}` `int a{;`"),
+        (
+            r"\begin{lstlisting}[language={[LaTeX]TeX}, caption={Of a pump}, shortcaption=no]" + "\nx\n"
+            r"\end{lstlisting}",
+            "Listing: Of a pump\n\n```tex\nx\n```",
+        ),
+        (
+            r"\begin{tabular}{ll}a & b \\ \cmidrule(lr){1-2}\cmidrule[1pt](l{2pt}r{1pt}){1-1} c & d \\\end{tabular}",
+            "| a | b |\n| --- | --- |\n| c | d |",
+        ),
+        (
+            r"\begin{algorithmic}\Require $n$\ForAll{$i$}\State add\EndFor\IF{$a$}\STATE stop\ENDIF\end{algorithmic}",
+            "Require: $n$\n\nfor all $i$\n\nadd\n\nif $a$\n\nstop",
+        ),
+    ],
+)
+def test_what_packages_print(source: str, printed: str) -> None:
+    assert md(source) == printed
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        r"\caption{a ",
+        r"\href{a}{b ",
+        r"\lstinline[",
+        r"\author{a}\maketitle ",
+        r"\begin{tabular}{l}a ",
+        r"\footnote{a ",
+    ],
+)
+def test_what_is_nested_without_end_is_read_in_the_time_of_its_length(piece: str) -> None:
+    printed = md(f"\\begin{{document}}{piece * 10_000} end\\end{{document}}")
+    assert "end" in printed
+    assert len(printed) < 20 * 10_000 * len(piece)

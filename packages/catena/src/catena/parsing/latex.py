@@ -16,16 +16,19 @@ from catena.parsing.latex_commands import (
     DEFINITIONS,
     FILES,
     FLOATS,
+    FRONT,
     INVISIBLE,
     LISTS,
     QUOTES,
     RANKS,
+    STATEMENTS,
     TABLES,
     UNSEEN_OPTIONS,
 )
 from catena.parsing.latex_macros import MAX_EXPANSIONS, Reader, as_source
-from catena.parsing.latex_symbols import ACCENTS, accented, dotless, symbol, typeset
-from catena.parsing.latex_tokens import Token
+from catena.parsing.latex_symbols import ACCENTS, accented, dotless, german, symbol, typeset
+from catena.parsing.latex_tokens import Token, caption_of
+from catena.parsing.latex_units import unit
 from catena.parsing.markdown_blocks import MarkdownBlocks
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, decode
@@ -33,9 +36,15 @@ from catena.parsing.text import MAX_TITLE, decode
 _INPUT_ENCODING = re.compile(rb"\\usepackage\s*\[\s*([\w-]+)\s*\]\s*\{inputenc\}")
 _ENCODINGS = {"latin9": "iso8859-15", "ansinew": "cp1252", "applemac": "mac-roman", "latin2": "iso8859-2"}
 _HEADING = re.compile(rf"\\({'|'.join(RANKS)})\*?\s*[\[{{]")
+_HAS_TITLE = re.compile(r"\\title\s*[\[{]")
+_PRINTS_TITLE = re.compile(r"\\(?:maketitle|titlepage)(?![A-Za-z@])|\\begin\s*\{frontmatter\}")
+_IS_GERMAN = re.compile(r"\\usepackage\s*(?:\[[^\]]{0,400}german[^\]]{0,400}\]\s*\{babel\}|\{n?german\})")
+_IS_BEAMER = re.compile(r"\\documentclass\s*(?:\[[^\]]{0,400}\]\s*)?\{beamer\}")
+_OVERLAY = re.compile(r"<[-+\d.,|@:a-z]*>")  # on which slides of a frame something is shown
 _BEGIN = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
 _REFERENCE = re.compile("\ue000([^\ue000\ue001]*)\ue001")  # marks of our own, in an area without characters
 _FOOTNOTE = re.compile(r"\[\^\d+\]")
+_DEEPEST = 100  # texts taken aside in each other; what is deeper stays in the text around it
 _LONGEST_REFERENCE = 200  # characters of a title that stands for a reference
 
 
@@ -85,20 +94,22 @@ class _Frame(NamedTuple):
 
 
 _GROUP = _Frame("group")
+_UNKNOWN = _Frame("group", "argument of a command that is not known")
 
 
 class _Writer:
     """Collects the words of a block until something ends it, then writes it with its marks."""
 
     def __init__(self, source: str) -> None:
-        self.reader = Reader(source, frozenset(self._handlers()) | INVISIBLE.keys())
+        self.reader = Reader(source, (frozenset(self._handlers()) | INVISIBLE.keys()) - _OF_PACKAGES)
         self.blocks = MarkdownBlocks()
         self.title = self.first_heading = ""
         self.labels: dict[str, str] = {}
         self.notes: list[str] = []
         self._title_words = ""
-        self._authors: list[str] = []
-        self._date = ""
+        self._front: dict[str, list[str]] = {name: [] for name in FRONT}
+        self._german = _IS_GERMAN.search(source) is not None
+        self._beamer = _IS_BEAMER.search(source) is not None
         self._preamble = _BEGIN.search(source) is not None
         self._words: list[list[str]] = [[]]  # of the block, and of each text taken aside
         self._frames: list[_Frame] = []
@@ -111,8 +122,11 @@ class _Writer:
         self._theorems: dict[str, str] = {"proof": "Proof"}
         self._just_headed = ""
         highest = min((RANKS[match[1]] for match in _HEADING.finditer(source)), default=RANKS["section"])
-        self._top = 1 + int("\\maketitle" in source and "\\title" in source)  # level of the highest division
+        self._top = 1 + int(
+            bool(_PRINTS_TITLE.search(source) and _HAS_TITLE.search(source))
+        )  # level of the highest division
         self._shift = self._top - highest
+        self._slide = min(6, self._shift + RANKS["subsection"] + ("\\subsection" in source))  # level of its title
         self._commands = self._handlers()
 
     def run(self) -> None:
@@ -149,7 +163,7 @@ class _Writer:
     def _inline(self, token: Token) -> None:
         words = self._words[-1]
         if token.kind == "text":
-            words.append(typeset(token.text))
+            words.append(typeset(german(token.text) if self._german else token.text))
         elif token.kind == "code":
             ticks = "`" * (1 + max(map(len, re.findall(r"`+", token.text)), default=0))
             words.append(f"{ticks}{token.text}{ticks}" if token.text.strip() else "")
@@ -168,6 +182,8 @@ class _Writer:
         elif kind == "}":
             if top is not None and top.kind in {"group", "argument"}:
                 self._close()
+            if top is _UNKNOWN and self._opens_argument():
+                self._words[-1].append(" ")
         elif kind == "]" and top is not None and top.kind == "option":
             self._close()
         elif kind == "&" and top is not None and top.name in TABLES:
@@ -175,8 +191,21 @@ class _Writer:
         else:
             self._words[-1].append(token.source)
 
+    def _opens_argument(self) -> bool:
+        """Open an argument of a command that is not known, if one is next."""
+        token = self.reader.raw()
+        is_open = token is not None and token.kind == "{"
+        if is_open:
+            self._frames.append(_UNKNOWN)
+        elif token is not None:
+            self.reader.push([token])
+        return is_open
+
     def _aside(self, kind: str, end: Callable[[str], None]) -> None:
         """Take what comes next aside, up to its end."""
+        if len(self._words) > _DEEPEST:
+            self._frames.append(_Frame(kind))
+            return
         self._frames.append(_Frame(kind, "", end))
         self._words.append([])
 
@@ -188,11 +217,12 @@ class _Writer:
         if found is None:
             return
         self._aside("argument", end)
+        opened = len(self._frames)
         if found.kind != "{":
             self.reader.push([found] if found.kind in {"begin", "end", "par", "}", "fence"} else [])
             if found.kind not in {"begin", "end", "par", "}", "fence"}:
                 self._token(found)
-            if self._frames and self._frames[-1].end is end:
+            if len(self._frames) == opened:
                 self._close()
 
     def _close(self) -> None:
@@ -235,6 +265,8 @@ class _Writer:
     def _command(self, token: Token) -> None:
         name = token.text.rstrip("*") if token.text != "*" else "*"
         handler = self._commands.get(name)
+        if self._beamer:
+            self._pass_overlay()
         if handler is not None:
             handler(name)
         elif name in ACCENTS:
@@ -249,6 +281,8 @@ class _Writer:
             self._words[-1].append(printed)
         elif self.reader.spent and name in self.reader.macros:
             self._words[-1].append(f"{token.source} ")
+        else:
+            self._opens_argument()
 
     def _handlers(self) -> dict[str, Callable[[str], None]]:
         handlers: dict[str, Callable[[str], None]] = {
@@ -259,12 +293,17 @@ class _Writer:
             **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
             **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
             **dict.fromkeys(("newtheorem",), self._theorem),
+            **dict.fromkeys(FRONT, self._in_front),
+            **dict.fromkeys(("SI", "qty"), self._quantity),
+            **dict.fromkeys(("si", "unit"), lambda _: self._words[-1].append(unit(self._in_brackets()))),
+            **{written: self._statement for name in STATEMENTS for written in _spellings(name)},
         }
         return handlers | {
             "title": self._title,
-            "author": lambda _: self._argument(self._authors.append),
-            "date": lambda _: self._argument(self._dated),
             "maketitle": self._make_title,
+            "titlepage": self._make_title,
+            "frametitle": lambda _: self._slide_title(),
+            "cmidrule": self._rule,
             "item": self._item,
             "bibitem": self._bibitem,
             "label": self._label,
@@ -307,8 +346,9 @@ class _Writer:
         self._title_words = title[:MAX_TITLE].rstrip()
         self.title = _FOOTNOTE.sub("", self._title_words).strip()
 
-    def _dated(self, date: str) -> None:
-        self._date = date
+    def _in_front(self, name: str) -> None:
+        self.reader.optional()
+        self._argument(self._front[name].append)
 
     def _make_title(self, _: str) -> None:
         notes, self._footnotes = self._footnotes, []  # below the title, not above it
@@ -316,10 +356,12 @@ class _Writer:
         self._footnotes = notes
         if self._title_words and not self._preamble:
             self.blocks.heading(1, self._title_words)
-        for line in (", ".join(author.replace(" , ", ", ") for author in self._authors if author), self._date):
-            if line:
+        for said in self._front.values():
+            if line := ", ".join(each.replace(" , ", ", ") for each in said if each):
                 self._words[0].append(line)
                 self._flush()
+            said.clear()  # printed once, however often it is asked for
+        self._title_words = ""
 
     def _accent(self, mark: str) -> None:
         tokens = self.reader.argument()
@@ -374,6 +416,53 @@ class _Writer:
             self._note(f"the file {file!r}, which it takes in by \\{name}, was not read")
             self._words[-1].append(f" [not read: {file}] ")
 
+    def _in_brackets(self) -> tuple[Token, ...]:
+        """Return the next argument, its option passed over."""
+        self.reader.optional()
+        return self.reader.argument()
+
+    def _quantity(self, _: str) -> None:
+        number = "".join(token.source for token in self._in_brackets()).strip()
+        self.reader.optional()
+        self._words[-1].append(f"{number} {unit(self.reader.argument())}".rstrip())
+
+    def _statement(self, name: str) -> None:
+        if self._open["algorithmic"]:
+            self._flush()
+            self._words[-1].append(f"{STATEMENTS[name.lower()]} ")
+        self._opens_argument()
+
+    def _rule(self, _: str) -> None:
+        r"""Pass over the trimming and the columns of \cmidrule(lr){2-3}."""
+        self.reader.optional()
+        token = self.reader.raw()
+        if token is not None and not token.text.startswith("("):
+            self.reader.push([token])
+        elif token is not None and ")" not in token.text:  # (l{2pt}r{2pt})
+            while self.reader.argument() and (token := self.reader.raw()) is not None and ")" not in token.text:
+                pass
+        self.reader.argument()
+
+    def _pass_overlay(self) -> None:
+        token = self.reader.raw()
+        if token is not None:
+            rest = _OVERLAY.sub("", token.text, count=1) if token.text[:1] == "<" else token.text
+            if token.kind != "text":
+                self.reader.push([token])
+            elif rest:
+                self.reader.push([Token("text", rest, rest)])
+
+    def _slide_title(self) -> None:
+        self._flush()
+        self._pass_overlay()
+        while self.reader.optional() is not None:
+            pass
+        token = self.reader.raw()
+        if token is not None:
+            self.reader.push([token])
+        if token is not None and token.kind == "{":
+            self._argument(lambda title: self._heading(self._slide, title))
+
     def _raw(self, token: Token) -> None:
         text = token.text.strip().replace("\\%", "%").replace("\\#", "#").replace("\\_", "_").replace("\\&", "&")
         if token.more == "includegraphics":
@@ -392,6 +481,8 @@ class _Writer:
             return
         self._flush()
         code = readable_code(token.text)
+        if caption := caption_of(token.source):
+            self._emit(lambda: self.blocks.paragraph(f"Listing: {typeset(caption)}"))
         self._emit(lambda: self.blocks.code(code, token.more))
 
     def _theorem(self, _: str) -> None:
@@ -408,9 +499,17 @@ class _Writer:
         if base == "document":
             self._start()
             return
+        if len(self._words) > _DEEPEST:
+            return
         self._flush()
         self._open[base] += 1
         self._frames.append(_Frame("environment", base))
+        if base == "frame" and self._beamer:
+            self._slide_title()
+        else:
+            self._begin_environment(base)
+
+    def _begin_environment(self, base: str) -> None:
         if base in LISTS:
             self._skip("o")
             self.blocks.open_list(numbered=LISTS[base])
@@ -426,6 +525,8 @@ class _Writer:
             self._captions.append([])
         elif base in {"abstract", "thebibliography"}:
             self._skip("m" if base == "thebibliography" else "")
+            if self._open["frontmatter"]:
+                self._make_title("")
             self._heading(self._top, "Abstract" if base == "abstract" else "References")
             if base == "thebibliography":
                 self.blocks.open_list(numbered=False)
@@ -460,6 +561,8 @@ class _Writer:
             self.blocks.close_list()
         elif name in QUOTES:
             self.blocks.quotes -= 1
+        elif name == "frontmatter":
+            self._make_title("")
         elif name in FLOATS:
             self._end_float(is_table="table" in name)
 
@@ -525,9 +628,7 @@ class _Writer:
         self._argument(self._captioned)
 
     def _captioned(self, text: str) -> None:
-        is_table = any(
-            "table" in frame.name for frame in self._frames if frame.kind == "environment" and frame.name in FLOATS
-        )
+        is_table = any(self._open[name] for name in FLOATS if "table" in name)
         if self._captions and not is_table and not self._captions[-1]:
             self._captions[-1].append(text)
         elif len(self._words) > 1 or not is_table:
@@ -549,6 +650,18 @@ class _Writer:
         elif text:
             self._emit(lambda: self.blocks.paragraph(text if is_table else f"Figure: {text}"))
         self._flush()
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    r"""Return how packages spell a statement of an algorithm: \ForAll, \FORALL; \if is TeX's own."""
+    inner = {"elsif": "ElsIf", "forall": "ForAll"}.get(name, name.capitalize())
+    return f"End{name[3:].capitalize()}" if name.startswith("end") else inner, name.upper()
+
+
+# names that authors who do not use these packages give macros of their own
+_OF_PACKAGES = frozenset({"SI", "qty", "si", "unit", *FRONT[:-1]} - {"author"}) | {
+    written for name in STATEMENTS for written in _spellings(name)
+}
 
 
 def readable_code(code: str) -> str:

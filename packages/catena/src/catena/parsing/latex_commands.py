@@ -63,9 +63,22 @@ UNSEEN_OPTIONS: Mapping[str, str] = {
     "tcolorbox": "o",
     "mdframed": "o",
     "scope": "o",
+    "column": "om",
+    "columns": "o",
     "picture": "",
     "CJK": "mm",
 }
+
+FRONT = ("subtitle", "author", "affil", "affiliation", "institute", "address", "date")
+"""What the title of a document is printed with, in this order."""
+
+STATEMENTS: Mapping[str, str] = {
+    **dict.fromkeys(("state", "statex", "endif", "endfor", "endwhile", "endloop", "endprocedure", "endfunction"), ""),
+    **{"if": "if", "elsif": "else if", "else": "else", "for": "for", "forall": "for all", "while": "while"},
+    **{"repeat": "repeat", "until": "until", "loop": "loop", "procedure": "procedure", "function": "function"},
+    **{"require": "Require:", "ensure": "Ensure:"},
+}
+"""What begins a line of an algorithm, in small letters: packages differ in them."""
 
 INVISIBLE: Mapping[str, str] = {
     **dict.fromkeys(
@@ -76,7 +89,7 @@ INVISIBLE: Mapping[str, str] = {
             *("newcounter", "stepcounter", "refstepcounter", "newlength", "newif", "newsavebox", "hyphenation"),
             *("usetikzlibrary", "captionsetup", "theoremstyle", "rowcolor", "cellcolor", "columncolor", "cline"),
             *("nocite", "includeonly", "bibliographyunit", "pagecolor", "markright", "enlargethispage", "vskip"),
-            *("rowcolors", "label@", "hyperlink@", "cmidrule", "specialrule", "arrayrulecolor", "addlinespace"),
+            *("rowcolors", "label@", "hyperlink@", "specialrule", "arrayrulecolor", "addlinespace"),
         ),
         "om",
     ),

@@ -19,13 +19,36 @@ _MORE = {
     **{"pounds": "£", "euro": "€", "%": "%", "/": "", "-": "", "today": "", "glqq": "„", "grqq": "“", "glq": "‚"},
     **{"grq": "‘", "flqq": "«", "frqq": "»", "textregistered": "®", "texttrademark": "™", "slash": "/", ">": " "},
     **{"textasciitilde": "~", "textasciicircum": "^", "quad": " ", "qquad": " ", "@": "", "textbackslash": "\\"},
-    **{"textless": "<", "langle": "⟨"},
+    **{"textless": "<", "langle": "⟨", "og": "« ", "fg": " »", "no": "n° "},
     **{"newline": " ", "linebreak": " ", "and": ", ", "textellipsis": "…", "dots": "…", "space": " "},
 }
 _DOTLESS = {"i": "i", "j": "j"}
 _TYPOGRAPHY = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("?`", "¿"), ("!`", "¡"), ("`", "‘"), ("'", "’"))
 _ANY = re.compile("|".join(re.escape(mark) for mark, _ in _TYPOGRAPHY))
 _PRINTED = dict(_TYPOGRAPHY)
+
+
+_SHORTHANDS = {
+    **{
+        '"a': "ä",
+        '"o': "ö",
+        '"u': "ü",
+        '"A': "Ä",
+        '"O': "Ö",
+        '"U': "Ü",
+        '"s': "ß",
+        '"z': "ß",
+        '"S': "SS",
+        '"Z': "SZ",
+    },
+    **{'"`': "„", "\"'": "“", '"<': "«", '">': "»", '"=': "-", '"~': "-", '"-': "", '""': "", '"|': "", '"/': "/"},
+}
+_SHORTHAND = re.compile("|".join(map(re.escape, _SHORTHANDS)))
+
+
+def german(words: str) -> str:
+    """Return words with the shorthands of German sources as they are printed: f"ur is für."""
+    return _SHORTHAND.sub(lambda match: _SHORTHANDS[match.group()], words)
 
 
 def typeset(words: str) -> str:

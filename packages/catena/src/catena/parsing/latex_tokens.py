@@ -36,12 +36,15 @@ _TEXT = re.compile(r"[^\\{}\[\]$&~%#\s]+")
 _COMMENT = re.compile(r"%[^\n]*(?:\n[ \t]*)?")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _VERB = re.compile(
-    r"\\(?:verb|lstinline)\*?(?:\[[^\]\n]*\])?[ \t]*(?P<code>\{[^{}\n]*\}|([^\sA-Za-z*{])(?:(?!\2).)*\2)"
+    r"\\(?:verb|lstinline)\*?(?:\[[^\]\n]{0,400}\])?[ \t]*"
+    r"(?P<code>\{(?:[^{}\n]|\{[^{}\n]*\}){0,400}\}|([^\sA-Za-z*{])(?:(?!\2).)*\2)"
 )
 _RAW = re.compile(
     r"\\(?P<word>url|href|path|nolinkurl|includegraphics)\*?[ \t]*(?P<options>\[[^\]]{0,400}\])?[ \t]*\{"
 )
-_OPTION = re.compile(r"[ \t]*(?:\[(?P<options>[^\]]*)\])?[ \t]*")
+_OPTION = re.compile(r"[ \t]*(?:\[(?P<options>(?:[^\]{}]|\{[^{}]*\})*)\])?[ \t]*")
+_LISTING = re.compile(r"\\begin[ \t]*\{lstlisting\}")
+_CAPTION = re.compile(r"(?<![a-z])caption\s*=\s*(?:\{(?:\[[^\]]*\])?(?P<braced>[^{}]*)\}|(?P<bare>[^,{}]*))")
 _LANGUAGE = re.compile(r"language\s*=\s*\{?(?:\[[^\]]*\])?\s*([\w+#-]+)")
 _MINTED = re.compile(r"\{([\w+#-]+)\}")
 _BRACES = re.compile(r"\\.|[{}]|\n[ \t]*\n", re.DOTALL)
@@ -229,6 +232,14 @@ class Lexer:
 def in_one_line(math: str) -> str:
     """Return a formula without comments and line ends: on a line of its own it cannot be taken for Markdown."""
     return " ".join(_COMMENT_IN_MATH.sub(" ", math).split())
+
+
+def caption_of(listing: str) -> str:
+    """Return the caption that the options of a listing give it, as written; "" where there is none."""
+    begin = _LISTING.match(listing)
+    option = _OPTION.match(listing, begin.end()) if begin else None
+    found = _CAPTION.search(option["options"] or "") if option else None
+    return " ".join((found["braced"] or found["bare"] or "").split()) if found else ""
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
