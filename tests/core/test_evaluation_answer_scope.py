@@ -93,6 +93,7 @@ def test_half_of_the_questions_are_asked_for_two() -> None:
     assert whole_cutoffs(6.5, 4) == (6, 7, 6, 7)
     assert whole_cutoffs(3, 3) == (3, 3, 3)
     assert whole_cutoffs(1.5, 0) == ()
+    assert sum(whole_cutoffs(0.29, 100)) == 29
 
 
 def test_a_budget_truncates_the_last_piece_after_a_whole_word() -> None:

@@ -20,7 +20,7 @@ from catena.errors import EvaluationError, MissingServiceError, ParameterError, 
 from catena.evaluation.question_dataset import ScopeDataset, read_scope_dataset, write_scope_dataset
 from catena.evaluation.question_drafts import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
 from catena.evaluation.question_generation import generate_scope_questions
-from catena.evaluation.question_quotes import CopySource, joined
+from catena.evaluation.question_quotes import Copied, CopySource, joined
 from catena.evaluation.question_scope import EIGHT_TYPES, QuestionType, ScopeQuestion, type_distribution
 from catena.evaluation.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
 from catena.model import Chunk, Document, Section
@@ -673,3 +673,21 @@ def test_a_model_whose_window_is_too_short_is_reported_and_planned_calls_are_cou
         span_result([], [])
     with pytest.raises(ParameterError, match="part must be"):
         replace(cases[0], end=cases[0].end + 1)
+
+
+def test_a_long_copy_is_found_by_its_ends_and_one_longer_than_the_text_at_once():
+    words = [f"w{(n * 7919) % 100_003}x" for n in range(12_000)]
+    text = " ".join(words)
+    inside = " ".join(words[3_000:9_000])
+    start = text.index(inside)
+    source = CopySource(text)
+    assert source.find(inside) == Copied(start, start + len(inside), "exact")
+    reworded = inside.replace(words[5_000], "another").replace(words[7_000], "one")
+    assert source.find(reworded) is None  # other figures
+    plain = "".join(chr(ord("a") + int(each)) if each.isdigit() else each for each in text)
+    copied = plain[start : start + len(inside)]
+    at = copied.index(" ", 20_000)
+    near = f"{copied[:at]} another one{copied[at:]}"
+    assert CopySource(plain).find(near) == Copied(start, start + len(inside), "near")
+    assert CopySource(plain).find(copied[:10_000] + plain[-10_000:]) is None
+    assert CopySource(plain[:5_000]).find(near * 20) is None

@@ -16,6 +16,8 @@ CopyState: TypeAlias = Literal["exact", "normalised", "near"]
 
 LEAST_SIMILARITY = 0.9  # of a copy that is only near; characters of both that agree in order / all of both
 _WINDOW = 100 * (2 * LEAST_SIMILARITY - 1)  # what is left out costs twice in a window as long as the copy
+_LONG = 2_000  # characters; of a longer copy the beginning and the end are looked for: the whole would take minutes
+_END = 500  # characters of each
 _REACH = 5  # a fifth of a copy: how far the ends of its place may lie from those of its window
 LEAST_WORDS = 3  # of a copy: fewer stand anywhere
 
@@ -102,6 +104,10 @@ class CopySource:
     def _near(self, plain: str) -> Copied | None:
         from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
+        if LEAST_SIMILARITY * (len(plain) + len(self._plain)) > 2 * len(self._plain):  # longer than what it copies
+            return None
+        if len(plain) > _LONG:
+            return self._near_ends(plain)
         start, end = 0, len(self._plain)
         if len(plain) < end:
             window = partial_ratio_alignment(plain, self._plain, score_cutoff=_WINDOW)
@@ -119,6 +125,20 @@ class CopySource:
         if alike(start, end) < 100 * LEAST_SIMILARITY or _NUMBER.findall(plain) != numbers:
             return None
         return self._placed(self._places[start], self._places[end - 1] + 1, "near")
+
+    def _near_ends(self, plain: str) -> Copied | None:
+        """Return where a long copy stands: from a place like its beginning to one like its end, if all is alike."""
+        from rapidfuzz.fuzz import partial_ratio_alignment, ratio
+
+        cutoff = 100 * LEAST_SIMILARITY
+        first = partial_ratio_alignment(plain[:_END], self._plain, score_cutoff=_WINDOW)
+        last = partial_ratio_alignment(plain[-_END:], self._plain, score_cutoff=_WINDOW)
+        if first is None or last is None or first.dest_start >= last.dest_end:
+            return None
+        found = self._plain[first.dest_start : last.dest_end]
+        if _NUMBER.findall(plain) != _NUMBER.findall(found) or ratio(plain, found, score_cutoff=cutoff) < cutoff:
+            return None
+        return self._placed(self._places[first.dest_start], self._places[last.dest_end - 1] + 1, "near")
 
     def _borders(self, first: int, last: int) -> list[int]:
         """Return where words of the plain text begin or end, from first to last and within it; never nothing."""

@@ -45,7 +45,8 @@ def whole_cutoffs(k: float, questions: int) -> tuple[int, ...]:
     _check_cutoff(k)
     if questions < 0:
         raise ParameterError("questions", questions, "a number >= 0")
-    return tuple(floor(k * (number + 1)) - floor(k * number) for number in range(questions))
+    ends = [floor(round(k * number, 9)) for number in range(questions + 1)]  # rounded: 0.29 * 100 is 29
+    return tuple(end - start for start, end in pairwise(ends))
 
 
 def at_equal_count(points: Iterable[tuple[float, float]], k: float) -> float:
