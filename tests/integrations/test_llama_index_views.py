@@ -381,14 +381,14 @@ class Broken(BaseRetriever):
 
 async def test_any_retrievers_are_views_also_of_nodes_of_any_parser(caplog: pytest.LogCaptureFixture) -> None:
     a, b, c = chain("d", ["The seal. ", "The cover. ", "The housing. "])
-    summary = IndexNode(text="All about covers", index_id=b.node_id)
-    sources = {"raw": Fixed([a, b], [0.9, 0.0]), "summary": Fixed([summary, summary]), "questions": Broken()}
+    summaries: list[BaseNode] = [IndexNode(text=text, index_id=b.node_id) for text in ("All about covers", "More")]
+    sources = {"raw": Fixed([a, b], [0.9, 0.0]), "summary": Fixed(summaries, [0.7, 0.2]), "questions": Broken()}
     multi = CatenaMultiViewRetriever(sources, parents={b.node_id: b}, rule=ExactUnion())
     with listening() as told, caplog.at_level(logging.WARNING):
         found = multi.retrieve("covers")
     assert [node.node.node_id for node in found] == [a.node_id, b.node_id]
     assert provenance(found[1].node)["views"] == {"summary": 1, "raw": 2}
-    assert [way["score"] for way in provenance(found[1].node)["routes"]] == [1.0, 0.0]
+    assert [way["score"] for way in provenance(found[1].node)["routes"]] == [0.7, 0.0]
     (event,) = [event for event in told.events if isinstance(event, RouteDegradedEvent)]
     assert event.what == "view questions"
     assert "view questions" in caplog.text
