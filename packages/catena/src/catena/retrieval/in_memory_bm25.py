@@ -41,24 +41,27 @@ class Bm25Scorer:
         counts = [Counter(tokenise(text)) for text in texts]
         lengths = np.array([counted.total() for counted in counts], np.float64)
         average = lengths.mean() if lengths.any() else 1.0
-        norms = k1 * (1 - b + b * lengths / average)
-        places: defaultdict[str, list[int]] = defaultdict(list)
+        self._norms = k1 * (1 - b + b * lengths / average)
+        self._k1 = k1
+        self._places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # of a word: texts and counts
         for place, counted in enumerate(counts):
-            for word in counted:
-                places[word].append(place)
-        self._size = len(counts)
-        self._parts: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
-        for word, held in places.items():
-            at = np.array(held, np.int64)
-            tf = np.array([counts[place][word] for place in held], np.float64)
-            idf = log1p((self._size - len(held) + 0.5) / (len(held) + 0.5))
-            self._parts[word] = (at, idf * tf * (k1 + 1) / (tf + norms[at]))
+            for word, times in counted.items():
+                self._places[word].append((place, times))
+        self._parts: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}  # of the words asked for so far
 
     def score(self, query: str) -> NDArray[np.float64]:
         """Return one BM25 per text, > 0; -inf for a text that does not match."""
-        scores = np.zeros(self._size)
+        scores = np.zeros(len(self._norms))
         for word, times in sorted(Counter(tokenise(query)).items()):
-            if word in self._parts:
-                at, parts = self._parts[word]
+            if word in self._places:
+                at, parts = self._parts_of(word)
                 scores[at] += times * parts
         return np.where(scores > 0, scores, -np.inf)
+
+    def _parts_of(self, word: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the texts that hold a word, and what it is worth in each."""
+        if word not in self._parts:
+            at, tf = np.array(self._places[word], np.int64).T
+            idf = log1p((len(self._norms) - len(at) + 0.5) / (len(at) + 0.5))
+            self._parts[word] = (at, idf * tf * (self._k1 + 1) / (tf + self._norms[at]))
+        return self._parts[word]
