@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
-from pylatexenc.latex2text import (  # type: ignore[import-untyped]
+from pylatexenc.latex2text import (
     LatexNodes2Text,
     get_default_latex_context_db,
 )
