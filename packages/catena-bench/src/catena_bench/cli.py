@@ -28,6 +28,7 @@ from catena_bench import (
     segments_oracle,
     similar_docs,
     table_views,
+    tables_cli,
     views,
     views_picture,
 )
@@ -91,7 +92,10 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .html to draw the figures into.")] = None,
 ) -> None:
-    """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr."""
+    """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr.
+
+    `catena-bench tables --help` is about the tables of MC-indexing on documents and with a model of one's own.
+    """
     console = Console(stderr=True)
     benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
     try:
@@ -155,5 +159,7 @@ TABLES = {"views": views_picture.table}  # of those with too many figures to pri
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; `tables` has options of its own."""
+    if sys.argv[1:2] == ["tables"]:
+        tables_cli.app(sys.argv[2:], prog_name="catena-bench tables")
     app()

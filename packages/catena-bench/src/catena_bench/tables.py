@@ -1,0 +1,181 @@
+"""`catena-bench tables`: the tables of MC-indexing, run on documents, questions and models of one's own.
+
+| scheme | what is returned | what it is found by |
+|---|---|---|
+| fixed100, fixed200, fixed300 | whole sentences up to so many word pieces | their text |
+| fixed100_content, … | the same, inside sections | their text |
+| raptor | leaves of 300 word pieces | RAPTOR's tree of summaries, traversed |
+| units, units_plus | atomic units, or sentences; so many more that they have the tokens of sections | their text |
+| content_raw, content_keywords, content_summary | sections | one view |
+| mc_indexing | sections | three views, by the paper's quota |
+| fixed300_views, fixed200_views | fixed lengths | three views, by the paper's quota |
+| catena | sections | as Catena finds them by default |
+
+Nothing is cut off before it is embedded, whatever window an encoder has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from catena.errors import ParameterError
+from catena_bench.tables_about import table_1, table_5, table_7
+from catena_bench.tables_asking import Asker, Task
+from catena_bench.tables_data import TabledDocument
+from catena_bench.tables_forms import PaperTable
+from catena_bench.tables_judging import BASELINE, figure_3, judge
+from catena_bench.tables_material import LEAVES, SECTIONS, By, Material, Wanted, make_material
+from catena_bench.tables_recall import Measured, names_of, table_2, table_4, table_10, table_of_length
+from catena_bench.tables_schemes import UNITS, Searched, factor_of, searched
+from catena_bench.views_retrievers import Bm25, Retriever
+
+TABLES = ("1", "2", "4", "5", "6", "7", "9", "10", "11")
+USUAL = ("1", "2", "4", "6", "7", "10")
+_SAME = {"11": "4"}  # of other documents in the paper
+_SEARCHED = frozenset({"2", "4", "6", "9", "10"})
+_VIEWED = {SECTIONS: {"2", "4", "10"}, "fixed200": {"9"}, "fixed300": {"6"}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is to be shown, and who makes what it needs.
+
+    Attributes:
+        tables: numbers out of `TABLES`; Table 5 needs a model.
+        judged_at: the k at which answers are compared (Figure 3); () for no answers. It needs a model.
+        views_by: who makes the views.
+        by: who divides into units and summarises for RAPTOR: "llm", or "offline" for sentences and their choice.
+    """
+
+    tables: tuple[str, ...]
+    judged_at: tuple[float, ...] = ()
+    views_by: By = "offline"
+    by: By = "offline"
+
+    def __post_init__(self) -> None:
+        for number in self.tables:
+            if number == "3":
+                raise ParameterError("table", number, f"of {', '.join(TABLES)}; for Table 3, run once per --llm")
+            if number not in TABLES:
+                raise ParameterError("table", number, f"of {', '.join(TABLES)}")
+        if self.by == "offline":
+            if self.views_by == "llm":
+                raise ParameterError("views-by", self.views_by, "'offline' without a model. Try: --llm NAME")
+            if self.judged_at or "5" in self.tables:
+                what = "--judge" if self.judged_at else "table 5"
+                raise ParameterError(what, "asked for", "left out without a model. Try: --llm NAME")
+        object.__setattr__(self, "tables", tuple(dict.fromkeys(_SAME.get(number, number) for number in self.tables)))
+
+    @property
+    def wanted(self) -> Wanted:
+        """What has to be made of the documents."""
+        chosen = set(self.tables)
+        viewed = [name for name, needed in _VIEWED.items() if needed & chosen]
+        if self.judged_at and SECTIONS not in viewed:
+            viewed.append(SECTIONS)
+        return Wanted(
+            viewed=tuple(viewed),
+            units=bool({"2", "7", "10"} & chosen),
+            tree="2" in chosen,
+            views_by=self.views_by,
+            by=self.by,
+        )
+
+
+def make(
+    sources: Sequence[TabledDocument],
+    retrievers: Sequence[Retriever],
+    choice: Choice,
+    ask: Asker,
+    tell: Callable[[str], None],
+) -> tuple[tuple[Material, ...], tuple[PaperTable, ...]]:
+    """Make of the documents what the tables need, search it, and let answers be judged if that was chosen.
+
+    Args:
+        sources: documents with questions.
+        retrievers: at least one.
+        choice: what is to be shown.
+        ask: who answers the requests.
+        tell: is told how far the run is.
+
+    Returns:
+        What was made, and the tables but for Table 5, which is known at the end only (`table_5`).
+
+    Raises:
+        CatenaError: not a failure of a model, but of what surrounds it (nobody answers, the budget, the journal).
+    """
+    number = sum(len(each.asked.questions) for each in sources)
+    tell(f"{len(sources):,} documents, {number:,} questions: cutting, views, units, trees")
+    materials = ask(make_material(sources, choice.wanted))
+    factor = factor_of(materials)
+    needed = choice.judged_at or _SEARCHED & set(choice.tables)
+    found = dict(_searched(materials, retrievers, factor, tell)) if needed else {}
+    measured = Measured(materials=materials, found=found, wanted=choice.wanted, factor=factor)
+    tables = []
+    for name in choice.tables:
+        if name in _MAKERS:
+            tell(f"table {name}")
+            tables.append(_MAKERS[name](measured))
+    if choice.judged_at:
+        tell(f"answers from sections and from {BASELINE}")
+        tables.append(figure_3(ask(judge(materials, found, choice.judged_at))))
+    return materials, tuple(tables)
+
+
+def with_tasks(tables: Sequence[PaperTable], tasks: Mapping[str, Task]) -> tuple[PaperTable, ...]:
+    """Return the tables with Table 5 in its place."""
+    return tuple(sorted((*tables, table_5(tasks)), key=lambda table: _place(table.key)))
+
+
+def told_of(
+    materials: Sequence[Material], choice: Choice, *, model: str, embedder: str, dense: bool
+) -> tuple[str, ...]:
+    """Return how the tables were made, a sentence each: what a model did, and what stood in where there was none."""
+    lines = [
+        f"{sum(len(each.asked.questions) for each in materials):,} questions, each asked of its own document, about "
+        f"{len(materials):,} documents; intervals (95%), tokens and figures by document are in the JSON.",
+        f"Keywords and summaries: {f'by {model}' if choice.views_by == 'llm' else 'offline, by no model'}; a section "
+        "of at most 200 tokens is its own summary.",
+    ]
+    if choice.wanted.units and choice.by == "offline":
+        lines.append("Sentence units stand where the paper has atomic units, which a model cuts (--llm).")
+    if choice.wanted.tree:
+        by = f"by {model}" if choice.by == "llm" else "of sentences chosen offline"
+        lines.append(f"RAPTOR: leaves of {LEAVES} tokens, clusters by {embedder}, summaries {by}, traversed.")
+    if dense:
+        lines.append("No text is cut off before it is embedded: a longer one is the mean of its windows.")
+    if undivided := sum(not each.source.divided for each in materials):
+        lines.append(f"{undivided:,} documents have no sections: the whole of each is one, which is found always.")
+    if lost := [each for material in materials for each in material.degraded]:
+        lines.append(f"{len(lost):,} texts that the model was asked for are missing, the first: {lost[0].what}.")
+    return tuple(lines)
+
+
+def _searched(
+    materials: Sequence[Material], retrievers: Sequence[Retriever], factor: int, tell: Callable[[str], None]
+) -> Iterator[tuple[str, Sequence[Searched]]]:
+    bm25 = Bm25()
+    for retriever in retrievers:
+        found = []
+        for number, material in enumerate(materials, start=1):
+            found.append(searched(material, retriever, bm25, factor))
+            if number * 10 // len(materials) != (number - 1) * 10 // len(materials):
+                tell(f"{retriever.name}: {number:,} of {len(materials):,} documents searched")
+        yield retriever.name, tuple(found)
+
+
+def _place(key: str) -> tuple[bool, int]:
+    number = key.removeprefix("table")
+    return not number.isdecimal(), int(number) if number.isdecimal() else 0
+
+
+_MAKERS: Mapping[str, Callable[[Measured], PaperTable]] = {
+    "1": lambda measured: table_1(measured.materials),
+    "2": table_2,
+    "4": table_4,
+    "6": lambda measured: table_of_length(measured, 300),
+    "7": lambda measured: table_7(measured.materials, names_of(measured.wanted, measured.factor)[UNITS]),
+    "9": lambda measured: table_of_length(measured, 200),
+    "10": table_10,
+}

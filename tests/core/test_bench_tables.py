@@ -1,0 +1,520 @@
+"""The bench of the paper's tables: their arithmetic by hand, their form, and the command with a scripted model."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from catena import prompts
+from catena.driver import run as drive
+from catena.effects import Complete, Services
+from catena.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.evaluation.pairwise import Round, verdict_of
+from catena.evaluation.question_dataset import ScopeDataset, write_scope_dataset
+from catena.evaluation.question_scope import ScopeQuestion
+from catena.model import Document
+from catena.pipeline import prepare
+from catena.structure.atomic import planned_answer
+from catena.testing.chat_server import Body, ChatServer
+from catena_bench import cli, tables_retrievers
+from catena_bench.tables import TABLES, Choice, make
+from catena_bench.tables_cli import app
+from catena_bench.tables_data import read_tabled_documents
+from catena_bench.tables_forms import PaperTable, Row, figures_of, markdown_of
+from catena_bench.tables_judging import figure_3
+from catena_bench.tables_measures import Cell
+from catena_bench.tables_retrievers import KNOWN, embedder_of, retrievers_of
+from catena_bench.views_retrievers import Scores
+
+GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters
+BOOK = f"""# Kettles
+
+Kettles boil water. They hum.
+
+# Cliffs
+
+Cliffs face water. {GULLS}
+
+# Instruments
+
+{VIOLINS} Makers wait.
+"""
+EVIDENCE = {"kettles boil": ("Kettles boil water.",), "gulls varnished": (GULLS, VIOLINS)}
+SHARE = 100 * 15 / 35  # of the second question, by its first section or sentence
+
+TOPICS = ("kettle", "granite", "violin", "glacier", "orchard", "harbour", "lantern", "meadow", "compass", "saddle")
+SENTENCES = (
+    "The {0} of the valley was described by travellers in the year {1}.",
+    "Nobody who has seen a {0} made by hand will forget its colour.",
+    "In winter the {0} is kept in a dry room beside the stove.",
+    "A repaired {0} costs about {1} crowns at the market.",
+)
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals are tested where they are made; here they only take time."""
+    monkeypatch.setattr("catena_bench.views_measures.ROUNDS", 20)
+
+
+class Overlap:
+    """Scores a text by the words of the question that stand in it."""
+
+    name = "overlap"
+
+    def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
+        held = [set(re.findall(r"\w+", text.lower())) for text in texts]
+        found = np.array([[len(words & set(asked.split())) for words in held] for asked in questions], float)
+        return np.where(found > 0, found, -np.inf)
+
+
+def written(folder: Path, texts: dict[str, str], evidence: dict[str, dict[str, tuple[str, ...]]]) -> Path:
+    """Write a data set of documents with their own headings, and of questions with the sentences that answer them."""
+    documents = [Document(id=name, text=text, title=name, media_type="text/markdown") for name, text in texts.items()]
+    questions = [
+        ScopeQuestion(
+            id=f"{name}-{number}",
+            document=name,
+            text=question,
+            evidence=tuple(sorted((texts[name].index(said), texts[name].index(said) + len(said)) for said in spans)),
+        )
+        for name, asked in evidence.items()
+        for number, (question, spans) in enumerate(asked.items())
+    ]
+    entries = [(document, prepare(document).sections) for document in documents]
+    write_scope_dataset(folder, ScopeDataset.of(entries, questions))
+    return folder
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """Three sections and two questions, the second of which is answered in two of them."""
+    return written(tmp_path / "book", {"book": BOOK}, {"book": EVIDENCE})
+
+
+def chapters(count: int) -> str:
+    """Return a document of sections of about 350 word pieces, each about a thing of its own."""
+    parts = []
+    for number, topic in enumerate(TOPICS[:count]):
+        said = [SENTENCES[at % 4].format(topic, 1800 + 20 * number + at) for at in range(26)]
+        parts.append(f"# The {topic}\n\n" + " ".join(said) + f" The {topic} number {number} hangs in the hall.\n")
+    return "\n".join(parts)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """Two documents: one long enough for RAPTOR to summarise, one that is not."""
+    texts = {"long": chapters(10), "short": chapters(2)}
+    asked = {
+        "long": {f"Which {topic} hangs in the hall?": (f"The {topic} number {at} hangs in the hall.",)
+                 for at, topic in enumerate(TOPICS[:3])},
+        "short": {"Where is the granite?": ("The granite number 1 hangs in the hall.",)},
+    }  # fmt: skip
+    return written(tmp_path / "shelf", texts, asked)
+
+
+def figures(folder: Path, numbers: Sequence[str]) -> dict[str, float]:
+    """Return the figures of tables without a model, found by the words shared with the question."""
+    sources, overlap = read_tabled_documents(folder), Overlap()
+
+    def ask(step: Any) -> Any:
+        return drive(step, Services(embedder=embedder_of([])))
+
+    _, found = make(sources, [overlap], Choice(tables=tuple(numbers)), ask, lambda message: None)
+    return {key: value for table in found for key, value in figures_of(table).items()}
+
+
+def test_recall_of_sections_units_and_views_is_as_by_hand(book: Path) -> None:
+    found = figures(book, ["2"])
+    # first question: found whole by its first piece; second: half of the time by its first piece alone
+    for scheme in ("content_raw", "units"):
+        assert found[f"table2.k1.5.overlap.{scheme}"] == pytest.approx((100 + (SHARE + 100) / 2) / 2)
+        assert found[f"table2.k1.5.overlap.{scheme}.as_stated"] == 100  # one piece for the first, two for the second
+        assert found[f"table2.k3.overlap.{scheme}"] == 100
+    # all three views have the same section first: k' = 1 returns it alone, k' = 2 the other one too
+    assert found["table2.k1.5.overlap.mc_indexing"] == pytest.approx((100 + SHARE) / 2)
+    assert found["table2.k1.5.overlap.mc_indexing.mean_pieces"] == 1
+    assert found["table2.k3.overlap.mc_indexing"] == 100
+    assert found["table2.k3.overlap.mc_indexing.mean_pieces"] == 1.5
+    assert found["table2.k1.5.average.mc_indexing"] == found["table2.k1.5.overlap.mc_indexing"]
+    for scheme in ("fixed100", "fixed300", "raptor"):  # the whole document is one chunk, and the only leaf
+        assert found[f"table2.k1.5.overlap.{scheme}"] == 100
+        assert found[f"table2.k1.5.overlap.{scheme}.mean_pieces"] == 1
+
+
+def test_more_units_are_returned_in_place_of_sections(book: Path) -> None:
+    found = figures(book, ["1", "2"])
+    sections = found["table1.value.tokens_per_sec"]
+    (source,) = read_tabled_documents(book)
+    assert (found["table1.value.sections_per_doc"], found["table1.value.questions"]) == (3, 2)
+    assert found["table1.value.tokens_per_doc"] == len(source.asked.token_starts)
+    units = found["table2.k10.overlap.units.mean_tokens"]
+    assert sections / units > 1
+    assert found["table2.k1.5.overlap.units_plus"] == 100  # 1.5 times the factor is more than two sentences
+    assert found["table2.k1.5.overlap.units_plus.mean_pieces"] >= found["table2.k3.overlap.units.mean_pieces"]
+
+
+def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book: Path) -> None:
+    found = figures(book, ["2", "10"])
+    own = found["table2.k1.5.overlap.content_raw.mean_tokens"]
+    views = found["table2.k1.5.overlap.mc_indexing.mean_tokens"]
+    k = 1.5 * views / own  # between one section and two
+    assert 1 < k < 1.5
+    assert found["table10.overlap.k1.5.content_raw"] == pytest.approx((100 + SHARE + (k - 1) * (100 - SHARE)) / 2)
+    assert found["table10.overlap.k1.5.mc_indexing"] == found["table2.k1.5.overlap.mc_indexing"]
+
+
+def test_changes_are_means_over_all_k_against_the_first_row(book: Path) -> None:
+    found = figures(book, ["4", "6", "9"])
+    for table, first, row in (
+        ("table4", "mc_indexing", "mc_indexing_without_raw"),
+        ("table6", "fixed300", "fixed300_content"),
+        ("table9", "fixed200", "fixed200_views"),
+    ):
+        changes = [
+            found[f"{table}.overlap.k{k}.{row}"] - found[f"{table}.overlap.k{k}.{first}"] for k in (1.5, 3, 5, 10)
+        ]
+        assert found[f"{table}.overlap.delta.{row}"] == pytest.approx(sum(changes) / 4)
+    assert found["table6.overlap.delta.fixed300_content"] == pytest.approx((SHARE - 100) / 4 / 4)  # at k = 1.5 alone
+
+
+def test_evidence_that_a_chunker_cuts_is_counted(tmp_path: Path) -> None:
+    across = f"{GULLS}\n\n# Instruments\n\n{VIOLINS}"  # from one section into the next
+    folder = written(tmp_path / "cut", {"book": BOOK}, {"book": {"a": (across,), "b": (GULLS,)}})
+    found = figures(folder, ["7"])
+    assert found["table7.content.n100"] == 50
+    assert found["table7.fixed.n100"] == 0
+    assert found["table7.fixed_content.n100"] == 50
+    assert found["table7.fixed.units"] == 50
+
+
+def test_the_best_of_a_block_is_bold_and_the_second_underlined() -> None:
+    cells = {"a": (90.04, 10.0), "b": (90.0, 20.0), "c": (80.0, None), "d": (95.0, 30.0)}
+    rows = tuple(
+        Row(key=name, name=name, cells=tuple(None if v is None else Cell(value=v) for v in of), compared=name != "d")
+        for name, of in cells.items()
+    )
+    table = PaperTable(
+        key="table2", title="T", columns=(("x", "x"), ("y", "y|z")), blocks=(("k3", "k = 3", rows),), best="high",
+        notes=("A.", "B."),
+    )  # fmt: skip
+    assert markdown_of(table).splitlines() == [
+        "## T", "",
+        "|  | x | y\\|z |",
+        "| --- | --: | --: |",
+        "| a | **90.0** | <u>10.0</u> |",  # it prints as the other best
+        "| b | **90.0** | **20.0** |",
+        "| c | <u>80.0</u> | – |",
+        "| d | 95.0 | 30.0 |",
+        "", "A. B.",
+    ]  # fmt: skip
+    assert figures_of(table)["table2.k3.x.a"] == 90.04
+    assert "table2.k3.y.c" not in figures_of(table)
+
+
+def test_figure_3_counts_wins_by_both_rules() -> None:
+    def round_of(first: Any, a: float, b: float) -> Round:
+        return Round(first=first, score_a=a, score_b=b, reasoning="so")
+
+    verdicts = (
+        verdict_of("1", [round_of("a", 9, 1), round_of("b", 9, 1)], document="d"),
+        verdict_of("2", [round_of("a", 9, 1), round_of("b", 4, 5)], document="e"),  # more points, one round each
+        verdict_of("3", [Round(first="a", failure="no scores"), round_of("b", 4, 5)], document="f"),
+    )
+    found = figures_of(figure_3({(1.5, "bm25"): verdicts, (3.0, "bm25"): verdicts[2:]}))
+    assert found["figure3.k1.5.bm25.win.by_score"] == 100
+    assert found["figure3.k1.5.bm25.win.by_round"] == 50
+    assert found["figure3.k1.5.bm25.tie.by_round.n"] == 2
+    assert found["figure3.k3.bm25.undecided.by_score"] == 1
+    assert "figure3.k3.bm25.win.by_score" not in found
+
+
+# the whole command
+
+
+class Model:
+    """Answers as a good model would; the first so many requests of a purpose get an answer of no use."""
+
+    def __init__(self) -> None:
+        self.bad: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        self._purposes = {
+            prompts.load(name).system: name
+            for name in (
+                "view_keywords",
+                "view_summary",
+                "atomic_units",
+                "tree_summary",
+                "short_answer",
+                "judge_pair",
+            )
+        }
+
+    def __call__(self, body: Body) -> str:
+        system, prompt = (message["content"] for message in body["messages"])
+        purpose = self._purposes[system]
+        self.asked[purpose] += 1
+        if self.bad[purpose]:
+            self.bad[purpose] -= 1
+            return "I am sorry, I cannot help with that."
+        words = re.findall(r"[a-z]{5,}", prompt.partition("<content>")[2].partition("</content>")[0].lower())
+        answers: dict[str, Callable[[], str]] = {
+            "view_keywords": lambda: json.dumps([word for word, _ in Counter(words).most_common(8)]),
+            "view_summary": lambda: _first_sentence(prompt),
+            "atomic_units": lambda: planned_answer(Complete(prompt=prompt, purpose="")).text,
+            "tree_summary": lambda: _first_sentence(prompt),
+            "short_answer": lambda: f"In the hall, after {len(prompt)} characters.",
+            "judge_pair": lambda: 'The first is shorter. {"answer_1_score": 6, "answer_2_score": 5}',
+        }
+        return answers[purpose]()
+
+
+def _first_sentence(prompt: str) -> str:
+    found = re.search(r"The \w+ of the valley [^.]+\.", prompt)
+    assert found is not None
+    return found[0]
+
+
+@pytest.fixture
+def model() -> Iterator[tuple[Model, ChatServer]]:
+    """A model behind an address on this machine."""
+    scripted = Model()
+    with ChatServer(scripted) as server:
+        yield scripted, server
+
+
+def command(folder: Path, *options: object) -> Result:
+    return CliRunner().invoke(app, ["--data", str(folder), *map(str, options)])
+
+
+def with_model(server: ChatServer, journal: Path, *options: object) -> list[object]:
+    return ["--retrievers", "bm25", "--llm", "m", "--base-url", server.url, "--journal", journal, *options]
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_without_a_model_the_tables_say_what_stands_in(shelf: Path, tmp_path: Path) -> None:
+    target, text = tmp_path / "o.json", tmp_path / "o.md"
+    result = command(shelf, "--retrievers", "bm25,tfidf,static", "--json", target, "--markdown", text)
+    assert result.exit_code == 0, result.stderr
+    assert "documents searched" in result.stderr
+    found, shown = read(target), text.read_text(encoding="utf-8")
+    assert (found["n_documents"], found["n_questions"], found["about.views_by"]) == (2, 4, "offline")
+    assert found["table2.k3.bm25.content_raw"] == 100
+    assert found["table2.k3.static.catena"] == 100
+    assert "table2.k3.average.catena" not in found
+    by_document = [found[f"table2.k3.tfidf.fixed100.of.{name}"] for name in ("long", "short")]
+    assert found["table2.k3.tfidf.fixed100"] == pytest.approx((3 * by_document[0] + by_document[1]) / 4)
+    assert found["table2.k3.bm25.fixed100.low"] <= found["table2.k3.bm25.fixed100"]
+    for word in ("RAPTOR (offline)", "Sentence unit: Plus (×", "MC-indexing (offline)", "which a model cuts (--llm)"):
+        assert word in shown
+    assert "Atomic Unit" not in shown
+    assert [line for line in shown.splitlines() if line.startswith("## ")] == [
+        "## Table 1: the documents",
+        "## Table 2: recall of the ground truth span",
+        "## Tables 4 and 11: MC-indexing without one of its views",
+        "## Table 6: fixed lengths of 300 tokens with content, and with multi-view",
+        "## Table 7: chunking error",
+        "## Table 10: recall at the same context length",
+    ]
+
+
+def test_two_runs_give_the_same_bytes(book: Path, tmp_path: Path) -> None:
+    written_files = []
+    for name in ("a", "b"):
+        assert command(book, "--json", tmp_path / name, "--retrievers", "bm25,static").exit_code == 0
+        written_files.append((tmp_path / name).read_bytes())
+    assert written_files[0] == written_files[1]
+
+
+def test_a_plan_is_what_is_then_asked_and_nothing_is_asked_twice(
+    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
+) -> None:
+    scripted, server = model
+    journal, target = tmp_path / "journal.db", tmp_path / "o.json"
+    options = with_model(
+        server, journal, "--table", ",".join(TABLES), "--judge", "--judge-at", "1.5,3", "--json", target
+    )
+    planned = command(shelf, *options, "--plan")
+    assert planned.exit_code == 0, planned.stderr
+    assert not server.bodies
+    assert not journal.exists()
+    plan = {key: value for key, value in read(target).items() if key.endswith(".calls")}
+    assert "view summary: " in planned.stdout
+    done = command(shelf, *options)
+    assert done.exit_code == 0, done.stderr
+    of_plan = {key.split(".")[1].replace("judge", "judge_pair"): calls for key, calls in plan.items()}
+    answers = (of_plan.pop("short_answer"), scripted.asked.pop("short_answer"))
+    assert max(answers) - min(answers) <= 1  # two schemes that return the same are answered once: of stand-ins others
+    assert of_plan == scripted.asked
+    assert of_plan["tree_summary"] >= 2
+    first = read(target)
+    assert first["table5.requests.atomic_units"] == of_plan["atomic_units"]
+    assert first["table5.seconds.view_keywords"] > 0
+    assert first["figure3.k1.5.bm25.tie.by_round"] == 100  # the judge likes whatever stands first
+    assert first["n_degraded"] == 0
+    assert (first["about.units_by"], first["about.model"]) == ("llm", "m")
+    again, before = command(shelf, *options), len(server.bodies)
+    assert again.exit_code == 0
+    assert len(server.bodies) == before
+    assert without_time(read(target)) == without_time(first)
+    assert "Atomic Unit: Plus" in again.stdout
+    replanned = command(shelf, *options, "--plan")
+    assert replanned.stdout.startswith("0 calls in all")
+
+
+def without_time(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if ".seconds." not in key}
+
+
+def test_answers_of_no_use_cost_their_text_and_are_told(
+    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
+) -> None:
+    scripted, server = model
+    for purpose in ("view_keywords", "view_summary", "tree_summary", "short_answer", "judge_pair"):
+        scripted.bad[purpose] = 1000
+    scripted.bad["atomic_units"] = 1
+    target = tmp_path / "o.json"
+    options = with_model(
+        server, tmp_path / "journal.db", "--table", "2,5", "--judge", "--judge-at", "3", "--json", target
+    )
+    result = command(shelf, *options)
+    assert result.exit_code == 0, result.stderr
+    found = read(target)
+    assert found["n_degraded"] >= scripted.asked["view_keywords"]
+    assert found["table2.k3.bm25.content_keywords"] == 0  # no view, nothing found
+    assert found["table2.k3.bm25.content_raw"] == 100
+    assert found["table2.k3.bm25.mc_indexing"] == 100  # by the view that is there
+    assert found["table5.failed.view_keywords"] == found["table5.requests.view_keywords"]
+    assert found["figure3.k3.bm25.tie.by_score"] == 100  # both said nothing: no judge was asked
+    assert scripted.asked["judge_pair"] == 0
+    assert "texts that the model was asked for are missing" in result.stdout
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(
+    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
+) -> None:
+    scripted, server = model
+    options = with_model(server, tmp_path / "journal.db", "--table", "4")
+    plan = command(shelf, *options, "--plan", "--json", tmp_path / "plan.json")
+    assert plan.exit_code == 0
+    total = sum(value for key, value in read(tmp_path / "plan.json").items() if key.endswith(".calls"))
+
+    def stopping(body: Body) -> str:
+        if len(server.bodies) == total // 2:
+            _thread.interrupt_main()
+        return scripted(body)
+
+    server.answer = stopping
+    stopped = command(shelf, *options)
+    assert stopped.exit_code == 130
+    assert re.search(r"\d+ replies are kept", stopped.stderr)
+    assert len(server.bodies) < total
+    server.answer = scripted
+    assert command(shelf, *options).exit_code == 0
+    assert len(server.bodies) <= total + 8  # those in flight, at most, are asked again
+
+
+def test_a_budget_stops_before_it_is_passed(shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]) -> None:
+    _, server = model
+    options = with_model(server, tmp_path / "journal.db", "--table", "4", "--price-in", "1000", "--price-out", "1000")
+    result = command(shelf, *options, "--budget", "5")
+    assert result.exit_code == 2
+    assert "the cap of 5 would be passed" in result.stderr
+    assert command(shelf, "--llm", "m", "--base-url", server.url, "--budget", "5").exit_code == 2  # without prices
+
+
+def test_views_may_be_made_offline_beside_a_model(
+    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
+) -> None:
+    scripted, server = model
+    options = with_model(server, tmp_path / "journal.db", "--views-by", "offline", "--table", "2")
+    result = command(shelf, *options)
+    assert result.exit_code == 0, result.stderr
+    assert set(scripted.asked) == {"atomic_units", "tree_summary"}
+    assert "MC-indexing (offline)" in result.stdout
+    assert "| Atomic Unit |" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--retrievers", "bm52"], "did you mean 'bm25'?"),
+        (["--retrievers", ","], "at least one of bm25"),
+        (["--table", "3"], "for Table 3, run once per --llm"),
+        (["--table", "8"], "of 1, 2, 4"),
+        (["--table", "5"], "left out without a model"),
+        (["--judge"], "left out without a model"),
+        (["--judge", "--judge-at", "2", "--llm", "m", "--base-url", "http://127.0.0.1:1/v1"], "of 1.5, 3, 5 and 10"),
+        (["--views-by", "llm"], "Try: --llm NAME"),
+        (["--plan"], "--plan needs the name of a model"),
+        (["--json", "/nowhere/o.json"], "its folder is not there"),
+    ],
+)
+def test_wrong_use_is_told_before_any_work(book: Path, options: list[str], says: str) -> None:
+    result = command(book, *options)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "cutting" not in result.stderr
+
+
+def test_data_without_questions_or_with_evidence_elsewhere_is_refused(tmp_path: Path, book: Path) -> None:
+    with pytest.raises(EvaluationError, match=r"holds no documents\.jsonl\.gz"):
+        read_tabled_documents(tmp_path / "nowhere")
+    (book / "questions.jsonl.gz").unlink()
+    row: dict[str, Any] = {"id": "q", "doc_id": "book", "question": "why", "evidence": [{"start": 0, "end": 9_999}]}
+    target = book / "questions.jsonl"
+    for evidence, says in (({"start": 0, "end": 9_999}, "line 1: question 'q' must have evidence within the"),
+                           ({"start": 9, "end": 11}, "is blank")):  # fmt: skip
+        row["evidence"] = [evidence]
+        target.write_text(json.dumps(row), encoding="utf-8")
+        assert says in command(book).stderr
+    target.write_text("", encoding="utf-8")
+    assert "book holds no question" in command(book).stderr
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_retrievers, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="sentence-transformers"):
+        retrievers_of(["minilm"])
+    with pytest.raises(MissingExtraError, match="sentence-transformers"):
+        retrievers_of(["bm25"], "model")
+    monkeypatch.setattr("catena.backends.tfidf.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="tfidf"):
+        retrievers_of(["tfidf"])
+    monkeypatch.setattr(
+        tables_retrievers, "find_spec", lambda name: None if name == tables_retrievers.MINILM else name
+    )
+    with pytest.raises(ParameterError, match="--embedder PATH"):
+        retrievers_of(["minilm"])
+    assert [each.name for each in retrievers_of(["static", "bm25", "static"])] == ["static", "bm25"]
+    assert set(KNOWN) == {"bm25", "tfidf", "static", "minilm"}
+
+
+def test_documents_of_several_data_sets_keep_their_own_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        written(tmp_path / name, {"book": BOOK}, {"book": EVIDENCE})
+    found = read_tabled_documents(tmp_path, 1)
+    assert [each.asked.name for each in found] == ["book", "two/book"]
+    assert [len(each.asked.questions) for each in found] == [1, 1]
+    assert found[0].references == ("Kettles boil water.",)
+
+
+def test_the_command_is_one_of_the_benches(monkeypatch: pytest.MonkeyPatch, book: Path, capsys: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["catena-bench", "tables", "--data", str(book), "--table", "7"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert "## Table 7: chunking error" in capsys.readouterr().out
