@@ -162,3 +162,15 @@ def test_vectors_and_sizes_that_cannot_be_clustered_are_refused() -> None:
 def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         Clustering(**options)
+
+
+def test_only_directions_count_however_long_the_vectors_are() -> None:
+    rows = np.random.default_rng(3).normal(size=(30, 8))
+    expected = clusters(rows, [100] * 30)
+    assert len(expected) > 1
+    assert clusters(rows * 1e-200, [100] * 30) == clusters(rows * 1e200, [100] * 30) == expected
+
+
+def test_equal_vectors_are_one_cluster_and_no_more_components_are_tried_than_there_are_points() -> None:
+    assert clusters(np.ones((30, 8)), [1] * 30) == (tuple(range(30)),)
+    assert len(clusters(np.zeros((2_000, 8)), [1] * 2_000)) == 1

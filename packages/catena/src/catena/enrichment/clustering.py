@@ -60,6 +60,9 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
     The vectors are clustered, and those of each cluster once more. A cluster whose texts are too long together is
     divided in the same way; where that leaves it whole, it is cut into runs that are short enough, in order.
 
+    It computes for seconds with hundreds of vectors, for minutes with thousands, without asking anybody in between:
+    an event loop under `arun` waits for it.
+
     Args:
         rows: shape (n, dim); only their directions count.
         sizes: n, tokens of each text; one that is too long alone is a cluster of its own where it must be.
@@ -102,8 +105,10 @@ def _unit_rows(rows: NDArray[np.floating]) -> Matrix:
         raise ParameterError("rows", f"shape {given.shape}", "of shape (n, dim)")
     if not np.isfinite(given).all():
         raise ParameterError("rows", "a vector with NaN or infinity", "finite numbers")
-    lengths = np.linalg.norm(given, axis=1, keepdims=True)
-    return _rounded(given / np.where(lengths > 0, lengths, 1.0))
+    largest = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
+    scaled = given / np.where(largest > 0, largest, 1.0)  # squares of huge or tiny numbers would be infinite or 0
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return _rounded(scaled / np.where(lengths > 0, lengths, 1.0))
 
 
 def _rounded(values: NDArray[np.floating]) -> Matrix:
@@ -183,7 +188,8 @@ def _probabilities(rows: Matrix, how: Clustering) -> Matrix:
     best, least = np.ones((len(rows), 1)), np.inf
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of equal vectors, which make fewer clusters than asked
-        for count in range(1, min(how.components, len(rows) - 1) + 1):
+        distinct = len(np.unique(rows, axis=0))  # equal vectors are one point, in one component
+        for count in range(1, min(how.components, len(rows) - 1, distinct) + 1):
             try:
                 model = GaussianMixture(n_components=count, random_state=how.seed).fit(rows)
             except ValueError:  # so many components leave one of them empty
