@@ -167,7 +167,7 @@ def _request(shown: Beginning, how: ClusterSummaries, material: Material) -> Com
     language = f"Answer in {how.language}." if how.language else "Answer in the language of the passages."
     return Complete(
         prompt=prompt.filled(
-            document=shielded(material.title) or "(unknown)",
+            document=shielded(" ".join(material.title.split())) or "(unknown)",  # in one line: no part of its own
             note=note,
             content=shielded(shown.text),
             language=language,

@@ -162,8 +162,9 @@ def _request(chunk: Chunk, part: str, note: str, title: str, task: Task) -> Comp
     prompt = prompts.load(task.prompt)
     return Complete(
         prompt=prompt.filled(
-            document=shielded(title) or "(unknown)",
-            section=shielded(section_name(chunk, title)) or "(none)",
+            # in one line each: a title of several could look like other parts of the prompt
+            document=shielded(" ".join(title.split())) or "(unknown)",
+            section=shielded(" ".join(section_name(chunk, title).split())) or "(none)",
             note=note,
             content=shielded(part),
             guidance=task.guidance or "(nothing)",
