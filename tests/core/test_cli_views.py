@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from catena.cli.app import app
 from catena.library import Library
 from catena.retrieval.fusion import ScoreFusion
-from catena.section_search import SECTION_FUSION
+from catena.retrieval.multi_view import AdaptiveQuota, ExactUnion, ViewRankFusion, ViewScoreFusion
+from catena.section_search import SECTION_FUSION, ViewSearch
 from catena.testing.chat_server import ChatServer
 
 KEY = "sk-test-0123456789abcdefghij"
@@ -308,9 +309,14 @@ def test_rules_return_what_they_are_defined_to(shelf):
     assert {hit["chunk"]["id"] for hit in paper["hits"]} == union(1)
     assert {hit["chunk"]["id"] for hit in found("-k", "3")["hits"]} == union(2)
     assert [hit["chunk"]["id"] for hit in found()["hits"]] == [hit["chunk"]["id"] for hit in found("-k", "3")["hits"]]
-    for rule in ("exact", "rank", "score", "adaptive"):
-        told = found("--rule", rule, "-k", "2")
-        assert (len(told["hits"]), told["rule"]) == (2, rule)
+    rules = {"exact": ExactUnion(), "rank": ViewRankFusion(), "score": ViewScoreFusion(), "adaptive": AdaptiveQuota()}
+    with Library.open("sections", create=False) as opened:
+        for name, rule in rules.items():
+            hits = opened.search_views(LAMP, ViewSearch(rule=rule), k=2).hits
+            told = found("--rule", name, "-k", "2")
+            assert [hit["chunk"]["id"] for hit in told["hits"]] == [hit.chunk.id for hit in hits]
+            assert [hit["score"] for hit in told["hits"]] == pytest.approx([hit.score for hit in hits])
+            assert (len(hits), told["rule"]) == (2, name)
     assert found("--rule", "score")["scale"] == "normalized"
     alone = value("search", LAMP, "-l", "sections", "--views", "keywords", "--rule", "exact", "--route", "lexical")
     assert {way["route"] for hit in alone["hits"] for way in hit["provenance"]} == {"lexical"}
