@@ -59,6 +59,15 @@ def test_without_its_document_a_passage_is_on_the_pages_of_its_chunk() -> None:
     assert {passage.pages for passage in passages_of(chunk, max_tokens=14)} == {(1, 2)}
 
 
+def test_a_heading_alone_is_no_passage_to_read() -> None:
+    rows = "".join(f"| {number} | some words of row {number} |\n" for number in range(30))
+    document, (chunk,) = section_chunks(f"## Moisture\n\n| n | words |\n|---|---|\n{rows}")
+    first, *others = passages_of(chunk, max_tokens=60, document=document)
+    assert (first.text, first.metadata["heading_only"]) == ("## Moisture", True)
+    assert not any("heading_only" in passage.metadata for passage in others)
+    assert all("row" in view.text for view in passage_views(document, [chunk], max_tokens=60))
+
+
 @given(documents(), st.integers(1, 40))
 def test_passages_are_exact_slices_that_cover_their_chunk(document: Document, limit: int) -> None:
     for chunk in cut(document, outline(document), options=ChunkOptions(max_tokens=300)):

@@ -18,12 +18,13 @@ from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, retri
 from catena.retrieval.reading import ReadingOptions, check_budget, rank_passages, within_tokens
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.view_routes import of_view
+from catena.structure.cascade import searchable
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passages_of
 from catena.structure.tokens import count_tokens
 from catena.vectors import DEFAULT
 
 if TYPE_CHECKING:
-    from catena.model import Ranking, Where
+    from catena.model import Chunk, Ranking, Where
 
 SECTION_ROUTES = ("lexical", "dense", "keyword", "passages")
 """How `retrieve` searches long chunks: by all their words, by those of their best passage, and by its meaning."""
@@ -123,8 +124,11 @@ def read_passages(
         ParameterError: the budget is negative, or no whole number.
     """
     check_budget(budget_tokens)
-    passages = partial(passages_of, max_tokens=passage_tokens)
-    ranked = yield from rank_passages(query, ranking, passages, options)
+
+    def worth_reading(chunk: Chunk) -> tuple[Chunk, ...]:
+        return searchable(passages_of(chunk, max_tokens=passage_tokens))
+
+    ranked = yield from rank_passages(query, ranking, worth_reading, options)
     return within_tokens(ranked, budget_tokens, count_tokens)
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from catena.errors import ParameterError
 from catena.ids import span_id
 from catena.model import Chunk, Document, Section, View
-from catena.structure.cascade import headed_views, searchable
+from catena.structure.assembly import HEADING_ONLY
+from catena.structure.cascade import body_of, headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
 from catena.structure.division import Counter
 from catena.structure.tokens import count_tokens
@@ -28,7 +29,8 @@ def passages_of(
     """Return the passages of a chunk, in reading order: exact slices of its document that cover the chunk's text.
 
     They are cut as `catena.structure.chunking.cut` cuts a section: between blocks, sentences and rows, none longer
-    than `max_tokens`. Their positions are those among the passages, from 0.
+    than `max_tokens`. Their positions are those among the passages, from 0. One that is a heading alone says so in
+    its metadata (`heading_only`), as such chunks do; `catena.structure.cascade.searchable` leaves it out.
 
     Args:
         chunk: of any length; one of up to `max_tokens` is its only passage.
@@ -97,6 +99,7 @@ def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
     lines = None
     if chunk.lines is not None and passage.lines is not None:
         lines = (chunk.lines[0] - 1 + passage.lines[0], chunk.lines[0] - 1 + passage.lines[1])
+    bare = {} if body_of(passage).strip() else {HEADING_ONLY: True}
     return replace(
         passage,
         id=span_id(chunk.document_id, PASSAGE, start, end),
@@ -105,5 +108,5 @@ def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
         section=chunk.section,
         pages=document.pages_of(start, end) if document is not None else chunk.pages,
         lines=lines,
-        metadata={**chunk.metadata, **passage.metadata},
+        metadata={**chunk.metadata, **passage.metadata, **bare},
     )
