@@ -114,7 +114,7 @@ def test_a_section_is_one_chunk_whatever_its_length(shelf):
     assert (first.startswith("## 1 Mounting"), first.endswith("room 39.")) == (True, True)
     assert (cover.startswith("## 2 Cover"), fuse.startswith("## 3 Fuse")) == (True, True)
     kinds = value("status", "-l", "sections")["holds"]["views"]
-    assert (kinds["keywords"], kinds["summary"]) == (6, 2)
+    assert (kinds["keywords"], kinds["summary"]) == (6, 6)
     assert kinds["passage"] > kinds["headed"] == 6
 
 
@@ -157,7 +157,7 @@ def test_a_model_makes_views_is_planned_for_and_paid_once(shelf, server, model):
     assert value(*by)["states"] == {"indexed": 1}
     assert len(server.bodies) == 7
     views = value("status", "-l", "new")["holds"]["views"]
-    assert (views["keywords"], views["summary"], views["questions"]) == (3, 1, 3)
+    assert (views["keywords"], views["summary"], views["questions"]) == (3, 3, 3)
     text = Path("HX210.md").read_text(encoding="utf-8")
     Path("HX210.md").write_text(text.replace("400 mA", "500 mA"), encoding="utf-8")
     Path("catena-journal.db").unlink()
@@ -288,7 +288,6 @@ def test_each_hit_says_which_view_found_it_at_which_rank(shelf):
     best = found["hits"][0]
     assert best["chunk"]["text"].startswith("## 2 Cover")
     assert (best["chunk"]["document_id"], best["views"]["headed"]) == ("HX210.md", 1)
-    assert "summary" not in best["views"]
     assert all(set(hit["views"]) <= set(found["views"]) for hit in found["hits"])
     told = call("search", TORQUE, "-l", "sections", "--views", "all").stdout
     head = next(line for line in told.splitlines() if "headed" in line)
@@ -393,8 +392,9 @@ def test_views_of_files_are_shown_without_a_library(shelf):
     first, cover, fuse = found["documents"][1]["sections"]
     assert [each["path"][-1] for each in (first, cover, fuse)] == ["1 Mounting", "2 Cover", "3 Fuse"]
     assert (first["tokens"] > 200, bool(first["views"]["summary"])) == (True, True)
-    assert (cover["views"]["summary"], "crosswise" in cover["views"]["keywords"][0]) == ([], True)
+    assert (len(cover["views"]["summary"]), "crosswise" in cover["views"]["keywords"][0]) == (1, True)
     text = Path("HX210.md").read_text(encoding="utf-8")
+    assert cover["views"]["summary"] == [text[cover["start"] : cover["end"]]]
     assert text[cover["start"] : cover["end"]].startswith("## 2 Cover")
     shown = plain(call("views", "HX210.md").stdout)
     assert f"HX210 manual › 2 Cover, lines 7-9 {cover['tokens']} tokens keywords " in shown

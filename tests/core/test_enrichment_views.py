@@ -81,7 +81,9 @@ def test_all_makers_ask_in_one_round_and_a_short_chunk_is_its_own_summary():
         ("c0", "summary"),
         ("c1", "keywords"),
         ("c1", "questions"),
+        ("c1", "summary"),
     ]
+    assert [view.text for view in views if (view.chunk_id, view.kind) == ("c1", "summary")] == [chunks[1].text]
     assert degraded == ()
     planned = plan(make_views(chunks, LLM_MAKERS, title="t"), Services(llm=llm))
     assert planned.rounds == planned.exact_rounds == 1
@@ -114,7 +116,8 @@ def test_a_summary_is_asked_for_above_the_number_of_tokens_and_not_at_it():
     text = "word " * 200
     assert count_tokens(text) == 200
     llm = FakeLLM(lambda r: "Each word is a word.")
-    assert made(chunks_of(text), [Summaries()], llm)[0] == ()
+    (own,), _ = made(chunks_of(text), [Summaries()], llm)
+    assert (own.text, llm.calls) == (chunks_of(text)[0].text, [])
     views, _ = made(chunks_of(text + "word"), [Summaries()], llm)
     assert [view.text for view in views] == ["Each word is a word."]
     assert len(llm.calls) == 1
@@ -257,7 +260,7 @@ def test_a_failed_answer_costs_its_view_alone_and_is_named():
         return said(request)
 
     views, degraded = made(chunks_of(SEALS, MOTOR), LLM_MAKERS, FakeLLM(failing))
-    assert kinds(views) == [("c0", "keywords"), ("c0", "questions"), ("c1", "questions")]
+    assert kinds(views) == [("c0", "keywords"), ("c0", "questions"), ("c1", "questions"), ("c1", "summary")]
     assert [each.what for each in degraded] == ["summary of chunk c0", "keywords of chunk c1"]
     assert "out of order" in degraded[0].why
     assert "gave no list" in degraded[1].why

@@ -301,12 +301,14 @@ def test_what_should_have_a_chunk_and_has_none_is_a_contradiction() -> None:
     assert f"section {entry.chunks[0].section} is left out, and has a chunk" in list(problems_of(left_out))
 
 
-def test_views_that_short_sections_do_not_need_may_be_searched(tmp_path: Path) -> None:
+def test_a_short_section_is_its_own_summary(tmp_path: Path) -> None:
     how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline")))
     with Library.open(tmp_path / "library", preparation=how) as library:
         library.add(Document(id="pump", text="# Pump\n\nReplace the seal yearly.", media_type="text/markdown"))
-        assert "summary" not in library.store.view_kinds()
-        assert len(library.search_views("When is the seal replaced?").hits) == 1
+        (hit,) = library.search_views("When is the seal replaced?").hits
+        assert found_by(hit)["summary"] == 1
+        own = [view.text for view in library.get("pump").views if view.kind == "summary"]
+        assert own == [hit.chunk.text]
 
 
 def test_the_view_of_passages_is_searched_by_words_and_by_meaning(library: Library) -> None:

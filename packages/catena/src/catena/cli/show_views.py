@@ -185,12 +185,8 @@ def _show(made: _Made, kinds: Sequence[str]) -> None:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for kind in kinds:
-            texts = made.texts.get((chunk.id, kind)) or [_instead(kind)]
-            grid.add_row(f"  {kind}", "\n".join(printable(text) for text in texts))
+            texts = made.texts.get((chunk.id, kind)) or ["-"]
+            shown = ["(its own text)" if text == chunk.text else printable(text) for text in texts]
+            grid.add_row(f"  {kind}", "\n".join(shown))
         out().print(grid)
     out().print()
-
-
-def _instead(kind: str) -> str:
-    """Return what is shown where there is no view of a kind."""
-    return "(its own text)" if kind == "summary" else "-"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -26,12 +26,14 @@ _WORDS = {"llm": 200, "offline": 120}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summaries:
-    """Makes one view of kind "summary" per chunk that is long enough; the text of a shorter one is its own summary.
+    """Makes one view of kind "summary" per chunk; one that is short is its own summary, and no model is asked for it.
+
+    So every chunk stands in the view: a rule that counts views would else hold its length against it.
 
     Attributes:
         by: "llm" asks a language model, once per chunk and, where a chunk is longer than `part_tokens`, once per part
             of it. "offline" takes sentences of the chunk, in reading order, and asks nobody.
-        over_tokens: chunks of so many tokens and fewer have no summary.
+        over_tokens: chunks of so many tokens and fewer are their own summary.
         sentences: at most so many.
         words: at most so many; 0 takes 200 from a model and 120 offline.
         guidance: what the user adds to the prompt; "" adds nothing.
@@ -74,9 +76,9 @@ class Summaries:
         return version_of(self, "view_summary" if self.asks_model else "")
 
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
-        """Return the summary of each chunk of more than `over_tokens` tokens.
+        """Return the summary of each chunk: of one of up to `over_tokens` tokens its text as it is.
 
-        Offline, a chunk without running text, such as a table, has none.
+        Offline, a longer chunk without running text, such as a table, has none.
 
         Raises:
             CatenaError: not a failure of the model, but of what surrounds it.
@@ -93,14 +95,24 @@ class Summaries:
             part_tokens=self.part_tokens,
             max_tokens=self.max_tokens,
         )
-        return (yield from ask_about(chunks, title, task, over_tokens=self.over_tokens))
+        made = yield from ask_about(chunks, title, task, over_tokens=self.over_tokens)
+        texts = (
+            (chunk.text,) if self._is_short(chunk) else of_chunk
+            for chunk, of_chunk in zip(chunks, made.texts, strict=True)
+        )
+        return replace(made, texts=tuple(texts))
 
     def _read(self, reply: str, content: str) -> tuple[str, ...]:
         language = bool(self.language)
         return (read_summary(reply, content, sentences=self.sentences, words=self.words, any_language=language),)
 
+    def _is_short(self, chunk: Chunk) -> bool:
+        return count_tokens(chunk.text) <= self.over_tokens
+
     def _covering(self, chunk: Chunk) -> tuple[str, ...]:
-        found = running_sentences(chunk) if count_tokens(chunk.text) > self.over_tokens else ()
+        if self._is_short(chunk):
+            return (chunk.text,)
+        found = running_sentences(chunk)
         chosen = covering_sentences(found, sentences=self.sentences, words=self.words)
         return (" ".join(found[place] for place in chosen),) if chosen else ()
 
