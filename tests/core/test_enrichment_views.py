@@ -410,6 +410,9 @@ def test_what_a_makers_own_code_raises_costs_its_views_and_names_it(fails_at):
     [
         (Summaries, {"by": "us"}),
         (Summaries, {"over_tokens": -1}),
+        (Summaries, {"over_tokens": "2"}),
+        (Summaries, {"over_tokens": float("nan")}),
+        (Keywords, {"words": "80"}),
         (Summaries, {"sentences": 0}),
         (Summaries, {"words": -1}),
         (Summaries, {"part_tokens": 0}),

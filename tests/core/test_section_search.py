@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from catena import Library
-from catena.effects import Complete, Step, run
+from catena.effects import Complete, Services, Step, run
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.views import Keywords, Summaries
 from catena.errors import ParameterError, ParseError
@@ -27,6 +27,7 @@ from catena.structure.section_chunks import SectionChunkOptions
 from catena.structure.tokens import count_tokens
 from catena.testing.fakes import FakeEmbedder, FakeLLM
 from catena.vectors import DEFAULT
+from catena.view_making import with_views
 
 FILLER = "The housing is made of cast iron and stands on four rubber feet. " * 12
 PUMP = (
@@ -362,3 +363,9 @@ def test_options_of_another_type_are_named(library: Library) -> None:
         library.search_views("drain plug", "headed")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="reading must be ReadingOptions"):
         library.passages("drain plug", reading="fast")  # type: ignore[arg-type]
+
+
+def test_what_is_no_maker_is_named() -> None:
+    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
+    with pytest.raises(ParameterError, match="view maker must be an object with kind, asks_model, version and make"):
+        run(with_views(entry, ["keywords"]), Services())  # type: ignore[list-item]

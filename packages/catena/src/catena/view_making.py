@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catena.effects import Failed, Step, together
-from catena.enrichment.view_maker import ViewMaker
+from catena.enrichment.view_maker import ViewMaker, check_maker
 from catena.enrichment.views import make_views
 from catena.ids import digest
 from catena.model import Chunk, Degraded, Entry, View
@@ -36,6 +36,8 @@ def with_views(
         ParameterError: a maker has no kind, or gave texts for another number of chunks.
         CatenaError: not a failure of a model, but of what surrounds it.
     """
+    for maker in makers:
+        check_maker(maker)
     title, known = entry.document.title, held or {}
     asking = [maker for maker in makers if maker.asks_model]
     stamps = [(maker, chunk, made_from(maker, chunk, title, model)) for maker in asking for chunk in entry.chunks]

@@ -56,7 +56,7 @@ class Summaries:
     def __post_init__(self) -> None:
         if self.words == 0:
             object.__setattr__(self, "words", _WORDS.get(self.by, 0))
-        if self.over_tokens < 0:
+        if not isinstance(self.over_tokens, int) or self.over_tokens < 0:
             raise ParameterError("over_tokens", self.over_tokens, "an integer >= 0")
         check_options(self, ("sentences", "words", "part_tokens", "max_tokens"))
 

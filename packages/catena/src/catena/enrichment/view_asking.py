@@ -134,14 +134,15 @@ def check_options(maker: Any, limits: Sequence[str]) -> None:
 
 
 def check_limits(maker: object, limits: Sequence[str]) -> None:
-    """Refuse limits below 1.
+    """Refuse limits that are no integers of 1 or more.
 
     Raises:
-        ParameterError: one is.
+        ParameterError: one is none.
     """
     for name in limits:
-        if getattr(maker, name) < 1:
-            raise ParameterError(name, getattr(maker, name), "an integer >= 1")
+        limit = getattr(maker, name)
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ParameterError(name, limit, "an integer >= 1")
 
 
 def _questions(chunk: Chunk, place: int, title: str, task: Task) -> list[_Question]:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from catena.errors import EvaluationError, ParameterError
@@ -112,9 +111,9 @@ def write_scope_dataset(path: str | Path, dataset: ScopeDataset, *, overwrite: b
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, of_file in rows.items():
-            with NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp", delete=False) as draft:
-                drafts[name] = draft.name
-                draft.write(_packed(of_file))
+            draft = folder / f".{name}.{os.getpid()}.tmp"  # made as any file: a temporary one is its owner's alone
+            drafts[name] = str(draft)
+            draft.write_bytes(_packed(of_file))
         for name, drafted in drafts.items():
             os.replace(drafted, folder / (name + _ENDINGS[0]))
         for old in there:
