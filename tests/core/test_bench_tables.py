@@ -453,6 +453,7 @@ def test_views_may_be_made_offline_beside_a_model(
     [
         (["--retrievers", "bm52"], "did you mean 'bm25'?"),
         (["--retrievers", ","], "at least one of bm25"),
+        (["--table", ","], "at least one of 1, 2"),
         (["--table", "3"], "for Table 3, run once per --llm"),
         (["--table", "8"], "of 1, 2, 4"),
         (["--table", "5"], "left out without a model"),

@@ -27,14 +27,21 @@ from catena_bench.tables_forms import PaperTable
 from catena_bench.tables_judging import BASELINE, figure_3, judge
 from catena_bench.tables_material import LEAVES, SECTIONS, By, Material, Wanted, make_material
 from catena_bench.tables_recall import Measured, names_of, table_2, table_4, table_10, table_of_length
-from catena_bench.tables_schemes import UNITS, Searched, factor_of, searched
-from catena_bench.views_retrievers import Bm25, Retriever
+from catena_bench.tables_schemes import UNITS, Search, Searched, factor_of, searched
+from catena_bench.views_retrievers import Retriever
 
 TABLES = ("1", "2", "4", "5", "6", "7", "9", "10", "11")
 USUAL = ("1", "2", "4", "6", "7", "10")
 _SAME = {"11": "4"}  # of other documents in the paper
-_SEARCHED = frozenset({"2", "4", "6", "9", "10"})
 _VIEWED = {SECTIONS: {"2", "4", "10"}, "fixed200": {"9"}, "fixed300": {"6"}}
+_SEARCHED = {
+    SECTIONS: {"2", "4", "10"},
+    "fixed100": {"2", "10"},
+    "fixed200": {"2", "9", "10"},
+    "fixed300": {"2", "6", "10"},
+    "fixed200_content": {"9"},
+    "fixed300_content": {"6"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,8 @@ class Choice:
     by: By = "offline"
 
     def __post_init__(self) -> None:
+        if not self.tables and not self.judged_at:
+            raise ParameterError("table", "", f"at least one of {', '.join(TABLES)}")
         for number in self.tables:
             if number == "3":
                 raise ParameterError("table", number, f"of {', '.join(TABLES)}; for Table 3, run once per --llm")
@@ -66,6 +75,13 @@ class Choice:
                 what = "--judge" if self.judged_at else "table 5"
                 raise ParameterError(what, "asked for", "left out without a model. Try: --llm NAME")
         object.__setattr__(self, "tables", tuple(dict.fromkeys(_SAME.get(number, number) for number in self.tables)))
+
+    @property
+    def searched(self) -> frozenset[str]:
+        """Names of the chunks that are searched."""
+        chosen = set(self.tables)
+        judged = (SECTIONS, BASELINE) if self.judged_at else ()
+        return frozenset([*(name for name, needed in _SEARCHED.items() if needed & chosen), *judged])
 
     @property
     def wanted(self) -> Wanted:
@@ -108,10 +124,9 @@ def make(
     number = sum(len(each.asked.questions) for each in sources)
     tell(f"{len(sources):,} documents, {number:,} questions: cutting, views, units, trees")
     materials = ask(make_material(sources, choice.wanted))
-    factor = factor_of(materials)
-    needed = choice.judged_at or _SEARCHED & set(choice.tables)
-    found = dict(_searched(materials, retrievers, factor, tell)) if needed else {}
-    measured = Measured(materials=materials, found=found, wanted=choice.wanted, factor=factor)
+    how = Search(chunks=choice.searched, shipped="2" in choice.tables, factor=factor_of(materials))
+    found = dict(_searched(materials, retrievers, how, tell)) if how.chunks else {}
+    measured = Measured(materials=materials, found=found, wanted=choice.wanted, factor=how.factor)
     tables = []
     for name in choice.tables:
         if name in _MAKERS:
@@ -153,13 +168,12 @@ def told_of(
 
 
 def _searched(
-    materials: Sequence[Material], retrievers: Sequence[Retriever], factor: int, tell: Callable[[str], None]
+    materials: Sequence[Material], retrievers: Sequence[Retriever], how: Search, tell: Callable[[str], None]
 ) -> Iterator[tuple[str, Sequence[Searched]]]:
-    bm25 = Bm25()
     for retriever in retrievers:
         found = []
         for number, material in enumerate(materials, start=1):
-            found.append(searched(material, retriever, bm25, factor))
+            found.append(searched(material, retriever, how))
             if number * 10 // len(materials) != (number - 1) * 10 // len(materials):
                 tell(f"{retriever.name}: {number:,} of {len(materials):,} documents searched")
         yield retriever.name, tuple(found)

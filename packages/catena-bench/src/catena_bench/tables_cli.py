@@ -184,7 +184,7 @@ class _Run:
         calls = sum(usage.calls for usage in usages.values())
         lines.append(f"{calls:,} calls in all; {figures['plan.kept']:,} replies are kept already")
         lines.append(
-            "Estimated: what is asked again for a reply of no use, RAPTOR above its first layer, answers and judgements."
+            "Estimated: what is asked again for replies of no use, RAPTOR above its first layer, answers, judgements."
         )
         return "\n".join(lines) + "\n", figures
 

@@ -17,7 +17,6 @@ from catena.model import Chunk, Degraded, View
 from catena.structure.atomic import AtomicChunks, cut_atomic, cut_sentences
 from catena.structure.fixed_length import cut_fixed
 from catena.summary_tree import SummaryTree
-from catena.tokens import count_tokens
 from catena_bench.tables_data import TabledDocument
 from catena_bench.views_data import AskedDocument, word_pieces
 from catena_bench.views_units import LENGTHS, Units, section_chunks
@@ -53,8 +52,8 @@ class Material:
 
     Attributes:
         chunks: by name: "fixed100", "fixed100_content", …, "sections".
-        views: by the name of the chunks and the kind of view; a chunk too short for a summary has its own text there,
-            and so has one of which none could be made offline. What a model failed at is missing.
+        views: by the name of the chunks and the kind of view; a chunk of which none could be made offline has its own
+            text there, what a model failed at is missing.
         units: atomic units, or sentences; None where no table has them.
         tree: of summaries over "fixed300"; None where no table has it.
         degraded: what a model was asked for and did not give.
@@ -132,14 +131,9 @@ def _by_kind(views: Iterable[View], chunks: tuple[Chunk, ...], by: By) -> dict[s
     found: dict[str, list[tuple[int, str]]] = {KEYWORDS: [], SUMMARY: []}
     for view in views:
         found[view.kind].append((number[view.chunk_id], view.text))
-    limit = Summaries().over_tokens
-    for kind, of_kind in found.items():
+    for of_kind in found.values() if by == "offline" else ():
         viewed = {owner for owner, _ in of_kind}
-        of_kind += [
-            (owner, chunk.text)
-            for owner, chunk in enumerate(chunks)
-            if owner not in viewed and (by == "offline" or (kind == SUMMARY and count_tokens(chunk.text) <= limit))
-        ]
+        of_kind += [(owner, chunk.text) for owner, chunk in enumerate(chunks) if owner not in viewed]
     return {
         kind: Units(
             chunks=chunks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
@@ -22,7 +22,7 @@ from catena_bench.views_data import AskedDocument
 from catena_bench.views_measures import Results
 from catena_bench.views_multi import RAW, ablation, by_question, by_quota
 from catena_bench.views_ranking import best_text, by_score
-from catena_bench.views_retrievers import Dense, Retriever, Scores
+from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
 from catena_bench.views_units import LENGTHS, Units, best_passage, sections_headed, whole
 
 DEEPEST = 1_000  # pieces of a ranking that are kept: more than any cutoff reads
@@ -42,18 +42,26 @@ class Searched:
     schemes: Schemes
 
 
-def searched(material: Material, retriever: Retriever, bm25: Retriever, factor: int) -> Searched:
-    """Return what is found of one document.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which schemes are searched, besides those for which something was made.
 
-    Args:
-        material: the document as it was cut.
-        retriever: scores texts.
-        bm25: what an embedding is fused with in Catena as shipped.
+    Attributes:
+        chunks: names of chunks, as `Material.chunks` has them; those with views are among them.
+        shipped: whether sections are searched as Catena does, by a retriever that embeds.
         factor: by how much k grows for units, so that they cost the tokens of sections.
     """
-    found = dict(_schemes(material, retriever, factor))
-    if isinstance(retriever, Dense):
-        found[SHIPPED] = _shipped(material, retriever, bm25)
+
+    chunks: Collection[str]
+    shipped: bool
+    factor: int
+
+
+def searched(material: Material, retriever: Retriever, how: Search) -> Searched:
+    """Return what is found of one document."""
+    found = dict(_schemes(material, retriever, how))
+    if how.shipped and isinstance(retriever, Dense):
+        found[SHIPPED] = _shipped(material, retriever)
     return Searched(asked=material.asked, schemes=found)
 
 
@@ -68,8 +76,9 @@ def factor_of(materials: Sequence[Material]) -> int:
     return plus_factor(mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ()))
 
 
-def _schemes(material: Material, retriever: Retriever, factor: int) -> Iterator[tuple[str, Results]]:
-    asked, chunks = material.asked, material.chunks
+def _schemes(material: Material, retriever: Retriever, how: Search) -> Iterator[tuple[str, Results]]:
+    asked = material.asked
+    chunks = {name: of_name for name, of_name in material.chunks.items() if name in how.chunks}
     scores: dict[str, Scores] = {}
     for name, of_name in chunks.items():
         scores[name] = _scores(asked, whole(of_name), retriever)
@@ -77,7 +86,7 @@ def _schemes(material: Material, retriever: Retriever, factor: int) -> Iterator[
     if material.units is not None:
         ranked = _ranked(_scores(asked, whole(material.units), retriever), material.units)
         yield UNITS, Results(ranked=ranked)
-        yield PLUS, Results(ranked=ranked, at=_longer(ranked, factor))
+        yield PLUS, Results(ranked=ranked, at=_longer(ranked, how.factor))
     if material.tree is not None:
         yield RAPTOR, _traversed(asked, material.tree, retriever)
     for name, views in material.views.items():
@@ -134,9 +143,9 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
     return Results(ranked=(), at=at)
 
 
-def _shipped(material: Material, dense: Retriever, bm25: Retriever) -> Results:
+def _shipped(material: Material, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
-    asked = material.asked
+    asked, bm25 = material.asked, Bm25()
     words, passages = sections_headed(asked), best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
     return Results(ranked=_ranked(fused, material.chunks[SECTIONS]))
