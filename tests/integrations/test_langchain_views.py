@@ -198,7 +198,10 @@ async def test_the_views_are_the_same_in_async() -> None:
         ({"views": ["summary"]}, "a maker such as"),
         ({"views": [Keywords]}, "a maker such as"),
         ({"views": [Questions()]}, "llm"),
+        ({"views": {"raw"}}, "views"),
         ({"passage_tokens": 0}, "passage_tokens"),
+        ({"passage_tokens": None}, "passage_tokens"),
+        ({"metadata_keys": "source"}, "metadata_keys"),
         ({"view_key": "doc_id"}, "view_key"),
     ],
 )
@@ -423,9 +426,8 @@ async def test_a_store_without_a_filter_is_searched_further_and_says_so(stores, 
     other = kind(CountedWords())
     other.store, other.distances = store.store, True
     kinds = ("headed", "keywords")
-    by_dict = {"filtering": lambda view: {"filter": {"view": view}}, "docstore": docstore, "views": kinds}
     plain = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=kinds).invoke("fuse")
-    told = CatenaMultiViewRetriever(vectorstore=other, **by_dict)
+    told = CatenaMultiViewRetriever(vectorstore=other, docstore=docstore, views=kinds)
     found = told.invoke("fuse")
     assert [each.id for each in found] == [each.id for each in plain]
     assert all("view" in part and "filter" in part for part in found[0].metadata["catena"]["degraded"])
@@ -438,6 +440,80 @@ async def test_a_store_without_a_filter_is_searched_further_and_says_so(stores, 
     quiet = asked.invoke("fuse")
     assert [each.id for each in quiet] == [each.id for each in plain]
     assert quiet[0].metadata["catena"]["degraded"] == []
+
+
+@pytest.mark.parametrize("kind", [NoFilter, DeafToFilters])
+def test_conditions_of_ones_own_are_never_dropped(stores, kind: type[NoFilter]) -> None:
+    store, docstore = stores
+    other = kind(CountedWords())
+    other.store = store.store
+    asked: list[dict[str, Any]] = []
+
+    def search(query: str, k: int = 4, **kwargs: Any):
+        asked.append(kwargs)
+        return kind.similarity_search_with_score(other, query, k, **kwargs)
+
+    object.__setattr__(other, "similarity_search_with_score", search)
+    condition = {"filter": {"view": "headed", "source": "HX210.md"}}
+    own = CatenaMultiViewRetriever(
+        vectorstore=other, docstore=docstore, views=("headed",), filtering=lambda view: condition
+    )
+    with suppress(ViewError):  # of a store that refuses it
+        own.invoke("fuse")
+    assert asked
+    assert all(each == condition for each in asked)
+
+
+class Given(BaseRetriever):
+    documents: list[Document]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return self.documents
+
+
+@pytest.mark.parametrize("told", [{}, {"relevance_score": "high"}, {"relevance_score": None}])
+def test_scores_of_a_retriever_count_where_all_are_numbers(told: dict[str, Any]) -> None:
+    scored = [Document(id=name, page_content=name, metadata={"relevance_score": 0.2}) for name in "ab"]
+    unscored = Document(id="c", page_content="c", metadata=told)
+    retriever = CatenaMultiViewRetriever(
+        retrievers={"raw": Given(documents=[*scored, unscored])}, rule=ViewScoreFusion()
+    )
+    assert [each.id for each in retriever.invoke("?")] == ["a", "b", "c"]
+
+
+@SUNSET
+def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections() -> None:
+    from langchain_community.retrievers import BM25Retriever, TFIDFRetriever
+
+    parents = sections(HX, manual("HX200", "Tighten the cover screws to 3.2 Nm.", "The fuse holds 5 A."))
+    store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
+    CatenaViewIndex(vectorstore=store, docstore=docstore, views=CatenaViewTransformer(["raw"])).add(parents)
+    loose = [Document(page_content=each.page_content) for each in parents]
+    names = CatenaViewTransformer(["raw"])
+    other, beside = in_memory(names, loose)
+    for lexical, dense, held in (
+        (BM25Retriever.from_documents(parents), store, docstore),  # ids by place, and by content
+        (TFIDFRetriever.from_documents(parents), store, docstore),  # loses ids
+        (BM25Retriever.from_documents(loose), other, beside),
+    ):
+        retrievers = {"headed": lexical, "raw": dense.as_retriever(search_kwargs={"k": 5})}
+        both = CatenaMultiViewRetriever(retrievers=retrievers, docstore=held, rule=ExactUnion(), k=9)
+        found = both.invoke("fuse")
+        assert len({each.page_content for each in found}) == len(found) == 5
+        assert all(set(each.metadata["catena"]["views"]) == {"headed", "raw"} for each in found[:2])
+        hits = both.ranking("fuse").hits
+        assert all(each.id in (None, hit.chunk.id) for each, hit in zip(found, hits, strict=True))
+
+
+@pytest.mark.parametrize("k", ["3", float("nan"), float("inf"), None])
+def test_a_k_that_is_no_number_is_named(stores, k: Any) -> None:
+    store, docstore = stores
+    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("raw",))
+    if k is None:
+        assert retriever.invoke("fuse", k=k) == retriever.invoke("fuse")
+    else:
+        with pytest.raises(ParameterError, match="k must be"):
+            retriever.invoke("fuse", k=k)
 
 
 def test_many_views_of_one_parent_do_not_crowd_out_the_others() -> None:
@@ -610,6 +686,42 @@ def test_known_sources_are_not_added_twice_and_unknown_ones_are_deleted_quietly(
     assert index.delete("HX210.md", "HX220.md") == ViewChanges(views_deleted=4, parents_deleted=4)
     assert standing(index) == (set(), set(), set())
     assert index.sources() == ()
+
+
+async def test_a_source_that_gives_no_section_any_more_is_removed_where_it_is_named() -> None:
+    index, twin = fresh(makers=["raw"]), fresh(makers=["raw"])
+    for each in (index, twin):
+        each.add(sections(HX, manual("HX220", "The hose.")))
+    left = sections(Document(page_content="", metadata={"source": "HX210.md"}), manual("HX220", "The hose."))
+    read = ["HX210.md", "HX220.md", "nowhere.md"]
+    changes = index.replace(left, sources=read)
+    assert (changes.views_kept, changes.views_deleted, changes.parents_deleted) == (1, 3, 3)
+    assert await twin.areplace(left, sources=read) == changes
+    assert index.sources() == twin.sources() == ("HX220.md",)
+    assert standing(index) == standing(twin)
+    with pytest.raises(ParameterError, match="sources"):
+        index.replace([], sources="HX220.md")
+
+
+def test_views_under_other_keys_are_other_views() -> None:
+    index = fresh(makers=["raw"])
+    index.add(sections(HX))
+    views = CatenaViewTransformer(["raw"], id_key="parent", view_key="kind")
+    renamed = CatenaViewIndex(vectorstore=index.vectorstore, docstore=index.docstore, views=views)
+    changes = renamed.replace(sections(HX))
+    assert (changes.views_added, changes.views_deleted, changes.parents_written) == (3, 3, 0)
+    assert len(renamed.retriever(rule=ExactUnion()).invoke("fuse")) == 3
+
+
+async def test_the_shipped_vectors_are_read_off_the_event_loop() -> None:
+    index = fresh(makers=["raw", Summaries(by="offline", over_tokens=0)])
+    asking = CatenaViewTransformer(
+        [Questions(), Summaries(by="offline")], llm=ReplyingChatModel(reply=about), services=Services()
+    )
+    CatenaViewTransformer([Questions()], llm=asking.llm).transform_documents(sections(HX))  # prompts are read once
+    with blockbuster_ctx():
+        await index.aadd(sections(HX))
+        await asking.atransform_documents(sections(HX))
 
 
 def random_documents(seed: int, names: int, steps: int):

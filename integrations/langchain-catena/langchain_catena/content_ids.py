@@ -72,6 +72,12 @@ def said_source(document: Document, source_key: str | None = None) -> str | None
     return None if found is None else str(found)
 
 
+def source_name(document: Document, source_key: str | None = None) -> str:
+    """Return whose a document is; one that does not say it is a document of its own."""
+    found = said_source(document, source_key)
+    return document.id or digest("langchain", document.page_content) if found is None else found
+
+
 def chunk_of(document: Document, source: str) -> Chunk:
     """Return a parent as a chunk of its source, under its own id or a derived one."""
     return to_linked(document, PlaceKeys(), name=source).chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,21 +93,23 @@ class CatenaViewIndex:
         """As `add`, without blocking the event loop."""
         return await self._arun(self._added(documents))
 
-    def replace(self, documents: Sequence[Document]) -> ViewChanges:
+    def replace(self, documents: Sequence[Document], *, sources: Sequence[str] = ()) -> ViewChanges:
         """Bring sources, new or known, to what is given; what did not change is left alone.
 
         Args:
             documents: as for `add`. A section of a known source that is not among them is removed.
+            sources: names of all sources that were read. One that gave no document, an empty file, is not seen
+                otherwise, and would stay as it was.
 
         Raises:
             ParameterError: a document does not say whose it is.
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._replaced(documents))
+        return self._run(self._replaced(documents, sources))
 
-    async def areplace(self, documents: Sequence[Document]) -> ViewChanges:
+    async def areplace(self, documents: Sequence[Document], *, sources: Sequence[str] = ()) -> ViewChanges:
         """As `replace`, without blocking the event loop."""
-        return await self._arun(self._replaced(documents))
+        return await self._arun(self._replaced(documents, sources))
 
     def delete(self, *sources: str) -> ViewChanges:
         """Remove sources with all their parents and views; one that is not there is as it should be.
@@ -138,7 +141,7 @@ class CatenaViewIndex:
         return run(step, self._services())
 
     async def _arun(self, step: Step[T]) -> T:
-        return await arun(step, self._services())
+        return await arun(step, await asyncio.to_thread(self._services))  # reads the shipped vectors
 
     def _services(self) -> Services:
         services = self.views.services
@@ -153,10 +156,13 @@ class CatenaViewIndex:
             raise DuplicateDocumentError(where, f"{known[0]!r} is there already", "replace")
         return (yield from self._all_changed(sources, records))
 
-    def _replaced(self, documents: Sequence[Document]) -> Step[ViewChanges]:
+    def _replaced(self, documents: Sequence[Document], read: Sequence[str]) -> Step[ViewChanges]:
+        if isinstance(read, str):
+            raise ParameterError("sources", read, "a sequence of names")
         sources = self._by_source(documents)
         records = yield from self._records(list(sources))
-        return (yield from self._all_changed(sources, records))
+        changes = yield from self._all_changed(sources, records)
+        return changes + (yield from self._deleted([name for name in read if name not in sources]))
 
     def _deleted(self, sources: Sequence[str]) -> Step[ViewChanges]:
         records = yield from self._records(sources)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import ceil
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
@@ -29,7 +28,7 @@ from langchain_catena.convert import PROVENANCE, to_document
 from langchain_catena.docstores import Docstore, one_docstore
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
-from langchain_catena.view_search import Filtering, ViewSource, in_retrievers, in_vector_store
+from langchain_catena.view_search import Filtering, ViewSource, in_retrievers, in_vector_store, named
 from langchain_catena.views import PARENT_ID, VIEW
 
 
@@ -48,8 +47,10 @@ class CatenaMultiViewRetriever(BaseRetriever):
 
     Views are documents whose metadata lead to a parent, as `CatenaViewTransformer` or whoever fills a
     `MultiVectorRetriever` writes them; of several views of a parent the best counts. A document that leads to none
-    is a parent itself. The parents' metadata have, besides their own, `relevance_score` and, under `catena`, `views`
-    (kind -> rank in that view, from 1) and `routes` (with raw scores).
+    is a parent itself; a section of Catena is one, whatever id or none a retriever of sections knows it by.
+
+    The parents' metadata have, besides their own, `relevance_score` and, under `catena`, `views` (kind -> rank in
+    that view, from 1) and `routes` (with raw scores; distances, which rise down a list, as negative numbers).
 
     A view that fails, and one whose parent is missing, is told in the documents' metadata, in the log and in a custom
     event. `ranking` and `aranking` return the core's `Ranking`.
@@ -67,7 +68,9 @@ class CatenaMultiViewRetriever(BaseRetriever):
         depth: views looked at per kind, at least; by default max(3 k, 30). More where these lead to fewer than k.
         on_view_error: "degrade" goes on with the other views; "raise" raises.
         filtering: how the vector store finds views of one kind: "filter" by `{view_key: kind}`, as most stores have
-            it, "over-fetch" without a filter, or a function from the kind to what its search takes.
+            it, "over-fetch" without a filter, or a function from the kind to what its search takes, your own
+            conditions among it: `lambda kind: {"filter": {"view": kind, "product": "HX210"}}`. A store that filters
+            what it fetched, as FAISS, needs `fetch_k` there, too.
         id_key: metadata key of the parent's id.
         view_key: metadata key of a view's kind.
     """
@@ -123,7 +126,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
         return view_documents(ranking)
 
     def _step(self, query: str, *, k: float | None = None) -> Step[Ranking]:
-        return retrieve_views(
+        ranking = yield from retrieve_views(
             query,
             views=self._kinds(),
             k=self.k if k is None else k,
@@ -132,6 +135,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
             depth=self.depth,
             on_view_error=self.on_view_error,
         )
+        return named(ranking) if self.retrievers else ranking
 
     def _services(self, *, k: float | None = None) -> Services:
         kinds, retrievers = self._kinds(), self.retrievers or {}
@@ -144,7 +148,8 @@ class CatenaMultiViewRetriever(BaseRetriever):
             route=lambda kind: type(self.vectorstore or retrievers[kind]).__name__,
             docstore=self._docstore(),
             id_key=self.id_key,
-            parents=ceil(self.k if k is None else k),
+            k=self.k if k is None else k,
+            by_place=self.vectorstore is None,
         )
         return Services(handlers={Search: source.handler})
 

@@ -23,7 +23,7 @@ from catena.ids import digest
 from catena.structure.cascade import headed_views
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.view_making import Held, with_views
-from langchain_catena.content_ids import FILTERS, chunk_of, said_source
+from langchain_catena.content_ids import FILTERS, chunk_of, source_name
 from langchain_catena.convert import scalars
 from langchain_catena.services import LangChainEmbedder, LangChainLLM
 
@@ -65,9 +65,9 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         retriever.docstore.mset(views.parents(sections))
 
     A view's `page_content` is its text; its metadata are flat: `doc_id` (the parent's id), `view` (the kind), and
-    what `metadata_keys` names of the parent's. Its id is derived from parent, kind, number and text, so that an equal
-    view replaces itself. `CatenaMultiViewRetriever` ranks parents by their views, and `CatenaViewIndex` keeps the
-    stores in step with changed documents.
+    what `metadata_keys` names of the parent's. Its id is derived from parent, kind, number, text and the two keys, so
+    that an equal view replaces itself. `CatenaMultiViewRetriever` ranks parents by their views, and `CatenaViewIndex`
+    keeps the stores in step with changed documents.
 
     Parents are sections as above, or any documents; those of one `source` are read together, in the order given. What
     a model fails at costs that view, and is told in the log.
@@ -105,8 +105,10 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         self.llm, self.embeddings, self._given = llm, embeddings, services or Services()
         has_model = llm is not None or self._given.llm is not None
         self.own, self.makers = _divided(views, "llm" if has_model else "offline")
-        if passage_tokens < 1:
-            raise ParameterError("passage_tokens", passage_tokens, "a number >= 1")
+        if type(passage_tokens) is not int or passage_tokens < 1:
+            raise ParameterError("passage_tokens", passage_tokens, "a whole number >= 1")
+        if isinstance(metadata_keys, str):
+            raise ParameterError("metadata_keys", metadata_keys, f"a sequence of keys, e.g. [{metadata_keys!r}]")
         if id_key == view_key:
             raise ParameterError("view_key", view_key, f"another key than id_key ({id_key!r})")
         self.passage_tokens, self.id_key, self.view_key = passage_tokens, id_key, view_key
@@ -146,7 +148,8 @@ class CatenaViewTransformer(BaseDocumentTransformer):
     async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
         if not any(maker.asks_model for maker in self.makers):
             return await asyncio.to_thread(self.transform_documents, documents)  # all is computing
-        return self._told(documents, await arun(self._step(documents), self.services))
+        services = await asyncio.to_thread(lambda: self.services)  # reads the shipped vectors
+        return self._told(documents, await arun(self._step(documents), services))
 
     def parents(self, documents: Sequence[Document]) -> list[tuple[str, Document]]:
         """Return what a docstore is to hold of the documents, for `mset`: each under the id that its views name."""
@@ -202,7 +205,8 @@ class CatenaViewTransformer(BaseDocumentTransformer):
                 self.id_key: name,
                 self.view_key: view.kind,
             }
-            own = digest("view", name, view.kind, str(number), view.text, length=32)
+            keys = (self.id_key, self.view_key)  # under other keys it is another document
+            own = digest("view", *keys, name, view.kind, str(number), view.text, length=32)
             made[name].append(Document(id=own, page_content=view.text, metadata=metadata))
         return {name: tuple(documents) for name, documents in made.items()}
 
@@ -225,9 +229,7 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         return [view for name in names for view in views[name]]
 
     def _source(self, document: Document) -> str:
-        """Return whose a document is; one that does not say it is a document of its own."""
-        found = said_source(document, self.source_key)
-        return document.id or digest("langchain", document.page_content) if found is None else found
+        return source_name(document, self.source_key)
 
 
 def tell(made: Iterable[ParentViews]) -> None:
@@ -241,7 +243,7 @@ def _divided(
     views: Sequence[ViewMaker | OwnView] | None, by: Literal["llm", "offline"]
 ) -> tuple[tuple[OwnView, ...], tuple[ViewMaker, ...]]:
     """Return what a parent itself says, and the makers of all else."""
-    if isinstance(views, str) or (views is not None and not views):
+    if isinstance(views, str) or (views is not None and (not isinstance(views, Sequence) or not views)):
         raise ParameterError("views", views, "a sequence of at least one view")
     given = (PASSAGE, Keywords(by=by), Summaries(by=by)) if views is None else views
     own = tuple(dict.fromkeys(kind for kind in _OWN for view in given if view == kind))
