@@ -61,9 +61,10 @@ def questions(
 
     A model writes questions of eight types about each section, and copies the sentences that answer them. A question
     is used when these stand in the section, so that the scope of each answer is known in characters; the others are
-    shown with the reason. The folder then holds documents.jsonl.gz and questions.jsonl.gz. The key of the model is
-    read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal, so that a stopped run goes on
-    where it ended.
+    shown with the reason. The folder then holds documents.jsonl.gz and questions.jsonl.gz: for `catena-bench views`
+    and `catena-bench tables`, and for `catena.evaluation.question_dataset` in Python; `catena evaluate` reads another
+    layout. The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal,
+    so that a stopped run goes on where it ended.
     """
     from dataclasses import replace
 

@@ -47,7 +47,11 @@ ViewsSearched: TypeAlias = Annotated[
 ]
 RuleOption: TypeAlias = Annotated[
     RuleName | None,
-    typer.Option("--rule", help="How views become one: 2k/3 of each (paper), k in turns (exact), … [paper]."),
+    typer.Option(
+        "--rule",
+        help="How views become one: 2k/3 of each (paper), k in turns (exact), fused by rank or by score, or most "
+        "from the view whose best stand out (adaptive) [paper].",
+    ),
 ]
 
 

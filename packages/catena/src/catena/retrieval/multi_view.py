@@ -111,8 +111,10 @@ def retrieve_views(
 ) -> Step[Ranking]:
     """Search each view side by side and return one ranking of chunks; see `multi_view`.
 
-    A view is searched by any retriever: by routes of the store, or by whatever answers `Search` requests. Several
-    routes of one view (`search=lambda kind: ("dense", "lexical")`) are fused first, then the views by the rule.
+    A view is searched by routes of the store, or by whatever answers `Search` requests. Several routes of one view
+    (`search=lambda kind: ("dense", "lexical")`) are fused first, then the views by the rule. A route is a step that
+    returns a `Search`, not a ranking: where retrievers of your own return rankings, give these to `multi_view`, as in
+    `multi_view({kind: mine(query, kind) for kind in views}, rule, k)`.
 
     Args:
         query: what the user asks, as typed.
