@@ -167,11 +167,12 @@ def test_equal_texts_of_two_documents_stay_two_hits() -> None:
         (lambda: ScoreFusion(alpha=1.5), r"alpha must be a number in \[0, 1\], got 1.5"),
         (lambda: ScoreFusion(beta=-1), "beta must be a finite number >= 0, got -1"),
         (lambda: ScoreFusion(beta=float("nan")), "beta must be a finite number >= 0, got nan"),
+        (lambda: ScoreFusion(passages=1.5), r"passages must be a number in \[0, 1\], got 1.5"),
         (lambda: RankFusion(k=0), "k must be a finite number > 0, got 0"),
         (lambda: RankFusion(weights={"dense": -1.0}), r"weights\['dense'\] must be a finite number >= 0, got -1.0"),
         (
             lambda: weighted_sum({"mine": in_order("a")}, ScoreFusion().parts),
-            r"routes must be among \['dense', 'keyword', 'lexical'\]; RankFusion takes any route, got \['mine'\]",
+            r"routes must be among \['dense', 'keyword', 'lexical', 'passages'\]; RankFusion takes any route, got \['mine'\]",
         ),
         (
             lambda: weighted_sum({"dense": ranking({"a": float("inf")})}, ScoreFusion().parts),
@@ -182,3 +183,12 @@ def test_equal_texts_of_two_documents_stay_two_hits() -> None:
 def test_errors_name_the_parameter(make, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         make()
+
+
+def test_the_best_passage_takes_its_share_of_the_words() -> None:
+    fusion = ScoreFusion(alpha=0.5, beta=0.0, passages=0.25)
+    found = weighted_sum(
+        {"lexical": ranking({"a": 4.0, "b": 2.0}), "passages": ranking({"a": 1.0, "b": 3.0})}, fusion.parts
+    )
+    assert scores(found) == pytest.approx({"a": 0.5 * (0.75 + 0.25 / 3), "b": 0.5 * (0.75 / 2 + 0.25)})
+    assert ScoreFusion().parts["passages"][0] == 0.0
