@@ -37,7 +37,7 @@ from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.views import Keywords, Questions, Summaries
 from catena.errors import ParameterError, ViewError
 from catena.model import Chunk
-from catena.retrieval.multi_view import ExactUnion, ViewRankFusion
+from catena.retrieval.multi_view import ExactUnion, ViewRankFusion, ViewScoreFusion
 from catena.structure.passages import passages_of
 from llama_index.extractors.catena import CatenaViewExtractor as ExtractorFromNamespace
 from llama_index.retrievers.catena import CatenaMultiViewRetriever as RetrieverFromNamespace
@@ -45,6 +45,7 @@ from llama_index_catena import (
     CatenaEmbedding,
     CatenaMultiViewRetriever,
     CatenaViewExtractor,
+    CatenaViewIndex,
     RouteDegradedEvent,
     ViewsDegradedEvent,
 )
@@ -432,3 +433,65 @@ def test_the_shipped_embedding_finds_sections_by_their_views() -> None:
     multi = CatenaMultiViewRetriever(index, parents={node.node_id: node for node in parents})
     chunk: Chunk = multi.ranking(QUESTION).hits[0].chunk
     assert chunk.path == ("Pump", "Cover")
+
+
+class Distances(SimpleVectorStore):
+    """Tells how far nodes are, as LlamaIndex's store over FAISS does."""
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        found = super().query(query, **kwargs)
+        return VectorStoreQueryResult(similarities=[1.0 - score for score in found.similarities or ()], ids=found.ids)
+
+
+def test_distances_rank_as_likeness_does() -> None:
+    orders = []
+    for store in (SimpleVectorStore(), Distances()):
+        views = CatenaViewIndex(index_of(store=store), CatenaViewExtractor(["headed"]))
+        views.add(sections_of())
+        asked = views.retriever(rule=ViewScoreFusion())
+        orders.append([found.node.node_id for found in asked.retrieve("oil seal replace")])
+        raw = [hit.provenance[0].score for hit in asked.ranking("oil seal replace").hits]
+        assert raw == sorted(raw, reverse=True)
+    assert orders[0] == orders[1]
+
+
+class Given(BaseRetriever):
+    def __init__(self, nodes: list[BaseNode], scores: list[float | None]) -> None:
+        super().__init__()
+        self._found = list(zip(nodes, scores, strict=True))
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=node, score=score) for node, score in self._found]
+
+
+def test_retrievers_of_the_nodes_given_find_the_same_sections_as_the_index_that_renamed_them() -> None:
+    nodes = sections_of()
+    views = CatenaViewIndex(index_of(), CatenaViewExtractor(["raw"]))
+    views.add(nodes)
+    retrievers = {"headed": Given(nodes, [3.0, 2.0, 1.0]), "raw": views.index.as_retriever(similarity_top_k=3)}
+    both = CatenaMultiViewRetriever(retrievers, parents=views.index.docstore, rule=ExactUnion(), similarity_top_k=6)
+    found = both.retrieve("seal")
+    assert len({each.node.get_content() for each in found}) == len(found) == 3
+    assert all(set(provenance(each.node)["views"]) == {"headed", "raw"} for each in found)
+    assert [hit.chunk.id for hit in both.ranking("seal").hits] == [each.node.node_id for each in found]
+
+
+@pytest.mark.parametrize("score", [None, float("nan")])
+def test_scores_count_where_all_are_numbers(score: float | None) -> None:
+    nodes = sections_of()
+    found = CatenaMultiViewRetriever({"raw": Given(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
+    assert [each.node.node_id for each in found] == [node.node_id for node in nodes]
+
+
+@pytest.mark.parametrize("k", ["3", float("nan"), float("inf"), None])
+def test_a_k_that_is_no_number_is_named(k: Any) -> None:
+    with pytest.raises(ParameterError, match="k must be"):
+        retriever(similarity_top_k=k).retrieve("seal")
+
+
+@pytest.mark.parametrize(
+    "options", [{"metadata_keys": "source"}, {"passage_tokens": None}, {"passage_tokens": True}], ids=str
+)
+def test_options_of_another_kind_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        CatenaViewExtractor(**options)

@@ -101,9 +101,11 @@ def as_record(node: BaseNode) -> Record:
 
 
 def written_by_model(views: tuple[View, ...]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return `View.made` -> (kind, text) of the views that a language model wrote, of equal chunks once."""
-    written: dict[str, dict[tuple[str, str], None]] = {}
+    """Return `View.made` -> (kind, text) of what a language model wrote; of equal chunks, that of the first."""
+    written: dict[str, tuple[str, list[tuple[str, str]]]] = {}
     for view in views:
         if view.made:
-            written.setdefault(view.made, {})[view.kind, view.text] = None
-    return {made: tuple(texts) for made, texts in written.items()}
+            chunk_id, texts = written.setdefault(view.made, (view.chunk_id, []))
+            if chunk_id == view.chunk_id:
+                texts.append((view.kind, view.text))
+    return {made: tuple(texts) for made, (_, texts) in written.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import Any
 
 from llama_index.core import VectorStoreIndex
@@ -27,7 +26,7 @@ from llama_index_catena.convert import PROVENANCE, provenance, to_node
 from llama_index_catena.query_routes import by_texts, by_vector
 from llama_index_catena.retrieval import tell
 from llama_index_catena.services import LlamaIndexEmbedder
-from llama_index_catena.view_search import Filtering, Parents, ViewSource, in_index, in_retrievers
+from llama_index_catena.view_search import Filtering, Parents, ViewSource, in_index, in_retrievers, named
 
 VIEWS = (PASSAGE, KEYWORDS, SUMMARY)
 """The kinds that `CatenaViewExtractor` makes by default."""
@@ -44,8 +43,11 @@ class CatenaMultiViewRetriever(BaseRetriever):
 
     Views are `IndexNode`s that lead to a parent by `index_id`, or carry it as `obj`, as `CatenaViewExtractor` or any
     recipe for recursive retrieval makes them; of several views of a parent the best counts. A node that leads to no
-    other is a parent itself. `llama_index_catena.convert.provenance(node)` says by which `views` a node was found
-    (kind -> rank there, from 1), and by which `routes` (with raw scores).
+    other is a parent itself; where retrievers know one that tells its place in its document under several ids, it is
+    one.
+
+    `llama_index_catena.convert.provenance(node)` says by which `views` a node was found (kind -> rank there, from 1),
+    and by which `routes` (with raw scores; distances, which rise down a list, as negative numbers).
 
     A view that fails, and one whose parent is missing, is told in that provenance, in the log and as a
     `RouteDegradedEvent`. A question is embedded once for all views of an index.
@@ -124,7 +126,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
 
     def _step(self, asked: QueryBundle) -> Step[Ranking]:
         route = self._route(asked)
-        return retrieve_views(
+        ranking = yield from retrieve_views(
             asked.query_str,
             views=self.views,
             k=self.similarity_top_k,
@@ -133,6 +135,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
             depth=self.depth,
             on_view_error=self.on_view_error,
         )
+        return ranking if self._index is not None else named(ranking)
 
     def _route(self, asked: QueryBundle) -> Route:
         """Return how a view is asked for: with the question's vector where an index compares vectors."""
@@ -153,7 +156,8 @@ class CatenaMultiViewRetriever(BaseRetriever):
             find=find,
             route=lambda kind: type(index or retrievers[kind]).__name__,
             parents=self.parents,
-            wanted=ceil(self.similarity_top_k),
+            k=self.similarity_top_k,
+            by_place=index is None,
         )
         embed_model: Any = getattr(index, "_embed_model", None)  # LlamaIndex has no public name for it
         embedder = None if embed_model is None else LlamaIndexEmbedder(embed_model)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, isfinite
 from typing import Any, Literal, TypeAlias
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -21,9 +22,10 @@ from llama_index.core.vector_stores.types import (
 
 from catena.effects import Handler, Search, Services, Step, arun, run
 from catena.errors import ParameterError, ServiceError
+from catena.ids import digest
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from llama_index_catena.calls import called, calling
-from llama_index_catena.segment_nodes import linked_chunk
+from llama_index_catena.segment_nodes import carried_node, linked_chunk
 from llama_index_catena.services import inherits
 from llama_index_catena.view_nodes import VIEW, parent_of
 
@@ -59,13 +61,15 @@ class ViewSource:
         find: who finds views.
         route: name of who finds them, by kind.
         parents: where parents are; None where views carry them, or where what is found are the parents.
-        wanted: how many parents each view should lead to.
+        k: how many parents each view should lead to.
+        by_place: whether parents come from several stores, which may know one under several ids.
     """
 
     find: Find
     route: Callable[[str], str]
     parents: Parents | None
-    wanted: int
+    k: float
+    by_place: bool = False
 
     @property
     def handler(self) -> Handler:
@@ -82,17 +86,17 @@ class ViewSource:
         while True:
             found = yield from self.find(replace(request, k=size))
             nodes, missing = yield from self._resolved([each.node for each in found.views])
-            if found.all or len({node.node_id for node in nodes if node is not None}) >= self.wanted:
+            if found.all or len({node.node_id for node in nodes if node is not None}) >= ceil(self.k):
                 break
             size *= _GROWTH
-        scored = all(each.score is not None for each in found.views)
+        scores, scale = _scores(found.views)
         hits: dict[str, Hit] = {}
-        for rank, (node, each) in enumerate(zip(nodes, found.views, strict=True), start=1):
+        for rank, (node, score) in enumerate(zip(nodes, scores, strict=True), start=1):
             if node is not None:  # of several views of a parent the best counts
-                score = float(each.score) if scored and each.score is not None else 1.0 / rank
                 way = Provenance(route=self.route(kind), rank=rank, score=score, view=kind)
-                hits.setdefault(node.node_id, Hit(linked_chunk(node).chunk, score, (way,)))
-        scale = Scale.SIMILARITY if scored else Scale.RANK
+                chunk = linked_chunk(node).chunk
+                chunk = replace(chunk, id=(_place(node) if self.by_place else None) or chunk.id)
+                hits.setdefault(chunk.id, Hit(chunk, score, (way,)))
         return Ranking(tuple(hits.values()), scale, (*found.degraded, *missing)).top(request.k)
 
     def _resolved(self, found: Sequence[BaseNode]) -> Step[tuple[list[BaseNode | None], tuple[Degraded, ...]]]:
@@ -109,6 +113,36 @@ class ViewSource:
         shown = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
         told = (Degraded("parents", f"{len(lacking)} are missing that views lead to ({shown})"),)
         return nodes, told if lacking else ()
+
+
+def named(ranking: Ranking) -> Ranking:
+    """Return hits under the ids of their nodes again."""
+    hits = []
+    for hit in ranking.hits:
+        node = carried_node(hit.chunk)
+        hits.append(hit if node is None else replace(hit, chunk=replace(hit.chunk, id=node.node_id)))
+    return replace(ranking, hits=tuple(hits))
+
+
+def _place(node: BaseNode) -> str | None:
+    """Return what names a node whatever id a store or an index gave it; None where it tells no place."""
+    if not isinstance(node, TextNode) or node.ref_doc_id is None:
+        return None
+    start, end = node.start_char_idx, node.end_char_idx
+    return None if start is None or end is None else digest("place", node.ref_doc_id, str(start), str(end), length=32)
+
+
+def _scores(found: Sequence[NodeWithScore]) -> tuple[list[float], Scale]:
+    """Return scores that rise with likeness: what rises down the list is a distance, and counts negative.
+
+    Where one is missing only the order counts: 1 / rank.
+    """
+    told = [each.score for each in found]
+    scores = [float(score) for score in told if score is not None and isfinite(score)]
+    if len(scores) < len(told):
+        return [1.0 / rank for rank in range(1, len(told) + 1)], Scale.RANK
+    sign = -1.0 if scores and scores[-1] > scores[0] else 1.0
+    return [sign * score for score in scores], Scale.SIMILARITY
 
 
 def in_retrievers(retrievers: Mapping[str, BaseRetriever], asked: QueryBundle) -> Find:

@@ -128,8 +128,10 @@ class CatenaViewExtractor(TransformComponent):
         made = revived_views(views, "offline" if llm is None else "llm")
         if llm is None and any(maker.asks_model for maker in _makers(made)):
             raise ParameterError("llm", None, "given: a maker of views asks it; after from_dict, given again")
-        if passage_tokens < 1:
-            raise ParameterError("passage_tokens", passage_tokens, "a number >= 1")
+        if type(passage_tokens) is not int or passage_tokens < 1:
+            raise ParameterError("passage_tokens", passage_tokens, "a whole number >= 1")
+        if isinstance(metadata_keys, str):
+            raise ParameterError("metadata_keys", metadata_keys, f"a sequence of keys, e.g. [{metadata_keys!r}]")
         if parents not in ("beside", "inside"):
             raise ParameterError("parents", parents, "'beside' or 'inside'")
         keys = tuple(metadata_keys)
