@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -305,3 +307,30 @@ def test_what_cannot_be_kept_in_step_is_refused() -> None:
     index.docstore.add_documents([node])
     with pytest.raises(ParameterError, match="ledger"):
         CatenaViewIndex(index, CatenaViewExtractor(PLAIN)).add(sections_of())
+
+
+@pytest.mark.parametrize("store", [SimpleVectorStore, Texts])
+async def test_documents_may_be_changed_at_once_by_threads_and_by_tasks(store: type[SimpleVectorStore]) -> None:
+    first = [sections_of(manual(f"m{n}", {f"P{n}{j}": f"pump {n} {j}" for j in range(12)})) for n in range(8)]
+    second = [sections_of(manual(f"m{n}", {f"P{n}": "changed"})) for n in range(8)]
+    by_tasks, by_threads = (CatenaViewIndex(index_of(store=store()), CatenaViewExtractor(PLAIN)) for _ in range(2))
+    for documents in (first, second):
+        await asyncio.gather(*map(by_tasks.areplace, documents))
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(by_threads.replace, documents))
+    at_once = fresh([node for nodes in second for node in nodes], store=store)
+    assert held(by_tasks.index) == held(by_threads.index) == at_once
+
+
+async def test_a_document_that_gives_no_section_any_more_is_removed_where_it_is_named() -> None:
+    pump, hose = sections_of(manual("pump")), sections_of(manual("hose", {"Hose": "The hose."}))
+    views, twin = (CatenaViewIndex(index_of(), CatenaViewExtractor(PLAIN)) for _ in range(2))
+    for each in (views, twin):
+        each.add([*pump, *hose])
+    changes = views.replace(hose, sources=["pump", "hose", "nowhere"])
+    assert changes.parents_deleted == len(pump)
+    assert await twin.areplace(hose, sources=["pump", "hose", "nowhere"]) == changes
+    assert views.sources() == twin.sources() == ("hose",)
+    assert held(views.index) == held(twin.index) == fresh(hose)
+    with pytest.raises(ParameterError, match="sources"):
+        views.replace([], sources="hose")

@@ -117,20 +117,22 @@ class CatenaViewIndex:
         """As `add`, without blocking the event loop."""
         return await self._arun(self._added(nodes))
 
-    def replace(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+    def replace(self, nodes: Sequence[BaseNode], *, sources: Sequence[str] = ()) -> ViewChanges:
         """Bring documents, new or known, to what is given; what did not change is left alone.
 
         Args:
             nodes: as for `add`. A section of a known document that is not among them is removed.
+            sources: ids of all documents that were read. One that gave no node, an empty file, is not seen
+                otherwise, and would stay as it was.
 
         Raises:
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._replaced(nodes))
+        return self._run(self._replaced(nodes, sources))
 
-    async def areplace(self, nodes: Sequence[BaseNode]) -> ViewChanges:
+    async def areplace(self, nodes: Sequence[BaseNode], *, sources: Sequence[str] = ()) -> ViewChanges:
         """As `replace`, without blocking the event loop."""
-        return await self._arun(self._replaced(nodes))
+        return await self._arun(self._replaced(nodes, sources))
 
     def delete(self, *ref_doc_ids: str) -> ViewChanges:
         """Remove documents with all their parents and views; one that is not there is as it should be.
@@ -176,10 +178,13 @@ class CatenaViewIndex:
             raise DuplicateDocumentError("index of views", f"{known[0]!r} is there already", "replace")
         return (yield from self._all_changed(documents, records))
 
-    def _replaced(self, nodes: Sequence[BaseNode]) -> Step[ViewChanges]:
+    def _replaced(self, nodes: Sequence[BaseNode], read: Sequence[str]) -> Step[ViewChanges]:
+        if isinstance(read, str):
+            raise ParameterError("sources", read, "a sequence of ids of documents")
         documents = self._by_document(nodes)
         records = yield from self._records(list(documents))
-        return (yield from self._all_changed(documents, records))
+        changes = yield from self._all_changed(documents, records)
+        return changes + (yield from self._deleted([name for name in read if name not in documents]))
 
     def _deleted(self, ref_doc_ids: Sequence[str]) -> Step[ViewChanges]:
         records = yield from self._records(ref_doc_ids)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import BaseNode
@@ -14,20 +16,27 @@ from catena.effects import Step
 from llama_index_catena.calls import called
 from llama_index_catena.services import inherits
 
+_GUARD = Lock()
+_WRITING: WeakKeyDictionary[VectorStoreIndex, Lock] = WeakKeyDictionary()
+
 
 def inserted(index: VectorStoreIndex, views: Sequence[BaseNode]) -> Step[None]:
     """Embed views and write them."""
     store: Any = index.vector_store
     nodes = list(views)
 
+    def insert() -> None:
+        with _alone(index):
+            index.insert_nodes(nodes)
+
     async def ainsert() -> None:
         if inherits(store, BasePydanticVectorStore, "async_add"):
-            await asyncio.to_thread(index.insert_nodes, nodes)
+            await asyncio.to_thread(insert)
         else:
             await index.ainsert_nodes(nodes)
 
     if nodes:
-        yield from called(lambda: index.insert_nodes(nodes), ainsert, purpose="new views")
+        yield from called(insert, ainsert, purpose="new views")
 
 
 def forgotten(index: VectorStoreIndex, ids: Sequence[str]) -> Step[None]:
@@ -35,21 +44,32 @@ def forgotten(index: VectorStoreIndex, ids: Sequence[str]) -> Step[None]:
     store: Any = index.vector_store
     gone = list(ids)
 
+    def delete() -> None:
+        with _alone(index):
+            store.delete_nodes(gone)
+
     async def adelete() -> None:
         if inherits(store, BasePydanticVectorStore, "adelete_nodes"):
-            await asyncio.to_thread(store.delete_nodes, gone)
+            await asyncio.to_thread(delete)
         else:
             await store.adelete_nodes(gone)
 
     def forget() -> None:
-        struct, left = index.index_struct, set(gone)
-        for text_id in [key for key, node_id in struct.nodes_dict.items() if node_id in left]:
-            struct.delete(text_id)
-        index.storage_context.index_store.add_index_struct(struct)
+        with _alone(index):
+            struct, left = index.index_struct, set(gone)
+            for text_id in [key for key, node_id in struct.nodes_dict.items() if node_id in left]:
+                struct.delete(text_id)
+            index.storage_context.index_store.add_index_struct(struct)
+
+    async def aforget() -> None:
+        if inherits(store, BasePydanticVectorStore, "async_add"):
+            await asyncio.to_thread(forget)
+        else:
+            forget()  # where the index itself notes what it was given: on the event loop
 
     if gone:
-        yield from called(lambda: store.delete_nodes(gone), adelete, purpose="old views")
-        yield from _in_thread(forget)
+        yield from called(delete, adelete, purpose="old views")
+        yield from called(forget, aforget)
 
 
 def kept(index: VectorStoreIndex, nodes: Sequence[BaseNode]) -> Step[None]:
@@ -69,6 +89,12 @@ def dropped(index: VectorStoreIndex, ids: Sequence[str]) -> Step[None]:
 
     if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
         yield from _in_thread(drop)
+
+
+def _alone(index: VectorStoreIndex) -> Lock:
+    """Return the lock under which threads write into an index: it and stores in memory serve one at a time."""
+    with _GUARD:
+        return _WRITING.setdefault(index, Lock())
 
 
 def _in_thread(do: Callable[[], Any]) -> Step[None]:
