@@ -94,7 +94,8 @@ class ViewsWanted:
             raise ProblemError("--rule says how several views become one", "--views all with it")
         by_paper = self.rule in (None, RuleName.PAPER)
         if k is not None and not k.is_integer() and not (self.kinds and by_paper):
-            raise ProblemError(f"-k {k:g}: only the paper's rule takes parts", "--views all, or a whole number")
+            problem = f"-k {k:g}: only the paper's rule takes parts"
+            raise ProblemError(problem, "--views all --rule paper, or a whole number")
         if not self.kinds:
             return
         if no_view := [name for name in weights.routes if name not in _ROUTES]:
