@@ -172,7 +172,8 @@ def test_equal_texts_of_two_documents_stay_two_hits() -> None:
         (lambda: RankFusion(weights={"dense": -1.0}), r"weights\['dense'\] must be a finite number >= 0, got -1.0"),
         (
             lambda: weighted_sum({"mine": in_order("a")}, ScoreFusion().parts),
-            r"routes must be among \['dense', 'keyword', 'lexical', 'passages'\]; RankFusion takes any route, got \['mine'\]",
+            r"routes must be among \['dense', 'keyword', 'lexical', 'passages'\]; RankFusion takes any route, "
+            r"got \['mine'\]",
         ),
         (
             lambda: weighted_sum({"dense": ranking({"a": float("inf")})}, ScoreFusion().parts),
