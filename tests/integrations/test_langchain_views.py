@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import random
 from contextlib import suppress
 from dataclasses import dataclass
@@ -701,6 +702,14 @@ async def test_a_source_that_gives_no_section_any_more_is_removed_where_it_is_na
     assert standing(index) == standing(twin)
     with pytest.raises(ParameterError, match="sources"):
         index.replace([], sources="HX220.md")
+
+
+def test_a_transformer_goes_to_other_processes_before_and_after_use() -> None:
+    views = CatenaViewTransformer()
+    for _ in range(2):
+        sent = pickle.loads(pickle.dumps(views))
+        assert (sent.version, sent.kinds) == (views.version, views.kinds)
+        assert sent.transform_documents(sections(HX)) == views.transform_documents(sections(HX))
 
 
 def test_views_under_other_keys_are_other_views() -> None:

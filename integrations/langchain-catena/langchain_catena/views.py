@@ -102,8 +102,8 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         metadata_keys: Sequence[str] = FILTERS,
         source_key: str | None = None,
     ) -> None:
-        self.llm, self.embeddings, self._given = llm, embeddings, services or Services()
-        has_model = llm is not None or self._given.llm is not None
+        self.llm, self.embeddings, self._given = llm, embeddings, services
+        has_model = llm is not None or (services is not None and services.llm is not None)
         self.own, self.makers = _divided(views, "llm" if has_model else "offline")
         if type(passage_tokens) is not int or passage_tokens < 1:
             raise ParameterError("passage_tokens", passage_tokens, "a whole number >= 1")
@@ -124,7 +124,7 @@ class CatenaViewTransformer(BaseDocumentTransformer):
     @cached_property
     def services(self) -> Services:
         """Who answers the makers."""
-        services = self._given
+        services = self._given or Services()
         if self.llm is not None:
             services = replace(services, llm=LangChainLLM(self.llm))
         if self.embeddings is not None:
@@ -134,6 +134,10 @@ class CatenaViewTransformer(BaseDocumentTransformer):
 
             return replace(services, embedder=StaticEmbedder())
         return services
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made at need: processes make their own."""
+        return {name: value for name, value in self.__dict__.items() if name != "services"}
 
     @property
     def version(self) -> str:
@@ -182,8 +186,9 @@ class CatenaViewTransformer(BaseDocumentTransformer):
 
     @property
     def _model(self) -> str:
-        llm = LangChainLLM(self.llm) if self.llm is not None else self._given.llm
-        return "" if llm is None else llm.identity
+        if self.llm is not None:
+            return LangChainLLM(self.llm).identity
+        return "" if self._given is None or self._given.llm is None else self._given.llm.identity
 
     def _own_views(self, kind: str, document: model.Document, chunks: Sequence[model.Chunk]) -> Iterable[model.View]:
         if kind == PASSAGE:
