@@ -17,7 +17,7 @@ CORE = "packages/catena"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
 EXTRAS = "cohere,eval,fast-pdf,openai,plots,rank-bm25,raptor,tables,testing,tfidf,voyage"
-EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[bm25-peers,peers]", *ADAPTERS)
+EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
 

@@ -44,7 +44,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages that may or may not be here are not."""
     present = views_retrievers.find_spec
-    absent = ("bm25s", "Stemmer", "sentence_transformers", views_retrievers.MINILM)
+    absent = ("sentence_transformers", views_retrievers.MINILM)
     monkeypatch.setattr(views_retrievers, "find_spec", lambda name: None if name in absent else present(name))
 
 
@@ -108,12 +108,20 @@ def test_every_method_covers_the_document(asked: AskedDocument) -> None:
 
 def test_sections_find_what_they_hold_and_windows_what_stands_at_their_end(folder: Path) -> None:
     measured = views.run(folder)
-    for key in ("bm25.sections", "bm25.windows", "fused.default", "bm25.views_exact", "fused.views_paper"):
+    for key in (
+        "bm25.sections",
+        "bm25.windows",
+        "lexical.sections",
+        "fused.default",
+        "bm25.views_exact",
+        "fused.views_paper",
+    ):
         assert measured[f"book.{key}.k3"] == 100, key
     assert measured["book.static.sections.k1.5.mean_pieces"] == 1.5
     assert measured["book.static.sections.k3.mean_sections"] == 3
     assert measured["book.chunking_error.sections"] == 0
-    assert measured["skipped.minilm"] == measured["skipped.bm25s"] == 1
+    assert measured["skipped.minilm"] == 1
+    assert measured["book.bm25.default.k3"] == measured["book.lexical.default.k3"]
     assert measured["book.fused.default.tokens250"] == 100  # its passage is read, not the 350 tokens before it
     assert measured["book.fused.sections.tokens250"] < 100
     recalls = {key: value for key, value in measured.items() if key.split(".")[-1].startswith(("k", "tokens"))}

@@ -32,8 +32,8 @@ from catena_bench.views_reading import BY_MEANING, BY_WORDS, passages_read
 from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 from catena_bench.views_units import METHODS, Units
 
-REFERENCE = "bm25s"
-LEXICAL = ("bm25", REFERENCE)
+OURS = "lexical"  # what is fused, and shipped; "bm25" is the usual one, which other figures can be compared with
+LEXICAL = (OURS, "bm25")
 SLOW = "minilm"  # minutes for each method, so it is left out of those below and of views of fixed lengths
 LEFT_OUT = ("fixed100_content", "fixed200_content", "fixed300_content", "sections_headed")
 FUSED = "fused_"
@@ -55,8 +55,10 @@ def run(
         `<document>.<retriever>.<method>.<figure>`, the figures as `views_measures.figures` has them, in percent and
         word pieces, for fixed lengths `k3.equal_length` too (Table 10), and for the paper's rule `k3.equal_count`;
         `<document>.chunking_error.<method>` in percent (Table 7); `<document>.n_questions`, `.n_tokens`,
-        `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed. "fused_static" and
-        "fused_minilm" are BM25 with that embedding; "fused" is the latter where it is there, else the former.
+        `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed. "lexical" is
+        the library's own BM25, which is fused: "fused_static" and "fused_minilm" with that embedding, "fused" the
+        latter where it is there, else the former. "bm25" is the usual BM25 (bm25s, English stop words and stemmer);
+        its "default" is what Catena ships without an embedding, so the same as that of "lexical".
     """
     documents = read_asked_documents(data, questions)
     engines, skipped = retrievers(tell)
@@ -88,7 +90,7 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
     tell(f"{asked.name}: default")
     measured |= _default(asked, scores, sections, engines)
     tell(f"{asked.name}: views")
-    raw = with_fused({name: _own_text(name, scores) for name in scores["sections"] if name != REFERENCE})
+    raw = with_fused({name: _own_text(name, scores) for name in scores["sections"]})
     measured |= _views(asked, "views", raw, sections, engines, ablated=True)
     for method in WITH_VIEWS:
         measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, _fast(engines))
@@ -121,14 +123,14 @@ def _told(asked: AskedDocument, name: str, results: Results) -> dict[str, float]
 
 
 def with_fused(single: OfRetrievers, passages: Scores | None = None) -> dict[str, Scores]:
-    """Add BM25 fused with each embedding: "fused_static" and, where it is there, "fused_minilm"."""
+    """Add the library's words fused with each embedding: "fused_static" and, where it is there, "fused_minilm"."""
     alone = {name: scores for name, scores in single.items() if not name.startswith(FUSED)}
     dense = [name for name in alone if name not in LEXICAL]
-    return {**alone, **{f"{FUSED}{name}": by_score(alone["bm25"], alone[name], passages) for name in dense}}
+    return {**alone, **{f"{FUSED}{name}": by_score(alone[OURS], alone[name], passages) for name in dense}}
 
 
 def _of_strongest(measured: Mapping[str, float], strongest: str) -> dict[str, float]:
-    """Return the figures of BM25 fused with the strongest embedding that is there, as those of "fused"."""
+    """Return the figures of the words fused with the strongest embedding that is there, as those of "fused"."""
     start = f"{FUSED}{strongest}."
     return {f"fused.{key.removeprefix(start)}": value for key, value in measured.items() if key.startswith(start)}
 
@@ -146,15 +148,18 @@ def _default(
 ) -> dict[str, float]:
     """Return the figures of what Catena ships, and of each of its routes alone."""
     embedders = {engine.name: engine for engine in engines if isinstance(engine, Dense)}
-    single = {name: _own_text(name, scores) for name in ("bm25", *embedders)}
-    shipped = with_fused(single, scores["passages"]["bm25"])
+    single = {name: _own_text(name, scores) for name in (OURS, *embedders)}
+    shipped = with_fused(single, scores["passages"][OURS])
     measured: dict[str, float] = {}
     for retriever, matrix in shipped.items():
         embedder = embedders.get(retriever.removeprefix(FUSED))
-        options = BY_WORDS if retriever == "bm25" else BY_MEANING if retriever in embedders else None
+        options = BY_WORDS if retriever == OURS else BY_MEANING if retriever in embedders else None
         read = list(passages_read(asked, matrix, sections, embedder, options))
         measured |= _told(asked, f"{retriever}.default", Results(ranked=_ranked(matrix, sections), read=read))
-    by_ranks = by_rank(single["bm25"], single.get("minilm", single["static"]))
+    without_embedding = f"{OURS}.default"
+    for key in [key for key in measured if key.startswith(without_embedding)]:
+        measured["bm25" + key.removeprefix(OURS)] = measured[key]
+    by_ranks = by_rank(single[OURS], single.get("minilm", single["static"]))
     return measured | _told(asked, "rrf.default", Results(ranked=_ranked(by_ranks, sections)))
 
 
@@ -168,8 +173,7 @@ def _views(
     ablated: bool = False,
 ) -> dict[str, float]:
     """Return the figures of the rules over the chunks' own text, keywords and summaries."""
-    usual = [engine for engine in engines if engine.name != REFERENCE]
-    made = {kind: with_fused(_scores(asked, units, usual)) for kind, units in offline_views(asked, chunks).items()}
+    made = {kind: with_fused(_scores(asked, units, engines)) for kind, units in offline_views(asked, chunks).items()}
     measured: dict[str, float] = {}
     for retriever in made[KEYWORDS]:
         of_kinds = {RAW: raw[retriever], **{kind: scores[retriever] for kind, scores in made.items()}}
@@ -191,7 +195,7 @@ def _equal_lengths(
     """Return the recall of fixed lengths at as many tokens as the paper's rule over sections returns (Table 10)."""
     found: dict[str, float] = {}
     for method in (method for method in units if method.startswith("fixed")):
-        for retriever in (name for name in scores[method] if name != REFERENCE):
+        for retriever in scores[method]:
             tokens = {k: measured[f"{retriever}.views_paper.k{k:g}.mean_tokens"] for k in CUTOFFS}
             results = Results(ranked=_ranked(scores[method][retriever], units[method].chunks))
             for key, value in at_equal_length(asked, results, tokens).items():

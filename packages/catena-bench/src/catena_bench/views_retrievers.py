@@ -2,8 +2,8 @@
 
 | retriever | score |
 |---|---|
-| bm25 | the library's lexical route: `catena.text.tokenise`, Lucene's BM25, k1 = 1.2, b = 0.75 |
-| bm25s | the package of that name with its defaults, English stop words and the Snowball stemmer |
+| bm25 | the usual BM25: the package bm25s with its defaults, English stop words and the Snowball stemmer |
+| lexical | the library's lexical route: `catena.text.tokenise`, Lucene's BM25, k1 = 1.2, b = 0.75; any language |
 | static | cosine of the shipped embedding, which has no window |
 | minilm | cosine of all-MiniLM-L6-v2, which reads 256 word pieces |
 """
@@ -42,7 +42,8 @@ class Retriever(Protocol):
 class Bm25:
     """The words of the library's lexical route; no text is ever truncated."""
 
-    name = "bm25"
+    def __init__(self, name: str = "bm25") -> None:
+        self.name = name
 
     def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
         """Return BM25 with the statistics of these texts, -inf where no word asked stands in a text."""
@@ -53,7 +54,7 @@ class Bm25:
 class ReferenceBm25:
     """bm25s as it comes (Lucene's formula, k1 = 1.5, b = 0.75), English stop words and the Snowball stemmer."""
 
-    name = "bm25s"
+    name = "bm25"
 
     def __init__(self) -> None:
         self._bm25s: Any = import_module("bm25s")
@@ -110,11 +111,8 @@ class Dense:
 
 def retrievers(tell: Callable[[str], None]) -> tuple[list[Retriever], list[str]]:
     """Return the retrievers that can work here, and the names of those whose packages are not installed."""
-    found: list[Retriever] = [Bm25()]
+    found: list[Retriever] = [ReferenceBm25(), Bm25("lexical"), Dense("static", StaticEmbedder())]
     skipped: list[str] = []
-    if _installed("bm25s", "bm25s", "Stemmer", skipped=skipped, tell=tell):
-        found.append(ReferenceBm25())
-    found.append(Dense("static", StaticEmbedder()))
     if _installed("minilm", "sentence_transformers", MINILM, skipped=skipped, tell=tell):
         found.append(minilm())
     return found, skipped
