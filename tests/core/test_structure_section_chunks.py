@@ -127,6 +127,21 @@ def test_plain_text_is_divided_at_its_numbered_headings() -> None:
     assert [chunk.path for chunk in sections_of(text, "text/plain")] == [("1 Start",), ("2 End",)]
 
 
+@pytest.mark.parametrize(
+    ("text", "least", "expected"),
+    [
+        ("***\n# a", 1, ["# a"]),
+        ("***", 1, ["***"]),
+        ("a\n\n# b", 8, ["a"]),
+        ("# a\n\n# b", 1, ["# a", "# b"]),
+    ],
+)
+def test_where_nothing_is_long_enough_the_best_there_is_is_taken(text: str, least: int, expected: list[str]) -> None:
+    found = document(text)
+    options = SectionChunkOptions(min_characters=least)
+    assert [chunk.text for chunk in cut_sections(found, outline(found), options=options)] == expected
+
+
 @given(texts, st.sampled_from(["text/markdown", "text/plain"]), st.integers(1, 8))
 def test_chunks_are_the_own_spans_of_sections(text: str, media_type: str, least: int) -> None:
     found = document(text, media_type)

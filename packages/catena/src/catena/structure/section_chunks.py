@@ -55,7 +55,7 @@ def cut_sections(
 
     A chunk is an exact slice, never cut and never joined to a neighbour, so that no answer that stands inside
     one division is torn. A division without visible text below its heading gives none, because its words stand
-    in the paths of the divisions below it; where no division has any, all of them are chunks. A
+    in the paths of the divisions below it; where no division has any, the headings are chunks. A
     division that is one table, or one figure, with its caption is a chunk of that kind.
 
     A text without headings is one division, of level 0, and therefore one chunk of any length; cut such a text
@@ -83,14 +83,19 @@ def cut_sections(
         for section, within in by_section(sections, blocks_of(document) if blocks is None else blocks)
         if not unwanted or not any(numbered(title).words in unwanted for title in section.path)
     ]
-    filled = [
-        (section, within) for section, within in inside if _visible(text, section, within) >= options.min_characters
-    ]
+    seen = [(section, within, _visible(text, section, within)) for section, within in inside]
+    # where nothing is long enough: what has any text, else the headings, else what there is
+    chosen = (
+        [each for each in seen if each[2] >= options.min_characters]
+        or [each for each in seen if each[2]]
+        or [each for each in seen if each[0].level]
+        or seen
+    )
     return assemble(
         document,
         (
             Piece(section.start, section.end, _kind(text, section, within), section, heading_metadata(text, section))
-            for section, within in filled or inside
+            for section, within, _ in chosen
         ),
     )
 
