@@ -41,6 +41,7 @@ from catena.retrieval.multi_view import (
     multi_view,
 )
 from catena.structure.section_chunks import SectionChunkOptions
+from catena.view_records import LEDGER
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaMultiViewRetriever,
@@ -50,7 +51,6 @@ from langchain_catena import (
     ViewChanges,
     with_content_ids,
 )
-from langchain_catena.view_ledger import LEDGER
 
 SUNSET = pytest.mark.filterwarnings("ignore:.*(langchain-community|Swig|swig):DeprecationWarning")
 SECTIONS = CatenaDocumentTransformer(chunks=SectionChunkOptions())

@@ -23,8 +23,8 @@ from llama_index_views import BODIES, HOUSING, SEAL, Counted, Texts, index_of, l
 
 from catena.enrichment.views import Keywords, Summaries
 from catena.errors import DuplicateDocumentError, ParameterError, ServiceError
+from catena.view_records import LEDGER, record_key
 from llama_index_catena import CatenaViewExtractor, CatenaViewIndex, ViewChanges, with_content_ids
-from llama_index_catena.view_ledger import LEDGER, record_id
 
 QUESTION = "How many screws hold the cover?"
 ASKED = (Keywords(), Summaries(over_tokens=20))
@@ -303,7 +303,7 @@ def test_what_cannot_be_kept_in_step_is_refused() -> None:
     with pytest.raises(ParameterError, match="parents"):
         CatenaViewIndex(index_of(), CatenaViewExtractor(PLAIN, parents="inside"))
     index = index_of(embed_model=MockEmbedding(4))
-    node = IndexNode(id_=record_id(LEDGER, "pump"), text="no record", index_id="x")
+    node = IndexNode(id_=record_key(LEDGER, "pump"), text="no record", index_id="x")
     index.docstore.add_documents([node])
     with pytest.raises(ParameterError, match="ledger"):
         CatenaViewIndex(index, CatenaViewExtractor(PLAIN)).add(sections_of())

@@ -1,5 +1,6 @@
 """Catena in LangChain: long documents as loader, transformers, retrievers, compressors, embeddings and chain."""
 
+from catena.view_records import ViewChanges
 from langchain_catena.answering import segment_answer_chain
 from langchain_catena.content_ids import with_content_ids
 from langchain_catena.convert import to_chunk, to_core_document, to_document
@@ -24,7 +25,6 @@ from langchain_catena.services import (
 from langchain_catena.structure import CatenaDocumentTransformer, whole_chunk
 from langchain_catena.view_index import CatenaViewIndex
 from langchain_catena.view_retrieval import CatenaMultiViewRetriever
-from langchain_catena.view_writing import ViewChanges
 from langchain_catena.views import CatenaViewTransformer
 
 __version__ = "0.1.0"

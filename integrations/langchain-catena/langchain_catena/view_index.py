@@ -16,12 +16,13 @@ from langchain_core.vectorstores import VectorStore
 from catena.effects import Services, Step, arun, run
 from catena.errors import DuplicateDocumentError, ParameterError
 from catena.ids import digest
+from catena.view_records import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
 from langchain_catena.calls import called, calling
 from langchain_catena.content_ids import source_of, with_content_ids
 from langchain_catena.docstores import fetch, one_docstore
-from langchain_catena.view_ledger import LEDGER, Record, as_record, record_key, written_by_model
+from langchain_catena.view_ledger import as_record
 from langchain_catena.view_retrieval import CatenaMultiViewRetriever
-from langchain_catena.view_writing import TwoStores, ViewChanges
+from langchain_catena.view_writing import TwoStores
 from langchain_catena.views import CatenaViewTransformer, tell
 
 T = TypeVar("T")
@@ -168,7 +169,7 @@ class CatenaViewIndex:
         records = yield from self._records(sources)
         changes = ViewChanges()
         for record in records.values():
-            changes += yield from self._stores.moved(record, Record(source=record.source), {}, {})
+            changes += yield from self._stores.moved(record, ViewRecord(source=record.source), {}, {})
         return changes
 
     def _sources(self) -> Step[tuple[str, ...]]:
@@ -186,20 +187,20 @@ class CatenaViewIndex:
             sources[source_of(document, key)].append(document)
         return sources
 
-    def _records(self, sources: Sequence[str]) -> Step[dict[str, Record]]:
+    def _records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
         """Return the records of those sources that have one."""
         found = yield from fetch(self.docstore, [record_key(self.ledger, source) for source in sources])
         return {record.source: record for record in map(as_record, found.values())}
 
     def _all_changed(
-        self, sources: Mapping[str, Sequence[Document]], records: Mapping[str, Record]
+        self, sources: Mapping[str, Sequence[Document]], records: Mapping[str, ViewRecord]
     ) -> Step[ViewChanges]:
         changes = ViewChanges()
         for source, parents in sources.items():
-            changes += yield from self._changed(records.get(source) or Record(source=source), parents)
+            changes += yield from self._changed(records.get(source) or ViewRecord(source=source), parents)
         return changes
 
-    def _changed(self, old: Record, given: Sequence[Document]) -> Step[ViewChanges]:
+    def _changed(self, old: ViewRecord, given: Sequence[Document]) -> Step[ViewChanges]:
         """Bring one source to what is given."""
         parents = {str(document.id): document for document in given}
         hashes = {name: digest(dumps(document), length=32) for name, document in parents.items()}
@@ -211,7 +212,7 @@ class CatenaViewIndex:
         made = yield from self.views.made(old.source, list(parents.values()), old.held)
         tell([made])
         views = {str(view.id): view for found in made.views.values() for view in found}
-        new = Record(
+        new = ViewRecord(
             source=old.source,
             fingerprint="" if made.degraded else fingerprint,
             parents=hashes,

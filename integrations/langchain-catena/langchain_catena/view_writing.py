@@ -11,38 +11,9 @@ from langchain_core.vectorstores import VectorStore
 
 from catena.effects import Step
 from catena.errors import ServiceError
-from catena.model import Degraded
+from catena.view_records import ViewChanges, ViewRecord
 from langchain_catena.calls import called
-from langchain_catena.view_ledger import Record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewChanges:
-    """What one call changed: numbers of views in the vector store and of parents in the docstore.
-
-    Attributes:
-        views_added, views_deleted, views_kept: a kept one was neither embedded nor written.
-        parents_written, parents_deleted: a parent that only moved is written anew, with its new place.
-        degraded: views that a model did not give; the next call for the same source asks again.
-    """
-
-    views_added: int = 0
-    views_deleted: int = 0
-    views_kept: int = 0
-    parents_written: int = 0
-    parents_deleted: int = 0
-    degraded: tuple[Degraded, ...] = ()
-
-    def __add__(self, other: ViewChanges) -> ViewChanges:
-        """Return both together."""
-        return ViewChanges(
-            views_added=self.views_added + other.views_added,
-            views_deleted=self.views_deleted + other.views_deleted,
-            views_kept=self.views_kept + other.views_kept,
-            parents_written=self.parents_written + other.parents_written,
-            parents_deleted=self.parents_deleted + other.parents_deleted,
-            degraded=(*self.degraded, *other.degraded),
-        )
+from langchain_catena.view_ledger import as_ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +25,11 @@ class TwoStores:
     ledger: str
 
     def moved(
-        self, old: Record, new: Record, parents: Mapping[str, Document], views: Mapping[str, Document]
+        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, Document], views: Mapping[str, Document]
     ) -> Step[ViewChanges]:
         """Take both stores from one record to another: what comes is written before anything goes."""
-        key, record = new.as_document(self.ledger)
-        yield from self._kept([old.and_then(new).as_document(self.ledger)])
+        key, record = as_ledger(new, self.ledger)
+        yield from self._kept([as_ledger(old.and_then(new), self.ledger)])
         known = old.parents if old.whole else {}
         written = [(name, parents[name]) for name, made in new.parents.items() if known.get(name) != made]
         yield from self._kept(written)

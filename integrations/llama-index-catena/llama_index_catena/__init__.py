@@ -1,5 +1,6 @@
 """Catena in LlamaIndex: from files to nodes, from questions to segments and cited answers, and models both ways."""
 
+from catena.view_records import ViewChanges
 from llama_index_catena.answering import CatenaQueryEngine
 from llama_index_catena.context import CatenaContextExtractor, ContextDegradedEvent
 from llama_index_catena.dividing import SegmentationDegradedEvent
@@ -13,7 +14,7 @@ from llama_index_catena.segments import CatenaSegmentPostprocessor, CatenaSegmen
 from llama_index_catena.services import LlamaIndexCaptioner, LlamaIndexEmbedder, LlamaIndexLLM
 from llama_index_catena.stores import RetrieverStore, retriever_store
 from llama_index_catena.structure import CatenaNodeParser, TableNode
-from llama_index_catena.view_index import CatenaViewIndex, ViewChanges
+from llama_index_catena.view_index import CatenaViewIndex
 from llama_index_catena.view_nodes import with_content_ids
 from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
 from llama_index_catena.views import CatenaViewExtractor, ViewsDegradedEvent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from llama_index.core import VectorStoreIndex
@@ -14,45 +14,16 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from catena.effects import Services, Step, arun, run
 from catena.errors import DuplicateDocumentError, ParameterError
 from catena.ids import digest
-from catena.model import Degraded
+from catena.view_records import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
 from llama_index_catena.calls import called, calling
 from llama_index_catena.services import ajournalled, inherits, journalled
-from llama_index_catena.view_ledger import LEDGER, Record, as_record, record_id, written_by_model
+from llama_index_catena.view_ledger import as_ledger, as_record
 from llama_index_catena.view_nodes import VIEW, document_of, with_content_ids
 from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
 from llama_index_catena.view_writing import dropped, forgotten, inserted, kept
 from llama_index_catena.views import CatenaViewExtractor, tell
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewChanges:
-    """What one call changed: numbers of views in the index and of parents in the docstore.
-
-    Attributes:
-        views_added, views_deleted, views_kept: a kept one was neither embedded nor written.
-        parents_written, parents_deleted: a parent that only moved is written anew, with its new place.
-        degraded: views that a model did not give; the next call for the same document asks again.
-    """
-
-    views_added: int = 0
-    views_deleted: int = 0
-    views_kept: int = 0
-    parents_written: int = 0
-    parents_deleted: int = 0
-    degraded: tuple[Degraded, ...] = ()
-
-    def __add__(self, other: ViewChanges) -> ViewChanges:
-        """Return both together."""
-        return ViewChanges(
-            views_added=self.views_added + other.views_added,
-            views_deleted=self.views_deleted + other.views_deleted,
-            views_kept=self.views_kept + other.views_kept,
-            parents_written=self.parents_written + other.parents_written,
-            parents_deleted=self.parents_deleted + other.parents_deleted,
-            degraded=(*self.degraded, *other.degraded),
-        )
 
 
 class CatenaViewIndex:
@@ -190,7 +161,7 @@ class CatenaViewIndex:
         records = yield from self._records(ref_doc_ids)
         changes = ViewChanges()
         for record in records.values():
-            changes += yield from self._moved(record, Record(source=record.source), {}, {})
+            changes += yield from self._moved(record, ViewRecord(source=record.source), {}, {})
         return changes
 
     def _sources(self) -> Step[tuple[str, ...]]:
@@ -205,9 +176,9 @@ class CatenaViewIndex:
             documents[document_of(node)].append(node)
         return documents
 
-    def _records(self, ref_doc_ids: Sequence[str]) -> Step[dict[str, Record]]:
+    def _records(self, ref_doc_ids: Sequence[str]) -> Step[dict[str, ViewRecord]]:
         """Return the records of those documents that have one."""
-        ids = [record_id(self.ledger, name) for name in dict.fromkeys(ref_doc_ids)]
+        ids = [record_key(self.ledger, name) for name in dict.fromkeys(ref_doc_ids)]
         docstore = self.index.docstore
         found = yield from called(
             lambda: docstore.get_nodes(ids, raise_error=False), lambda: docstore.aget_nodes(ids, raise_error=False)
@@ -215,14 +186,14 @@ class CatenaViewIndex:
         return {record.source: record for record in map(as_record, found)}
 
     def _all_changed(
-        self, documents: Mapping[str, Sequence[BaseNode]], records: Mapping[str, Record]
+        self, documents: Mapping[str, Sequence[BaseNode]], records: Mapping[str, ViewRecord]
     ) -> Step[ViewChanges]:
         changes = ViewChanges()
         for source, parents in documents.items():
-            changes += yield from self._changed(records.get(source) or Record(source=source), parents)
+            changes += yield from self._changed(records.get(source) or ViewRecord(source=source), parents)
         return changes
 
-    def _changed(self, old: Record, given: Sequence[BaseNode]) -> Step[ViewChanges]:
+    def _changed(self, old: ViewRecord, given: Sequence[BaseNode]) -> Step[ViewChanges]:
         """Bring one document to what is given."""
         parents = {node.node_id: node for node in given}
         hashes = {name: digest(node.to_json(), length=32) for name, node in parents.items()}
@@ -234,7 +205,7 @@ class CatenaViewIndex:
         made = yield from self.views.made(old.source, list(parents.values()), old.held)
         tell([made])
         views = {view.node_id: view for found in made.views.values() for view in found}
-        new = Record(
+        new = ViewRecord(
             source=old.source,
             fingerprint="" if made.degraded else fingerprint,
             parents=hashes,
@@ -245,11 +216,11 @@ class CatenaViewIndex:
         return replace(changes, degraded=made.degraded)
 
     def _moved(
-        self, old: Record, new: Record, parents: Mapping[str, BaseNode], views: Mapping[str, IndexNode]
+        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, BaseNode], views: Mapping[str, IndexNode]
     ) -> Step[ViewChanges]:
         """Take index and docstore from one record to another: what comes is written before anything goes."""
-        record = new.as_node(self.ledger)
-        yield from kept(self.index, [old.and_then(new).as_node(self.ledger)])
+        record = as_ledger(new, self.ledger)
+        yield from kept(self.index, [as_ledger(old.and_then(new), self.ledger)])
         known = old.parents if old.whole else {}
         written = [parents[name] for name, made in new.parents.items() if known.get(name) != made]
         yield from kept(self.index, written)
