@@ -12,12 +12,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from catena.enrichment.keywords import KEYWORDS
+from catena.enrichment.summaries import SUMMARY
 from catena.evaluation.answer_scope import Span, spans_of
 from catena.evaluation.atomic_plus import plus_factor
 from catena.model import Chunk
 from catena.retrieval.tree import traverse
 from catena.summary_tree import SummaryTree
-from catena_bench.tables_material import KEYWORDS, SECTIONS, SUMMARY, Material
+from catena_bench.tables_material import SECTIONS, Material
 from catena_bench.views_data import AskedDocument
 from catena_bench.views_measures import Results
 from catena_bench.views_multi import RAW, ablation, by_question, by_quota
