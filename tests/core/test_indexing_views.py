@@ -35,7 +35,8 @@ def store(tmp_path: Path) -> Iterator[LibraryStore]:
 
 def summed_up(entry: Entry, *summaries: str, made: str = "") -> Entry:
     """The entry with a summary of each of its first chunks."""
-    views = (View(chunk_id=c.id, kind="summary", text=s, made=made) for c, s in zip(entry.chunks, summaries))  # noqa: B905
+    pairs = zip(entry.chunks, summaries, strict=False)  # the last chunks may have none
+    views = (View(chunk_id=chunk.id, kind="summary", text=text, made=made) for chunk, text in pairs)
     return replace(entry, views=(*entry.views, *views))
 
 
