@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from catena.errors import ParameterError
 from catena.model import Degraded, View
-from catena.view_records import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.view_records import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
 
 names = st.text(max_size=5)
 records = st.builds(
@@ -46,6 +46,20 @@ def test_between_two_states_anything_of_both_may_stand(old: ViewRecord, new: Vie
     assert set(both.views) == {*old.views, *new.views}
     assert len(set(both.views)) == len(both.views)
     assert all(both.written[made] == texts for made, texts in new.written.items())
+
+
+@given(records, records)
+def test_moves_lead_from_one_state_to_the_other(old: ViewRecord, new: ViewRecord) -> None:
+    moves = Moves.between(old, new)
+    assert {*old.views, *moves.views_added} - set(moves.views_deleted) == set(new.views)
+    parents = {**old.parents, **{name: new.parents[name] for name in moves.parents_written}}
+    assert {name: made for name, made in parents.items() if name not in moves.parents_deleted} == new.parents
+    assert Moves.between(new, new) == Moves(
+        parents_written=() if new.whole else tuple(new.parents),
+        views_added=() if new.whole else new.views,
+        views_deleted=(),
+        parents_deleted=(),
+    )
 
 
 def test_of_equal_chunks_what_was_written_of_the_first_is_kept() -> None:

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import VectorStore
 
 from catena.effects import Step
 from catena.errors import ServiceError
-from catena.view_records import ViewChanges, ViewRecord
+from catena.view_records import Moves, ViewChanges, ViewRecord
 from langchain_catena.calls import called
 from langchain_catena.view_ledger import as_ledger
 
@@ -30,21 +30,18 @@ class TwoStores:
         """Take both stores from one record to another: what comes is written before anything goes."""
         key, record = as_ledger(new, self.ledger)
         yield from self._kept([as_ledger(old.and_then(new), self.ledger)])
-        known = old.parents if old.whole else {}
-        written = [(name, parents[name]) for name, made in new.parents.items() if known.get(name) != made]
-        yield from self._kept(written)
-        standing, staying = set(old.views) if old.whole else set[str](), set(new.views)
-        added = yield from self._views_added([views[name] for name in new.views if name not in standing])
-        deleted = yield from self._views_deleted([name for name in old.views if name not in staying])
-        gone = [name for name in old.parents if name not in new.parents]
-        yield from self._dropped(gone)
+        moves = Moves.between(old, new)
+        yield from self._kept([(name, parents[name]) for name in moves.parents_written])
+        added = yield from self._views_added([views[name] for name in moves.views_added])
+        deleted = yield from self._views_deleted(moves.views_deleted)
+        yield from self._dropped(moves.parents_deleted)
         yield from self._kept([(key, record)]) if new.parents else self._dropped([key])
         return ViewChanges(
             views_added=added,
             views_deleted=deleted,
             views_kept=len(new.views) - added,
-            parents_written=len(written),
-            parents_deleted=len(gone),
+            parents_written=len(moves.parents_written),
+            parents_deleted=len(moves.parents_deleted),
         )
 
     def _kept(self, pairs: Sequence[tuple[str, Document]]) -> Step[None]:

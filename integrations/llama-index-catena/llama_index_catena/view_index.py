@@ -14,7 +14,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from catena.effects import Services, Step, arun, run
 from catena.errors import DuplicateDocumentError, ParameterError
 from catena.ids import digest
-from catena.view_records import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.view_records import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
 from llama_index_catena.calls import called, calling
 from llama_index_catena.services import ajournalled, inherits, journalled
 from llama_index_catena.view_ledger import as_ledger, as_record
@@ -221,23 +221,18 @@ class CatenaViewIndex:
         """Take index and docstore from one record to another: what comes is written before anything goes."""
         record = as_ledger(new, self.ledger)
         yield from kept(self.index, [as_ledger(old.and_then(new), self.ledger)])
-        known = old.parents if old.whole else {}
-        written = [parents[name] for name, made in new.parents.items() if known.get(name) != made]
-        yield from kept(self.index, written)
-        standing = set(old.views) if old.whole else set[str]()
-        added = [views[name] for name in new.views if name not in standing]
+        moves = Moves.between(old, new)
+        yield from kept(self.index, [parents[name] for name in moves.parents_written])
         if not old.whole:  # some may be there already, and not every store replaces equal ids
-            yield from forgotten(self.index, [view.node_id for view in added])
-        yield from inserted(self.index, added)
-        left = [name for name in old.views if name not in set(new.views)]
-        yield from forgotten(self.index, left)
-        gone = [name for name in old.parents if name not in new.parents]
-        yield from dropped(self.index, [*left, *gone])
+            yield from forgotten(self.index, moves.views_added)
+        yield from inserted(self.index, [views[name] for name in moves.views_added])
+        yield from forgotten(self.index, moves.views_deleted)
+        yield from dropped(self.index, [*moves.views_deleted, *moves.parents_deleted])
         yield from kept(self.index, [record]) if new.parents else dropped(self.index, [record.node_id])
         return ViewChanges(
-            views_added=len(added),
-            views_deleted=len(left),
-            views_kept=len(new.views) - len(added),
-            parents_written=len(written),
-            parents_deleted=len(gone),
+            views_added=len(moves.views_added),
+            views_deleted=len(moves.views_deleted),
+            views_kept=len(new.views) - len(moves.views_added),
+            parents_written=len(moves.parents_written),
+            parents_deleted=len(moves.parents_deleted),
         )

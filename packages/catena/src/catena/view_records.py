@@ -94,6 +94,35 @@ class ViewRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """What takes stores from one record to another; what comes is to be written before anything goes.
+
+    Attributes:
+        parents_written: ids of parents that are new or changed, or may be missing.
+        views_added, views_deleted: ids of views that come and go; of those that come, some may stand already where
+            the change before this one did not end.
+        parents_deleted: ids of parents that are gone.
+    """
+
+    parents_written: tuple[str, ...]
+    views_added: tuple[str, ...]
+    views_deleted: tuple[str, ...]
+    parents_deleted: tuple[str, ...]
+
+    @classmethod
+    def between(cls, old: ViewRecord, new: ViewRecord) -> Moves:
+        """Return what differs; of an old record that is not whole nothing is taken to stand."""
+        known = old.parents if old.whole else {}
+        standing, staying = set(old.views) if old.whole else set[str](), set(new.views)
+        return cls(
+            parents_written=tuple(name for name, made in new.parents.items() if known.get(name) != made),
+            views_added=tuple(name for name in new.views if name not in standing),
+            views_deleted=tuple(name for name in old.views if name not in staying),
+            parents_deleted=tuple(name for name in old.parents if name not in new.parents),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewChanges:
     """What one call changed: numbers of views in the index and of parents beside it.
 

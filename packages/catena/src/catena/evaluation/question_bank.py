@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import EvaluationError
+from catena.evaluation.json_lines import objects_of
 from catena.evaluation.spans import GoldSpan, chunks_of_items
 from catena.model import Chunk, Entry
 from catena.text import same_words
@@ -243,14 +244,4 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or "cannot be read") if isinstance(error, OSError) else "not UTF-8"
         raise EvaluationError(f"cannot read {path.name}: {reason}") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path.name}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise EvaluationError(f"{where}: not JSON ({type(error).__name__})") from None
-        if not isinstance(row, dict):
-            raise EvaluationError(f"{where}: expected an object, got {line.strip()[:60]!r}")
-        yield where, row
+    yield from objects_of(text, path.name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import EvaluationError, ParameterError
+from catena.evaluation.json_lines import objects_of
 from catena.evaluation.question_rows import document_of_row, document_row, question_of_row, question_row
 from catena.evaluation.question_scope import ScopeQuestion
 from catena.model import Document, Section
@@ -188,14 +189,4 @@ def _rows(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = (error.strerror or "not packed by gzip") if isinstance(error, OSError) else "damaged, or not UTF-8"
         raise EvaluationError(f"cannot read {path.name}: {reason}") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path.name}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise EvaluationError(f"{where}: not JSON ({type(error).__name__})") from None
-        if not isinstance(row, dict):
-            raise EvaluationError(f"{where}: expected an object, got {line.strip()[:60]!r}")
-        yield where, row
+    yield from objects_of(text, path.name)
