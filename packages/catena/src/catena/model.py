@@ -368,6 +368,58 @@ class Segment:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """What joins two chunks of the chunk-interaction graph: one edge, with a weight for each kind of interaction.
+
+    Attributes:
+        weights: by kind, above 0, sorted by kind; a kind that does not join the two is not there.
+        words: by kind, what the two share there: keywords, names, or the title that one says of the other.
+
+    Source: IIER (arXiv 2408.02907), section 3.1: e_ij = (W_struc, W_sim, W_keyword).
+    """
+
+    weights: Mapping[str, float] = field(hash=False)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    @property
+    def triple(self) -> tuple[float, float, float]:
+        """Return (W_struc, W_sim, W_keyword), 0 where a kind does not join the two."""
+        structural, semantic, keyword = (self.weights.get(k, 0.0) for k in ("structural", "semantic", "keyword"))
+        return structural, semantic, keyword
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One chunk of a chain, and why it is there.
+
+    Attributes:
+        score: of the scorer, given the query and the path before it; of a seed that of its selection.
+        came_from: id of the chunk before it whose neighbour it is; "" for a seed, and for a chunk that was taken from
+            the first ranking instead of from the graph.
+        edge: what joins the two; None where `came_from` is "".
+        words: what of the question it is the first in the chain to cover.
+    """
+
+    chunk: Chunk
+    score: float
+    came_from: str = ""
+    edge: Edge | None = None
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """An ordered walk over the chunk-interaction graph, seed first, with the reason for each hop."""
+
+    hops: tuple[Hop, ...]
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Return the chunks, in the order of the walk."""
+        return tuple(hop.chunk for hop in self.hops)
+
+
 def common_metadata(chunks: Sequence[Chunk]) -> Metadata:
     """Return what all of the chunks say, in the order in which the first says it; nothing of no chunks."""
     first, others = (chunks[0].metadata, chunks[1:]) if chunks else (NO_METADATA, ())

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.model import Ranking
-    from catena.steps import Complete, Search
+    from catena.model import Chunk, Ranking
+    from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+    from catena.steps import Complete, CountWords, Expand, FetchById, FetchNodes, Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,4 +152,28 @@ class Store(Protocol):
         Raises:
             FilterError: the route cannot obey `request.where`; it is never ignored.
         """
+        ...
+
+
+@runtime_checkable
+class Graph(Protocol):
+    """A chunk-interaction graph that can be walked: in memory, of a library, or on a server.
+
+    It may have the async twin of each method (`aexpand`, ...).
+    """
+
+    def expand(self, request: Expand) -> Neighbourhood:
+        """Return the neighbours of nodes, and the edges by which they are."""
+        ...
+
+    def nodes(self, request: FetchNodes) -> Nodes:
+        """Return nodes by id, in the order asked for, without those that it does not have."""
+        ...
+
+    def count_words(self, request: CountWords) -> WordCounts:
+        """Return in how many nodes each word is."""
+        ...
+
+    def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
+        """Return the chunk of each id, None where there is none."""
         ...

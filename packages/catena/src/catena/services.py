@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.errors import MissingServiceError, ParameterError
-from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker, Store
+from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Graph, Reranker, Store
 from catena.replies import FORMS, Form
 from catena.steps import (
     Complete,
+    CountWords,
     Describe,
     Embed,
+    Expand,
+    FetchById,
     FetchChunks,
+    FetchNodes,
     FetchText,
     FindNames,
     NamesFound,
@@ -169,6 +173,7 @@ class Services:
     Attributes:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
             `Recognise`, `Search`; a store also `FindNames`, `FetchChunks` and `FetchText`, as far as it can.
+        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
@@ -185,6 +190,7 @@ class Services:
     captioner: Captioner | None = None
     recognizer: EntityRecognizer | None = None
     store: Store | None = None
+    graph: Graph | None = None
     handlers: Mapping[type[Request], Handler] = field(default_factory=dict)
     max_concurrency: int = 8
     retry: Retry = field(default_factory=Retry)
@@ -221,6 +227,9 @@ class Services:
                 self.store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)
             )
             known[FetchText] = _if_able(self.store, FetchText, "texts", lambda request: (None,) * len(request.spans))
+        if self.graph is not None:
+            for kind, method in _OF_GRAPH.items():
+                known[kind] = _answering(self.graph, kind, method, lambda request: (request,))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
     def handler(self, kind: type[Request]) -> Handler:
@@ -236,6 +245,14 @@ class Services:
     def keeps(self, kind: type[Request]) -> bool:
         """Return whether replies to this type of request are kept in the journal."""
         return self.journal is not None and kind in self._handlers and self._handlers[kind].form is not None
+
+
+_OF_GRAPH: Mapping[type[Request], str] = {
+    Expand: "expand",
+    FetchNodes: "nodes",
+    CountWords: "count_words",
+    FetchById: "chunks_by_id",
+}
 
 
 def _answering(

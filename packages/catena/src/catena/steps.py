@@ -146,6 +146,47 @@ class FetchText:
     purpose: str = field(default="text", compare=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand:
+    """Ask a graph for the neighbours of chunks; the reply is a `Neighbourhood`.
+
+    Attributes:
+        chunk_ids: of the nodes to expand; one that the graph does not have has no neighbours.
+        words: of the question, as `catena.text.word_keys` gives them: to be counted in each neighbour.
+        kinds: of edges to follow; None follows all that the graph has.
+    """
+
+    chunk_ids: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    kinds: tuple[str, ...] | None = None
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchNodes:
+    """Ask a graph for nodes by the ids of their chunks; the reply is a `Nodes`, without those that it does not have."""
+
+    chunk_ids: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountWords:
+    """Ask a graph in how many of its nodes words are; the reply is a `WordCounts`."""
+
+    words: tuple[str, ...]
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchById:
+    """Ask a graph for the chunks of nodes; the reply is one `Chunk` per id, None where there is none."""
+
+    chunk_ids: tuple[str, ...]
+    purpose: str = field(default="graph", compare=False)
+
+
 Request: TypeAlias = object
 """Any of the requests above, or a frozen dataclass with a handler of its own."""
 

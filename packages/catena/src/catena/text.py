@@ -28,6 +28,7 @@ _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _DASHES = dict.fromkeys(map(ord, "-_\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), " ")
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | dict.fromkeys(map(ord, "\u201c\u201d"), '"')
 _SEPARATORS = _DASHES | _QUOTES | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # a lone surrogate has no bytes
+_KEY = 6  # characters
 _EDGES = " .,;:!?\"'`*|()[]{}<>«»\u3001\u3002\u300c\u300d\uff1a"
 
 
@@ -53,6 +54,17 @@ def tokenise(text: str) -> list[str]:
 
 def _singles_and_pairs(run: str) -> list[str]:
     return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
+
+
+def word_keys(text: str) -> list[str]:
+    """Return the words of the text as the graph counts them, in order, repetitions kept.
+
+    Words of more than six characters are cut to six, so that most forms of a word are one, in any language that
+    inflects at the end of words.
+
+    Source: truncation as a stemmer (McNamee & Mayfield, Character n-gram tokenization, Information Retrieval 7, 2004).
+    """
+    return [word[:_KEY] for word in tokenise(text)]
 
 
 def same_words(one: str, other: str) -> bool:
