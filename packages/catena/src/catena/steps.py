@@ -164,7 +164,7 @@ class Expand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchNodes:
-    """Ask a graph for nodes by the ids of their chunks; the reply is a `Nodes`, without those that it does not have."""
+    """Ask a graph for nodes by the ids of their chunks; the reply is a `Nodes`, without what it does not have."""
 
     chunk_ids: tuple[str, ...]
     words: tuple[str, ...] = ()

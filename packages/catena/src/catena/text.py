@@ -62,7 +62,7 @@ def word_keys(text: str) -> list[str]:
     Words of more than six characters are cut to six, so that most forms of a word are one, in any language that
     inflects at the end of words.
 
-    Source: truncation as a stemmer (McNamee & Mayfield, Character n-gram tokenization, Information Retrieval 7, 2004).
+    Source: truncation as a stemmer: McNamee and Mayfield, Information Retrieval 7, 2004.
     """
     return [word[:_KEY] for word in tokenise(text)]
 
