@@ -1,0 +1,78 @@
+"""One chunk as a node of the graph: its titles, its keywords and the names in it, from the chunk alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from catena.citation import TITLE
+from catena.model import Chunk
+from catena.phrases import COUNT, keywords_of, names_in
+from catena.text import normalise_term, tokenise
+
+_PARENTHESIS = re.compile(r"\s*[(\uff08][^()\uff08\uff09]*[)\uff09]\s*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A chunk, and by what the graph joins it to others: all of it a function of this chunk.
+
+    So a document that comes or goes changes no other document's nodes.
+
+    Attributes:
+        titles: under which others may mention it, as printed, without a parenthesis at their ends; () of none.
+        keywords: the phrases that say best what it is about, normalised, best first; none is a title.
+        names: the names and codes that its text and titles print, and parts of them, normalised, in order of place.
+    """
+
+    chunk: Chunk
+    titles: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Return the id of the chunk."""
+        return self.chunk.id
+
+
+def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequence[str] | None = None) -> Node:
+    """Return the node of a chunk.
+
+    Args:
+        chunk: of a text, a table or a figure.
+        keywords: of the chunk, best first, as a model or its author gave them, however many; None takes at most five
+            from its text, asking nobody.
+        titles: under which others may mention it; None takes its document's title and its own heading.
+
+    Source: keywords without the titles of the document: IIER (arXiv 2408.02907), section 3.1 and appendix A.2.
+    """
+    own = _titles_of(chunk) if titles is None else _distinct(titles)
+    said = keywords_of(chunk.text, count=COUNT, but=(*own, *chunk.path)) if keywords is None else keywords
+    titled = {normalise_term(title) for title in (*own, *_titles_of(chunk))}
+    return Node(
+        chunk=chunk,
+        titles=own,
+        keywords=tuple(term for term in dict.fromkeys(map(normalise_term, said)) if term and term not in titled),
+        names=names_in(chunk.text, titles=own),
+    )
+
+
+def without_parenthesis(title: str) -> str:
+    """Return a title without a parenthesis at its end, if that leaves words: "Battery (electricity)" is "Battery"."""
+    bare = _PARENTHESIS.sub("", title)
+    return " ".join((bare if tokenise(bare) else title).split())
+
+
+def _titles_of(chunk: Chunk) -> tuple[str, ...]:
+    return _distinct((str(chunk.metadata.get(TITLE, "")), *chunk.path[-1:]))
+
+
+def _distinct(titles: Iterable[str]) -> tuple[str, ...]:
+    """Return titles that hold a word, bare, the first of each spelling."""
+    kept: dict[str, str] = {}
+    for title in map(without_parenthesis, titles):
+        kept.setdefault(" ".join(tokenise(title)), title)
+    kept.pop("", None)
+    return tuple(kept.values())
