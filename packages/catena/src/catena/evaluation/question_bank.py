@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import EvaluationError
-from catena.evaluation.json_lines import objects_of
 from catena.evaluation.spans import GoldSpan, chunks_of_items
+from catena.json_lines import objects_of
 from catena.model import Chunk, Entry
 from catena.text import same_words
 

@@ -12,7 +12,6 @@ import gzip
 import io
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.json_lines import objects_of
 from catena.evaluation.question_rows import document_of_row, document_row, question_of_row, question_row
 from catena.evaluation.question_scope import ScopeQuestion
+from catena.json_lines import read_objects
 from catena.model import Document, Section
 
 DOCUMENTS, QUESTIONS = "documents", "questions"
@@ -182,11 +181,4 @@ def _rows(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     stored = _stored(folder, name)
     if not stored:
         raise EvaluationError(f"{folder.name} holds no {name}{_ENDINGS[0]} and no {name}{_ENDINGS[1]}")
-    path = stored[0]
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        reason = (error.strerror or "not packed by gzip") if isinstance(error, OSError) else "damaged, or not UTF-8"
-        raise EvaluationError(f"cannot read {path.name}: {reason}") from None
-    yield from objects_of(text, path.name)
+    yield from read_objects(stored[0])
