@@ -11,8 +11,10 @@ from catena.plan import Plan, plan
 from catena.services import Cancel, Clock, Event, Handler, Limiter, Retry, Services
 from catena.steps import (
     Complete,
+    CountEdges,
     CountWords,
     Describe,
+    DescribeEdges,
     Embed,
     Expand,
     Failed,
@@ -20,6 +22,7 @@ from catena.steps import (
     FetchChunks,
     FetchNodes,
     FetchText,
+    FindCovering,
     FindNames,
     NamesFound,
     Rate,
@@ -47,6 +50,9 @@ __all__ = [
     "FetchNodes",
     "CountWords",
     "FetchById",
+    "FindCovering",
+    "DescribeEdges",
+    "CountEdges",
     "Request",
     "Step",
     "Failed",

@@ -15,14 +15,17 @@ from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Graph, Rera
 from catena.replies import FORMS, Form
 from catena.steps import (
     Complete,
+    CountEdges,
     CountWords,
     Describe,
+    DescribeEdges,
     Embed,
     Expand,
     FetchById,
     FetchChunks,
     FetchNodes,
     FetchText,
+    FindCovering,
     FindNames,
     NamesFound,
     Rate,
@@ -173,7 +176,8 @@ class Services:
     Attributes:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
             `Recognise`, `Search`; a store also `FindNames`, `FetchChunks` and `FetchText`, as far as it can.
-        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`.
+        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges` and
+            `CountEdges`, as far as it can.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
@@ -228,8 +232,7 @@ class Services:
             )
             known[FetchText] = _if_able(self.store, FetchText, "texts", lambda request: (None,) * len(request.spans))
         if self.graph is not None:
-            for kind, method in _OF_GRAPH.items():
-                known[kind] = _answering(self.graph, kind, method, lambda request: (request,))
+            known.update(_graph_handlers(self.graph))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
     def handler(self, kind: type[Request]) -> Handler:
@@ -253,6 +256,20 @@ _OF_GRAPH: Mapping[type[Request], str] = {
     CountWords: "count_words",
     FetchById: "chunks_by_id",
 }
+_ALSO_OF_GRAPH: Mapping[type[Request], str] = {
+    FindCovering: "covering",
+    DescribeEdges: "describe_edges",
+    CountEdges: "count_edges",
+}
+
+
+def _graph_handlers(graph: Graph) -> dict[type[Request], Handler]:
+    """Return who answers what a graph is asked; what it need not have and has not, nobody answers."""
+    able = {kind: name for kind, name in _ALSO_OF_GRAPH.items() if hasattr(graph, name) or hasattr(graph, f"a{name}")}
+    return {
+        kind: _answering(graph, kind, method, lambda request: (request,))
+        for kind, method in {**_OF_GRAPH, **able}.items()
+    }
 
 
 def _answering(

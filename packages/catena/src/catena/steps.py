@@ -187,6 +187,43 @@ class FetchById:
     purpose: str = field(default="graph", compare=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCovering:
+    """Ask a graph which nodes cover most of some terms; the reply is a `Nodes`, best first.
+
+    A node covers a term when its text or its titles hold all words of the term. Most terms first, ties by the dot
+    product of the node's vector with `vector`, then by id; a node that covers none is not in the reply.
+
+    Attributes:
+        terms: words or phrases, as `catena.text.normalise_term` gives them.
+        vector: of the question, shape (dim,).
+        k: nodes in the reply, at most.
+        words: to be counted in each of them, as in `FetchNodes`.
+    """
+
+    terms: tuple[str, ...]
+    vector: Any
+    k: int = 1
+    words: tuple[str, ...] = ()
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeEdges:
+    """Ask a graph what joins pairs of nodes; the reply is one `Edge` per pair, seen from its first, None for none."""
+
+    pairs: tuple[tuple[str, str], ...]
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountEdges:
+    """Ask a graph how many neighbours nodes have; the reply is one number per id, 0 for what it does not have."""
+
+    chunk_ids: tuple[str, ...]
+    purpose: str = field(default="graph", compare=False)
+
+
 Request: TypeAlias = object
 """Any of the requests above, or a frozen dataclass with a handler of its own."""
 
