@@ -31,16 +31,17 @@ class Connections:
             yield connection, generation
 
     @contextmanager
-    def locked(self) -> Iterator[sqlite3.Connection]:
+    def locked(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
         """Give a connection while no one else writes, in this process or another.
 
         Raises:
             LibraryError: the library was opened on a folder that cannot be written.
-            LibraryBusyError: another writer did not finish within the timeout.
+            LibraryBusyError: another writer did not finish within the timeout; at once where `wait` is False.
         """
         if self.read_only:
             raise LibraryError(str(self.path), "the folder cannot be written; nothing was changed", "a copy of it")
-        with self._lock.held(), self.connection() as connection, named(self.path):
+        lock = self._lock if wait else WriterLock(self.path, timeout=0.0)
+        with lock.held(), self.connection() as connection, named(self.path):
             yield connection
 
     def close(self) -> None:

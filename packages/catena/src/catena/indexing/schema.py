@@ -10,7 +10,8 @@ from pathlib import Path
 from catena.errors import LibraryError
 
 FILE = "library.sqlite"
-OURS = frozenset({FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid", "lexical", "vectors", "figures"})
+DERIVED = frozenset({"lexical", "vectors", "graph", "figures"})  # folders
+OURS = DERIVED | {FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid"}
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
 VERSION = 3  # of the tables below; a newer file is refused, never guessed at
 
@@ -187,5 +188,8 @@ def get_meta(connection: sqlite3.Connection, name: str) -> str:
 
 
 def set_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
-    """Write a value of the meta table."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+    """Write a value of the meta table; "" leaves none."""
+    if value:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+    else:
+        connection.execute("DELETE FROM meta WHERE name = ?", (name,))

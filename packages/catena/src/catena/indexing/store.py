@@ -24,6 +24,7 @@ from catena.errors import (
 from catena.indexing import figures, keywords, listing, records, schema, writing
 from catena.indexing.checks import check_entry
 from catena.indexing.connections import Connections
+from catena.indexing.contents import Contents, setting_name
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
 from catena.indexing.routes import ROUTES, Routes
@@ -328,6 +329,36 @@ class LibraryStore:
         """Return all critical terms, sorted."""
         with self._connections.reading() as (connection, _):
             return keywords.vocabulary(connection)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the library lies in a folder that cannot be written."""
+        return self._connections.read_only
+
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        """Give one state of the library, as what is derived from it elsewhere reads it, until the block ends."""
+        with self._connections.reading() as (connection, generation):
+            yield Contents(connection, generation)
+
+    @contextmanager
+    def exclusive(self, *, wait: bool = True) -> Iterator[Contents]:
+        """As `contents`, while no one writes: for the files of what is derived elsewhere.
+
+        Args:
+            wait: for another writer, as long as the library was opened to; False gives up at once.
+
+        Raises:
+            LibraryBusyError: another writer did not finish.
+            LibraryError: the folder cannot be written.
+        """
+        with self._connections.locked(wait=wait) as connection, schema.snapshot(connection) as generation:
+            yield Contents(connection, generation)
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a setting with the library, for `Contents.setting`; "" forgets it. No generation passes."""
+        with self._writing(moves=False) as (connection, _):
+            schema.set_meta(connection, setting_name(name), value)
 
     def record(self, outcomes: Sequence[Outcome]) -> None:
         """Write into the ledger how inputs ended; the latest outcome of a source stands.
