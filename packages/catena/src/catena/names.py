@@ -129,7 +129,8 @@ class NameIndex:
         for document_id in sorted(titles):
             for name in names_of(titles[document_id]):
                 documents[name].append(document_id)
-                printed.setdefault(name, as_written(titles[document_id], name))
+                if name not in printed and _has_siblings(name):  # others are never shown, and each costs 10 ms
+                    printed[name] = as_written(titles[document_id], name)
         patterns: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(documents):
             if _has_siblings(name):
