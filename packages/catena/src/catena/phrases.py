@@ -1,51 +1,136 @@
-"""The phrases that a text prints of what it is about: names, codes and salient words, in any language."""
+"""The names that a text prints: runs of capitalised words and numbers, codes, titles in brackets, katakana."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TypeAlias
 
-from catena.text import normalise_term
+from catena.names import codes_in, is_measure, says_something
+from catena.text import UNSPACED, normalise_term
 
-COUNT = 5
-"""Keywords of a chunk, as IIER has them."""
+Phrase: TypeAlias = tuple[str, ...]
+"""A name as the words between which it has white space, as printed."""
 
 MOST_NAMES = 64
-"""Names that are kept of one chunk."""
+"""Names that are kept of one text."""
 
-_WORD = re.compile(r"[^\W_]\w*(?:['’./&+\-]\w+)*")
+LONGEST = 8
+"""Words of a name; what is longer is a line in capitals."""
+
+# Words that stay small inside a name, in European languages: "University of Copenhagen", "Vasco da Gama".
+_SMALL = "of|the|de|la|le|les|du|des|del|della|di|da|do|dos|das|van|von|der|den|zu|af|av|y|e|et|&"
+_INNER = frozenset(_SMALL.split("|"))
+_CAPITALS = "".join(
+    letter
+    for first, last in ((0x41, 0x590), (0x10A0, 0x10D0), (0x1E00, 0x2000), (0x2C00, 0x2D00), (0xFF21, 0xFF3B))
+    for letter in map(chr, range(first, last))
+    if letter.isupper() or letter.istitle()
+)
+_SPACED = rf"(?:(?![{UNSPACED}])\w)"
+_REST = rf"{_SPACED}*+(?:(?:['\u2019](?!s\b)|[.\-\u2010\u2011/&+]){_SPACED}++)*+(?:[+#]++(?!\w))?"
+_WORD = rf"[{_CAPITALS}\d]{_REST}"
+_INITIAL_STOP = rf"(?:(?:(?<=\b[{_CAPITALS}])|(?<=\b[{_CAPITALS}][a-z]))\.)?"  # "J. K. Rowling", "St. Louis"
+_JOINED = rf"{_INITIAL_STOP}[ \t\u00a0]{{1,2}}(?:(?:{_SMALL})[ \t\u00a0]){{0,2}}"
+_RUN = re.compile(rf"(?<!{_SPACED}){_WORD}(?:{_JOINED}{_WORD})*+")
+_UNSPACED_NAME = re.compile(
+    "[\u30a1-\u30fa][\u30a1-\u30fa\u30fb\u30fc]+|"
+    "(?<=[\u300a\u300c\u300e\u3008])[^\\s\u3008-\u300f]{2,30}(?=[\u300b\u300d\u300f\u3009])"
+)
+_LETTER_BY_DIGIT = re.compile(r"[^\W\d_A-Z][./+\-_]?\d")  # codes in small letters are no run
+_NOT_SPACED = re.compile("[\u3008-\u300f\u30a1-\u30fa]")
+_LOOSE = ".,;:!?'\"()[]"  # at the ends of a part
+_DATE = re.compile(r"\d{1,2} \w+ \d{4}")
+_OPENING = frozenset(" \t\"'\u201c\u201e\u2018\u00ab([*_#>`")
+_CLOSING = frozenset(" \t\"'\u201d\u2019\u00bb)]*_`")
+_PAUSES = frozenset(".!?:;\u2026\u3002\uff01\uff1f|\n\r-\u2013\u2014\u2022")
 
 
-def keywords_of(text: str, *, count: int = COUNT, but: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the phrases that say best what a text is about, normalised, best first."""
-    left_out = {normalise_term(title) for title in but}
-    counts = Counter(normalise_term(phrase) for phrase in named_phrases(text))
-    kept = [term for term in counts if term and term not in left_out]
-    return tuple(sorted(kept, key=lambda term: -counts[term])[:count])
+@lru_cache(maxsize=4)  # keywords and names of one text are asked for one after the other
+def named_phrases(text: str) -> tuple[Phrase, ...]:
+    """Return the names and codes of a text as printed, in order, repetitions kept.
+
+    A name is a run of capitalised words and numbers, with small words such as "of the" between them. A capital at the
+    beginning of a sentence says little: a first word that stands elsewhere in the text without it is left off, and
+    one that would be a name by itself needs another place where it is one. Numbers, sizes and years alone are none.
+    In Chinese and Japanese, names are titles in brackets, and words in katakana.
+    """
+    small: frozenset[str] | None = None
+    doubted: list[tuple[int, Phrase]] = []
+    found: list[tuple[int, Phrase]] = []
+    for match in _RUN.finditer(text):
+        words = _without_number(tuple(match.group().split()))
+        place = match.start()
+        if words and words[0][1:].islower() and _begins(text, place):
+            small = frozenset(text.split()) if small is None else small
+            if len(words) == 1:
+                if not _ends(text, match.end()):
+                    doubted.append((place, words))
+                    continue
+            elif words[0].lower() in small:
+                words = _without_number(_without_first(words))
+            elif len(words) == 2:
+                found.append((place, words[1:]))  # "Die Pumpe" or "Tom Hanks": both, since nothing tells them apart
+        if len(words) <= LONGEST and _is_name(words):
+            found.append((place, words))
+    sure = {word for _, words in found for word in words}
+    found += [(place, words) for place, words in doubted if words[0] in sure]
+    if not text.isascii() and _NOT_SPACED.search(text):
+        found += [(match.start(), (match.group(),)) for match in _UNSPACED_NAME.finditer(text)]
+    if _LETTER_BY_DIGIT.search(text):
+        found += [(text.find(code), (code,)) for code in codes_in(text) if code not in sure]
+    return tuple(words for _, words in sorted(found))
 
 
 def names_in(text: str, *, titles: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names that titles and a text print, normalised, in order of place."""
-    names = [*map(normalise_term, titles), *map(normalise_term, named_phrases(text))]
-    return tuple(dict.fromkeys(filter(None, names)))[:MOST_NAMES]
+    """Return the names that titles and a text print, normalised: at most 64, whole ones first, in order of place.
+
+    The parts of a name of two words and more are names, too, so that "Sir Francis Baring" and "Francis Baring" share
+    one.
+    """
+    phrases = dict.fromkeys((*titles, *map(" ".join, named_phrases(text))))
+    whole = dict.fromkeys(map(normalise_term, phrases))
+    parts = (part for name in whole for part in _parts(name.split(" ")))
+    return tuple(name for name in dict.fromkeys((*whole, *parts)) if says_something(name))[:MOST_NAMES]
 
 
-def named_phrases(text: str) -> Iterator[str]:
-    """Yield the runs of capitalised words, numbers and codes, as printed, in order."""
-    start, end = -1, -1
-    for match in _WORD.finditer(text):
-        word = match.group()
-        named = word[0].isupper() or word[0].isdigit()
-        joined = end >= 0 and text[end : match.start()].strip(" ") == ""
-        if named and joined:
-            end = match.end()
-        elif named:
-            if end >= 0:
-                yield text[start:end]
-            start, end = match.span()
-        elif end >= 0:
-            yield text[start:end]
-            start, end = -1, -1
-    if end >= 0:
-        yield text[start:end]
+def _parts(words: Sequence[str]) -> Iterator[str]:
+    if len(words) <= LONGEST:
+        for length in range(len(words) - 1, 1, -1):
+            for start in range(len(words) - length + 1):
+                if words[start] not in _INNER and words[start + length - 1] not in _INNER:
+                    yield " ".join(words[start : start + length]).strip(_LOOSE)
+
+
+def _is_name(words: Phrase) -> bool:
+    if words[0][0].isupper():
+        return len(words) > 1 or len(words[0]) > 1
+    phrase = " ".join(words).lower()
+    if len(words) > 1 and (_DATE.fullmatch(phrase) or not any(word[0].isupper() for word in words)):
+        return False
+    return says_something(phrase) and not is_measure(phrase)
+
+
+def _without_number(words: Phrase) -> Phrase:
+    """Return a run without a number before small words: "2001 the Leopold Museum"."""
+    return _without_first(words) if len(words) > 1 and words[1] in _INNER and words[0].isdigit() else words
+
+
+def _without_first(words: Phrase) -> Phrase:
+    return next(words[place:] for place in range(1, len(words)) if words[place] not in _INNER)
+
+
+def _begins(text: str, start: int) -> bool:
+    """Return whether a sentence, a line or a cell begins there."""
+    place = start - 1
+    while place >= 0 and text[place] in _OPENING:
+        place -= 1
+    return place < 0 or text[place] in _PAUSES
+
+
+def _ends(text: str, end: int) -> bool:
+    place = end
+    while place < len(text) and text[place] in _CLOSING:
+        place += 1
+    return place == len(text) or text[place] in _PAUSES

@@ -100,5 +100,5 @@ def names_of_node(node: Node) -> tuple[str, ...]:
 KEYWORDS = TermEdges(name=KEYWORD, of=keywords_of_node, more_than=2, weight="count", cap=500)
 """The paper's: more than two of five keywords shared; the weight is their number."""
 
-NAMES = TermEdges(name=NAME, of=names_of_node, more_than=0, weight="rarity", cap=30)
+NAMES = TermEdges(name=NAME, of=names_of_node, more_than=0, weight="rarity", cap=20)
 """Ours: one rare name joins; the weight is the sum of the rarities."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catena.citation import TITLE
+from catena.keyphrases import COUNT, keywords_of
 from catena.model import Chunk
-from catena.phrases import COUNT, keywords_of, names_in
+from catena.phrases import names_in
 from catena.text import normalise_term, tokenise
 
 _PARENTHESIS = re.compile(r"\s*[(\uff08][^()\uff08\uff09]*[)\uff09]\s*\Z")

@@ -1,0 +1,102 @@
+"""The few phrases that say best what a text is about, from the text alone: names, and words that it repeats."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from math import log2
+
+from catena.names import says_something
+from catena.phrases import named_phrases
+from catena.text import UNSPACED, normalise_term
+
+COUNT = 5
+"""Keywords of a chunk, as IIER has them."""
+
+_NAMED = 2.0  # what a place of a name is worth in places of other words: it is printed to tell things apart
+_PAIRED = 1.5  # the same of two words that stand side by side again: "shaft seal" says more than "seal"
+_SHORTEST = 5  # letters of a word that counts by itself; most that join and point are shorter, in most languages
+_SHORTEST_OF_PAIR = 4
+_SPACED = rf"(?:(?![{UNSPACED}])[^\W\d_])"
+_SMALL_RUN = re.compile(rf"{_SPACED}+(?:['\u2019\-]{_SPACED}+)*(?: {_SPACED}+(?:['\u2019\-]{_SPACED}+)*)*")
+_IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\u0e00-\u0eff]{2,}")
+_LONGEST_GRAM = 6  # characters of a term in a script without spaces
+_FULL = 16  # letters; a longer term says no more
+_PER_CHARACTER = 3  # letters that say as much as one ideograph
+
+
+def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the phrases that say best what a text is about, normalised, best first, at most `count`.
+
+    `weight(t) = places(t) * log2(1 + min(letters(t), 16)) * kind(t)`, with kind 2 of a name, 1.5 of two words that
+    stand side by side again, and 1 of other words. The longer a word, the more it says (Zipf's law of abbreviation):
+    a text alone tells no more of how common it is. Of equal weights the first in the text is first. A phrase inside a
+    better one is left out.
+
+    Args:
+        text: of a chunk.
+        count: at most so many.
+        but: titles: what differs from one in case, width or hyphens only is no keyword.
+    """
+    left_out = set(map(normalise_term, but))
+    weights = _of_names(text)
+    for term, weight in (*_of_small_words(text), *_of_ideographs(text)):
+        weights.setdefault(term, weight)
+    return tuple(_best({term: weights[term] for term in weights if term not in left_out}, count))
+
+
+def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
+    kept: list[str] = []
+    for term in sorted(weights, key=lambda term: -weights[term]):  # stable: of equals the first
+        if len(kept) == count:
+            return
+        if not any(f" {term} " in f" {better} " for better in kept):
+            kept.append(term)
+            yield term
+
+
+def _of_names(text: str) -> dict[str, float]:
+    places = Counter(normalise_term(" ".join(phrase)) for phrase in named_phrases(text))
+    return {term: _NAMED * _weight(len(term), times) for term, times in places.items() if says_something(term)}
+
+
+def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the words that begin with no capital, and the pairs of them that stand there twice."""
+    words: Counter[str] = Counter()
+    pairs: Counter[str] = Counter()
+    for run in _SMALL_RUN.findall(text):
+        small = run.split(" ")
+        words.update(word for word in small if len(word) >= _SHORTEST and word.islower())
+        pairs.update(
+            f"{one} {other}"
+            for one, other in pairwise(small)
+            if len(one) >= _SHORTEST_OF_PAIR and len(other) >= _SHORTEST_OF_PAIR and one.islower() and other.islower()
+        )
+    yield from (
+        (normalise_term(pair), _PAIRED * _weight(len(pair), times)) for pair, times in pairs.items() if times > 1
+    )
+    yield from ((normalise_term(word), _weight(len(word), times)) for word, times in words.items())
+
+
+def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the runs of characters that a script without spaces repeats; whole short runs where it repeats none."""
+    runs = () if text.isascii() else _IDEOGRAPHS.findall(text)
+    places = Counter(
+        run[start : start + length]
+        for run in runs
+        for length in range(2, _LONGEST_GRAM + 1)
+        for start in range(len(run) - length + 1)
+    )
+    again = {gram: times for gram, times in places.items() if times > 1}
+    inside = {part for gram, times in again.items() for part in (gram[1:], gram[:-1]) if again.get(part) == times}
+    terms = {gram: times for gram, times in again.items() if gram not in inside} or {
+        run: 1 for run in runs if len(run) <= _LONGEST_GRAM
+    }
+    for gram, times in terms.items():
+        yield normalise_term(gram), _weight(_PER_CHARACTER * len(gram), times)
+
+
+def _weight(letters: int, times: int) -> float:
+    return times * log2(1 + min(letters, _FULL))
