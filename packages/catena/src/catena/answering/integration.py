@@ -107,11 +107,31 @@ def integrate(
     def fits(chosen: Sequence[Valued]) -> bool:
         return budget_tokens is None or count is None or count(laid_out(chosen, layout, header)) <= budget_tokens
 
+    chosen, too_much = taken(shown, fits, cut=cut)
+    text = laid_out(chosen, layout, header)
+    return IntegratedContext(
+        text=text,
+        passages=passages_of(chosen, layout),
+        left_out=(*too_much, *blank),
+        tokens=None if count is None else count(text),
+    )
+
+
+def taken(
+    shown: Sequence[Valued], fits: Callable[[Sequence[Valued]], bool], *, cut: bool
+) -> tuple[list[Valued], list[LeftOut]]:
+    """Return what fits together, taken one after the other, and what does not.
+
+    Args:
+        shown: those that should be taken first come first.
+        fits: whether these may be shown together.
+        cut: whether the first that does not fit is shortened at the end of a line or sentence.
+    """
+    if fits(shown):
+        return list(shown), []
     chosen: list[Valued] = []
     too_much: list[LeftOut] = []
     may_cut = cut
-    if fits(shown):
-        chosen, shown = shown, []
     for valued in shown:
         if fits([*chosen, valued]):
             chosen.append(valued)
@@ -120,13 +140,7 @@ def integrate(
             may_cut = False  # what is left would hold scraps of others
         else:
             too_much += _left_out(valued, "budget")
-    text = laid_out(chosen, layout, header)
-    return IntegratedContext(
-        text=text,
-        passages=passages_of(chosen, layout),
-        left_out=(*too_much, *blank),
-        tokens=None if count is None else count(text),
-    )
+    return chosen, too_much
 
 
 def _left_out(valued: Valued, reason: Literal["budget", "blank"]) -> list[LeftOut]:

@@ -83,18 +83,56 @@ def short_answer(
 
     Source: MC-indexing, section 5.4 and Figure 10; the wording is ours, and so is "not answerable".
     """
-    if not question.strip():
-        raise ParameterError("question", question, "a text that is not blank")
     segments = [_segment(passage) for passage in passages]
     context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", cut=True, header=header)
+    answer = yield from answer_from_context(
+        "short_answer", question, context, budget_tokens=budget_tokens, max_tokens=max_tokens
+    )
+    return answer
+
+
+def answer_from_context(
+    name: str, question: str, context: IntegratedContext, *, budget_tokens: int | None, max_tokens: int
+) -> Step[ShortAnswer]:
+    """Answer a question from a context with the prompt of this name; without any passage, no model is asked.
+
+    Raises:
+        ParameterError: the question is blank, or the budget held no passage at all.
+        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
+    """
+    asked = _checked(question)
     if not context.passages:
         if any(left.reason == "budget" for left in context.left_out):
             raise ParameterError("budget_tokens", budget_tokens, "enough for the beginning of a passage")
         return ShortAnswer(text=NOT_ANSWERABLE, context=context)
-    prompt = prompts.load("short_answer")
+    answer = yield from _ask(name, context, max_tokens, question=asked, passages=context.text)
+    return answer
+
+
+def answer_from_memory(name: str, question: str, *, max_tokens: int) -> Step[ShortAnswer]:
+    """Answer a question from nothing, with the prompt of this name.
+
+    Raises:
+        ParameterError: the question is blank.
+        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
+    """
+    nothing = IntegratedContext(text="", passages=())
+    answer = yield from _ask(name, nothing, max_tokens, question=_checked(question))
+    return answer
+
+
+def _checked(question: str) -> str:
+    if not question.strip():
+        raise ParameterError("question", question, "a text that is not blank")
+    return question.strip()
+
+
+def _ask(name: str, context: IntegratedContext, max_tokens: int, **places: str) -> Step[ShortAnswer]:
+    prompt = prompts.load(name)
+    purpose = name.replace("_", " ")
     request = Complete(
-        prompt=prompt.filled(question=question.strip(), passages=context.text),
-        purpose="short answer",
+        prompt=prompt.filled(**places),
+        purpose=purpose,
         system=prompt.system,
         max_tokens=max_tokens,
         prompt_version=prompt.version,
@@ -104,7 +142,7 @@ def short_answer(
     try:
         text = read_short_answer(reply.text)
     except ValueError as error:  # a driver of one's own that does not look at `validate`
-        raise InvalidReplyError("model", f"invalid reply to 'short answer': {error}") from None
+        raise InvalidReplyError("model", f"invalid reply to {purpose!r}: {error}") from None
     return ShortAnswer(text=text, context=context, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
 
 

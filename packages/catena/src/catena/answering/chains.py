@@ -1,0 +1,193 @@
+"""Evidence chains as one text for a reader: path after path, hop after hop, or shuffled, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal, TypeAlias, get_args
+
+from catena.answering.integration import Header, IntegratedContext, LeftOut, taken
+from catena.answering.layout import in_order, laid_out, passages_of
+from catena.answering.merging import Valued
+from catena.context import segment_header
+from catena.errors import ParameterError
+from catena.ids import digest
+from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
+from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.tokens import count_tokens
+
+ChainFormat: TypeAlias = Literal["chain", "iterative", "shuffled"]
+Chained: TypeAlias = Chain | Chunk | Segment | Hit
+"""A chain, or one piece of text, which is a chain of itself alone."""
+
+_REASONS = {
+    STRUCTURAL: "next to it in the document",
+    SEMANTIC: "alike in content",
+    KEYWORD: "shared keywords",
+    NAME: "shared names",
+    MENTION: "named there as",
+    MENTIONED: "names it as",
+}
+_TURNED = {MENTION: MENTIONED, MENTIONED: MENTION}
+_WORDS = 5  # of one kind that a line says: enough to see why
+_LONGEST = 80  # characters of one of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainReading:
+    """How chains are written out for a reader.
+
+    Attributes:
+        format: "chain", "iterative" or "shuffled", as `arrange` has them.
+        seed: of the shuffled order.
+        links: whether, in the format "chain", a line says how a passage is linked to those before it.
+        budget_tokens: of the whole text, headers and lines counted; None for no limit.
+        count: tokens of a text; it should not fall as a text grows.
+        cut: whether the first chunk that does not fit is shortened at the end of a line or sentence.
+        header: what is said of a passage's document before its text, "" for nothing.
+    """
+
+    format: ChainFormat = "chain"
+    seed: int = 0
+    links: bool = True
+    budget_tokens: int | None = None
+    count: Callable[[str], int] = count_tokens
+    cut: bool = True
+    header: Header = segment_header
+
+    def __post_init__(self) -> None:
+        _check_format(self.format)
+        if self.budget_tokens is not None and self.budget_tokens < 0:
+            raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 0, or None")
+
+
+def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> tuple[Chunk, ...]:
+    """Return every chunk of the chains once, in one of the three orders that IIER compares.
+
+    - "chain": the chunks of each path as it was walked, path after path.
+    - "iterative": those found in the same iteration together: all seeds, then all second chunks, …
+    - "shuffled": by a hash of seed and id, so that neither chains nor their order show in it.
+
+    A chunk of several chains stands at its first place: a reader gains nothing by reading it twice, and a budget
+    loses by it. The paper does not say what it does.
+
+    Args:
+        chains: in the order in which they were found, each seed first.
+        format: one of the three.
+        seed: of the shuffled order; the others do not depend on it.
+
+    Raises:
+        ParameterError: the format is none of the three.
+
+    Source: IIER, arXiv:2408.02907, section 4.3 and Table 2.
+    """
+    _check_format(format)
+    paths = [chain.chunks for chain in chains]
+    if format == "iterative":
+        paths = list(zip_longest(*paths))
+    unique: dict[str, Chunk] = {}
+    for path in paths:
+        for chunk in filter(None, path):
+            unique.setdefault(chunk.id, chunk)
+    if format == "shuffled":
+        return tuple(sorted(unique.values(), key=lambda chunk: (digest(str(seed), chunk.id), chunk.id)))
+    return tuple(unique.values())
+
+
+def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None) -> IntegratedContext:
+    """Return chains as one text of numbered passages, each under its header, within a budget.
+
+    In the format "chain" a line under the header says how a passage is linked to those before it, e.g. `(Linked to
+    passage 1: shared keywords "iron", "casting".)`. Whatever the format, a budget is spent hop by hop (all seeds,
+    then all second chunks, …), so that each chain keeps its beginning, and the formats differ in order alone, but for
+    the tokens of these lines.
+
+    Args:
+        chains: as found; single pieces of text are chains of one.
+        reading: how; None for the format "chain" without a limit.
+
+    Returns:
+        The context: every chunk is a passage, or among those left out, the first to be missed first.
+    """
+    how = reading or ChainReading()
+    given = [_as_chain(each) for each in chains]
+    places = {chunk.id: place for place, chunk in enumerate(arrange(given, how.format, seed=how.seed))}
+    edges = _edges(given) if how.links and how.format == "chain" else {}
+    by_turn = [Valued(chunk.as_segment(), -float(places[chunk.id])) for chunk in arrange(given, "iterative")]
+    shown = [valued for valued in by_turn if valued.segment.text.strip()]
+    blank = [LeftOut(valued.segment, "blank") for valued in by_turn if not valued.segment.text.strip()]
+
+    def written(chosen: Sequence[Valued]) -> str:
+        ids = [_chunk_id(valued.segment) for valued in in_order(chosen, "value")]
+        links = _links(ids, edges)
+
+        def headed(found: Chunk | Segment) -> str:
+            return "\n".join(filter(None, (how.header(found), *links[_chunk_id(found)])))
+
+        return laid_out(chosen, "value", headed)
+
+    def fits(chosen: Sequence[Valued]) -> bool:
+        return how.budget_tokens is None or how.count(written(chosen)) <= how.budget_tokens
+
+    chosen, too_much = taken(shown, fits, cut=how.cut)
+    text = written(chosen)
+    return IntegratedContext(
+        text=text,
+        passages=passages_of(chosen, "value"),
+        left_out=(*too_much, *blank),
+        tokens=how.count(text),
+    )
+
+
+def _as_chain(found: Chained) -> Chain:
+    if isinstance(found, Chain):
+        return found
+    chunk = found.chunk if isinstance(found, Hit) else found
+    return Chain((Hop(chunk=chunk.as_chunk() if isinstance(chunk, Segment) else chunk, score=0.0),))
+
+
+def _chunk_id(found: Chunk | Segment) -> str:
+    """Return the id of the chunk that is shown; one that was shortened has another as a segment."""
+    return found.chunk_ids[0] if isinstance(found, Segment) else found.id
+
+
+def _edges(chains: Sequence[Chain]) -> dict[tuple[str, str], Edge]:
+    """Return the edges that were walked, by the ids of (from, to), in the order of the walks."""
+    hops = (hop for chain in chains for hop in chain.hops)
+    return {(hop.came_from, hop.chunk.id): hop.edge for hop in hops if hop.edge is not None and hop.edge.weights}
+
+
+def _links(ids: Sequence[str], edges: Mapping[tuple[str, str], Edge]) -> dict[str, list[str]]:
+    """Return by id the lines that link a passage to earlier ones; the later of two says what joins them."""
+    numbers = {chunk_id: number for number, chunk_id in enumerate(ids, start=1)}
+    said: dict[tuple[int, int], str] = {}
+    for (source, target), edge in edges.items():
+        if source not in numbers or target not in numbers:
+            continue  # left out
+        first, later = sorted((numbers[source], numbers[target]))
+        turned = numbers[target] == first
+        said.setdefault((later, first), f"(Linked to passage {first}: {'; '.join(_reasons(edge, turned))}.)")
+    lines: dict[str, list[str]] = {chunk_id: [] for chunk_id in ids}
+    for later, first in sorted(said):
+        lines[ids[later - 1]].append(said[later, first])
+    return lines
+
+
+def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
+    """Yield why two passages are linked, as the later one says it; `turned`: the edge led from it."""
+    for kind in edge.weights:
+        seen = _TURNED.get(kind, kind) if turned else kind
+        words = ", ".join(f'"{_short(word)}"' for word in edge.words.get(kind, ())[:_WORDS])
+        reason = _REASONS.get(seen, seen.replace("_", " "))
+        yield f"{reason} {words}" if words else reason.removesuffix(" as")
+
+
+def _short(word: str) -> str:
+    plain = " ".join(word.replace('"', "'").split())
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
+
+
+def _check_format(format: str) -> None:
+    if format not in get_args(ChainFormat):
+        raise ParameterError("format", format, "'chain', 'iterative' or 'shuffled'")
