@@ -1,0 +1,289 @@
+"""The chunk-interaction graph in memory: built from nodes and vectors, kept up to date, asked by walks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from catena.errors import CancelledError, ParameterError
+from catena.graph.layers import starts_of
+from catena.graph.options import GraphOptions
+from catena.graph.reading import all_edges, edges_of
+from catena.graph.semantic import Tick, nearest, unit
+from catena.graph.shared_words import shared_words
+from catena.graph.state import GraphState, state_of
+from catena.ids import digest
+from catena.model import Edge
+from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from catena.graph.node import Node
+    from catena.model import Chunk
+    from catena.services import Cancel
+    from catena.steps import CountWords, Expand, FetchById, FetchNodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphProgress:
+    """How far the building of a graph has come: parts of the work that are done, and all of them."""
+
+    done: int
+    total: int
+
+
+Progress: TypeAlias = Callable[[GraphProgress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Links:
+    """All edges of one kind, by rows; those of node i are in [starts[i], starts[i + 1]), by ascending target.
+
+    A kind that has no direction has each edge twice, once from either end.
+
+    Attributes:
+        starts: shape (nodes + 1,), int64.
+        targets: places in `ChunkGraph.ids`, shape (edges,), int32.
+        weights: above 0, shape (edges,), float32.
+    """
+
+    starts: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+    @property
+    def sources(self) -> NDArray[np.int32]:
+        """Return the place from which each edge leads."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+
+class ChunkGraph:
+    """A chunk-interaction graph, never changed: an update returns another one. It is a `catena.ports.Graph`.
+
+    The order in which nodes come, the number of threads and the hash seed change nothing; ties go by id.
+
+    Source: IIER (arXiv 2408.02907), section 3.1.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...], state: GraphState, options: GraphOptions) -> None:
+        self._nodes = nodes
+        self._state = state
+        self.options = options
+        self.ids: tuple[str, ...] = tuple(node.id for node in nodes)
+
+    @classmethod
+    def build(
+        cls,
+        nodes: Sequence[Node],
+        vectors: ArrayLike,
+        options: GraphOptions | None = None,
+        *,
+        progress: Progress | None = None,
+        cancel: Cancel | None = None,
+    ) -> ChunkGraph:
+        """Return the graph of some nodes.
+
+        Args:
+            nodes: of distinct chunks, in any order.
+            vectors: of each node, shape (nodes, dim); they are brought to unit length, and a zero row is near nobody.
+            options: which edges there are.
+            progress: told how far it is, some thousand times at most.
+            cancel: stops it.
+
+        Raises:
+            ParameterError: two nodes of one id; vectors of another shape, or not finite.
+            MissingExtraError: more nodes than `options.exact_up_to`, and no library for approximate neighbours.
+            CancelledError: stopped.
+        """
+        options = options or GraphOptions()
+        rows = checked_vectors(vectors, len(nodes))
+        order = sorted(range(len(nodes)), key=lambda place: nodes[place].id)
+        ordered = tuple(nodes[place] for place in order)
+        check_distinct(ordered)
+        rows = unit(rows[order])
+        lists = nearest(rows, options.neighbours, ticker(progress, cancel))
+        return cls(ordered, state_of(ordered, rows, lists, options), options)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, chunk_id: object) -> bool:
+        return isinstance(chunk_id, str) and self._place(chunk_id) is not None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return the kinds of edge that it has, sorted."""
+        return self.options.all_kinds
+
+    @property
+    def dim(self) -> int:
+        """Return the length of its vectors."""
+        return self._state.dim
+
+    @cached_property
+    def identity(self) -> str:
+        """A name that graphs of equal nodes, vectors and options share, and no others."""
+        vectors = np.ascontiguousarray(self._state.vectors.take(self._state.slots))
+        return digest(self.options.identity, *map(repr, self._nodes), vectors.tobytes())
+
+    def chunk(self, chunk_id: str) -> Chunk:
+        """Return the chunk of a node.
+
+        Raises:
+            ParameterError: the graph has no such node.
+        """
+        return self.node(chunk_id).chunk
+
+    def node(self, chunk_id: str) -> Node:
+        """Return a node.
+
+        Raises:
+            ParameterError: the graph has no such node.
+        """
+        return self._nodes[self._known_place(chunk_id)]
+
+    def expand(self, request: Expand) -> Neighbourhood:
+        """Return the neighbours of nodes, and the edges by which they are.
+
+        Raises:
+            ParameterError: a kind of edge that the graph does not have.
+        """
+        kinds = self._kinds(request.kinds)
+        sources = tuple(each for each in dict.fromkeys(request.chunk_ids) if each in self)
+        source, target, weights = edges_of(self._state, self.options, self._places(sources), kinds)
+        places, at = np.unique(target, return_inverse=True)
+        return Neighbourhood(
+            sources=sources,
+            nodes=self._nodes_at(places, request.words),
+            source=source.astype(np.int32),
+            target=at.astype(np.int32),
+            kinds=kinds,
+            weights=weights,
+        )
+
+    def nodes(self, request: FetchNodes) -> Nodes:
+        """Return nodes by id, in the order asked for, without those that it does not have."""
+        return self._nodes_at(self._places([each for each in request.chunk_ids if each in self]), request.words)
+
+    def count_words(self, request: CountWords) -> WordCounts:
+        """Return in how many nodes each word is."""
+        vocabulary = self._state.vocabulary
+        return WordCounts(
+            nodes=len(self),
+            mean_length=vocabulary.length / len(self) if len(self) else 0.0,
+            holding=vocabulary.holding_of(request.words),
+        )
+
+    def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
+        """Return the chunk of each id, None where there is none."""
+        places = [self._place(each) for each in request.chunk_ids]
+        return tuple(None if place is None else self._nodes[place].chunk for place in places)
+
+    def edge(self, one: str, other: str) -> Edge | None:
+        """Return what joins two chunks, seen from the first, None where nothing does.
+
+        Raises:
+            ParameterError: the graph has no such node.
+        """
+        here, there = self._known_place(one), self._known_place(other)
+        _, target, weights = edges_of(self._state, self.options, np.array([here]), self.kinds)
+        found = np.flatnonzero(target == there)
+        if not len(found):
+            return None
+        by_kind = {kind: float(weight) for kind, weight in zip(self.kinds, weights[found[0]], strict=True) if weight}
+        both = self._nodes[here], self._nodes[there]
+        words = {kind: shared_words(self._state, self.options, *both, kind) for kind in by_kind}
+        return Edge(weights=by_kind, words={kind: shared for kind, shared in words.items() if shared})
+
+    def links(self, kind: str) -> Links:
+        """Return all edges of one kind.
+
+        Raises:
+            ParameterError: a kind of edge that the graph does not have.
+        """
+        (kind,) = self._kinds((kind,))
+        edges = all_edges(self._state, self.options, kind)
+        starts = starts_of(np.bincount(edges.source, minlength=len(self)))
+        return Links(starts=starts, targets=edges.target.astype(np.int32), weights=edges.weight)
+
+    def degrees(self) -> NDArray[np.int32]:
+        """Return how many neighbours each node has, by whatever kinds, shape (nodes,)."""
+        links = [self.links(kind) for kind in self.kinds]
+        size = max(len(self), 1)
+        pairs = np.concatenate([each.sources * np.int64(size) + each.targets for each in links])
+        return np.bincount(np.unique(pairs) // size, minlength=len(self)).astype(np.int32)
+
+    def _nodes_at(self, places: NDArray[np.integer], words: Sequence[str]) -> Nodes:
+        state = self._state
+        slots = state.slots[places]
+        counts, in_title = state.words.counts(slots, words)
+        return Nodes(
+            ids=tuple(self.ids[place] for place in places.tolist()),
+            vectors=state.vectors.take(slots),
+            counts=counts,
+            in_title=in_title,
+            lengths=state.words.all[slots],
+        )
+
+    def _kinds(self, kinds: Sequence[str] | None) -> tuple[str, ...]:
+        asked = self.kinds if kinds is None else tuple(sorted(set(kinds)))
+        if unknown := [kind for kind in asked if kind not in self.kinds]:
+            raise ParameterError("kind of edge", unknown[0], f"one of {', '.join(self.kinds)}")
+        return asked
+
+    def _place(self, chunk_id: str) -> int | None:
+        place = bisect_left(self.ids, chunk_id)
+        return place if place < len(self.ids) and self.ids[place] == chunk_id else None
+
+    def _known_place(self, chunk_id: str) -> int:
+        place = self._place(chunk_id)
+        if place is None:
+            raise ParameterError("chunk id", chunk_id, "of a node of the graph")
+        return place
+
+    def _places(self, chunk_ids: Sequence[str]) -> NDArray[np.int64]:
+        return np.array([bisect_left(self.ids, each) for each in chunk_ids], np.int64)
+
+
+def checked_vectors(vectors: ArrayLike, nodes: int) -> NDArray[np.float32]:
+    """Return vectors as rows of float32.
+
+    Raises:
+        ParameterError: they are not one row of finite numbers per node.
+    """
+    try:
+        rows = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise ParameterError("vectors", type(vectors).__name__, "an array of numbers") from None
+    if rows.ndim != 2 or len(rows) != nodes:
+        raise ParameterError("vectors", rows.shape, f"of shape ({nodes}, dim): a row per node")
+    if not np.isfinite(rows).all():
+        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise ParameterError("vectors", f"row {bad} with {rows[bad].min()}", "finite numbers")
+    return rows
+
+
+def check_distinct(nodes: Sequence[Node]) -> None:
+    """Raise `ParameterError` where two nodes, ordered by id, are of one chunk."""
+    for one, other in pairwise(nodes):
+        if one.id == other.id:
+            raise ParameterError("nodes", f"two of chunk {one.id!r}", "of distinct chunks")
+
+
+def ticker(progress: Progress | None, cancel: Cancel | None) -> Tick:
+    """Return what reports progress and raises `CancelledError` where the caller wants to stop."""
+
+    def tick(done: int, total: int) -> None:
+        if cancel is not None and cancel.is_set:
+            raise CancelledError
+        if progress is not None:
+            progress(GraphProgress(done=done, total=total))
+
+    return tick

@@ -1,0 +1,348 @@
+"""Edges that shared terms make, found when they are asked for: of each term, the nodes that hold it.
+
+So a term that becomes common, or rare again, as documents come and go, makes and unmakes its edges by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.graph.edge_kinds import rarity
+from catena.graph.layers import ranges, starts_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from catena.graph.edge_kinds import TermEdges
+
+_PAIRS = 1 << 22  # pairs of nodes looked at together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Edges from the i-th of some nodes that were asked for to a place, with a weight above 0; ordered, each once."""
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    weight: NDArray[np.float32]
+
+    @classmethod
+    def nothing(cls) -> Joined:
+        """Return no edges."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """Which of n nodes holds which terms, both ways round.
+
+    Attributes:
+        starts: shape (n + 1,); the terms of node i are `terms[starts[i]:starts[i + 1]]`, ascending.
+        terms: numbers of terms, uint64.
+        keys: distinct terms, ascending.
+        key_starts: shape (keys + 1,); the nodes that hold key i are `places[key_starts[i]:key_starts[i + 1]]`,
+            ascending.
+        places: int32.
+    """
+
+    starts: NDArray[np.int64]
+    terms: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    key_starts: NDArray[np.int64]
+    places: NDArray[np.int32]
+
+    @classmethod
+    def of_pairs(cls, places: NDArray[np.integer], terms: NDArray[np.uint64], nodes: int) -> Terms:
+        """Return the index of pairs (place, term), each once, ordered by place, then term."""
+        order = np.argsort(terms, kind="stable")
+        return cls._of(places, terms, terms[order], places[order], nodes)
+
+    @classmethod
+    def _of(
+        cls,
+        places: NDArray[np.integer],
+        terms: NDArray[np.uint64],
+        ordered_terms: NDArray[np.uint64],
+        ordered_places: NDArray[np.integer],
+        nodes: int,
+    ) -> Terms:
+        first = np.ones(len(terms), bool)
+        first[1:] = ordered_terms[1:] != ordered_terms[:-1]
+        firsts = np.flatnonzero(first)
+        return cls(
+            starts_of(np.bincount(places, minlength=nodes)),
+            terms,
+            ordered_terms[firsts],
+            np.append(firsts, len(terms)),
+            ordered_places.astype(np.int32),
+        )
+
+    @property
+    def nodes(self) -> int:
+        """Return n."""
+        return len(self.starts) - 1
+
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return all pairs (place, term), ordered by place, then term."""
+        return np.repeat(np.arange(self.nodes), np.diff(self.starts)), self.terms
+
+    def held_by(self, places: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return the terms of some nodes: which of the nodes, and the term."""
+        counts = self.starts[places + 1] - self.starts[places]
+        return np.repeat(np.arange(len(places)), counts), self.terms[ranges(self.starts[places], counts)]
+
+    def find(self, terms: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the nodes of each term begin in `places`, and how many they are."""
+        if not len(self.keys):
+            return np.zeros(len(terms), np.int64), np.zeros(len(terms), np.int64)
+        at = np.searchsorted(self.keys, terms)
+        at[at == len(self.keys)] = 0
+        starts = self.key_starts[at]
+        return starts, np.where(self.keys[at] == terms, self.key_starts[at + 1] - starts, 0)
+
+    def changed(
+        self, moved: NDArray[np.integer], places: NDArray[np.integer], terms: NDArray[np.uint64], nodes: int
+    ) -> Terms:
+        """Return the index after nodes moved, went and came.
+
+        Args:
+            moved: the new place of each node, -1 of one that is gone; the others keep their order.
+            places: of pairs of new nodes, and of new ones of old nodes, ordered by place, then term.
+            terms: of these pairs.
+            nodes: how many there are now.
+        """
+        old_places, old_terms = self.pairs()
+        one = _merged(moved[old_places], old_terms, places, terms)
+        by_term = np.argsort(terms, kind="stable")
+        key_of = np.repeat(self.keys, np.diff(self.key_starts))
+        other_terms, other_places = _merged_by_term(
+            key_of, moved[self.places], terms[by_term], np.asarray(places)[by_term], nodes
+        )
+        return self._of(*one, other_terms, other_places, nodes)
+
+
+def terms_of(lists: Iterable[Iterable[str]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the terms of nodes 0, 1, ... as pairs (place, number of term), each once, ordered."""
+    known: dict[str, int] = {}
+    places: list[int] = []
+    numbers: list[int] = []
+    for place, terms in enumerate(lists):
+        mine = set()
+        for term in terms:
+            if term not in known:
+                known[term] = term_number(term)
+            mine.add(known[term])
+        places.extend([place] * len(mine))
+        numbers.extend(sorted(mine))
+    return np.array(places, np.int64), np.array(numbers, np.uint64)
+
+
+def term_number(term: str) -> int:
+    """Return a term as 64 bits, equal in every process."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def joined(index: Terms, kind: TermEdges, places: NDArray[np.integer]) -> Joined:
+    """Return the edges of some nodes by shared terms."""
+    nodes = index.nodes
+    source, terms = index.held_by(places)
+    starts, holding = index.find(terms)
+    fit = (holding > 1) & (holding <= kind.limit(nodes))
+    source, starts, holding = source[fit], starts[fit], holding[fit]
+    pairs = np.repeat(source, holding) * nodes + index.places[ranges(starts, holding)]
+    pairs, place, shared = np.unique(pairs, return_inverse=True, return_counts=True)
+    weights = shared
+    if kind.weight == "rarity":
+        weights = np.bincount(place, weights=np.repeat(rarity(holding, nodes), holding), minlength=len(pairs))
+    source, target = np.divmod(pairs, nodes)
+    kept = (shared > kind.more_than) & (places[source] != target)
+    return Joined(source[kept], target[kept], weights[kept].astype(np.float32))
+
+
+def all_joined(index: Terms, kind: TermEdges) -> Joined:
+    """Return the edges of all nodes by shared terms, `source` being a place.
+
+    Two nodes that share s of a kind's terms share comb(s, m) sets of m of them. So where edges need more than one
+    shared term, nodes are not compared for each common term but for each set of up to three, which few hold; how many
+    sets two nodes share then says how many terms.
+    """
+    nodes = index.nodes
+    place, terms = index.pairs()
+    _, holding = index.find(terms)
+    fit = (holding > 1) & (holding <= kind.limit(nodes))
+    place, terms, holding = place[fit], terms[fit], holding[fit]
+    most = int(np.bincount(place, minlength=1).max(initial=0))
+    size = 1 if kind.weight == "rarity" else next(s for s in (3, 2, 1) if s == 1 or _is_worth(s, most, kind))
+    if size > 1:
+        sharing = _sharing_sets(place, terms, size, nodes)
+        values = None
+    else:
+        sharing, values = (place, terms), rarity(holding, nodes) if kind.weight == "rarity" else None
+    terms_shared = {comb(s, size): s for s in range(size, most + 1)}
+    found = [Joined.nothing()]
+    for source, target, weight, sets in _pairs(*sharing, values, nodes):
+        shared = np.array([terms_shared.get(int(each), 0) for each in range(int(sets.max(initial=0)) + 1)])[sets]
+        kept = shared > kind.more_than
+        weights = shared if values is None else weight
+        found.append(Joined(source[kept], target[kept], weights[kept].astype(np.float32)))
+    return _both_ways(found, nodes)
+
+
+def mentioned(sayers: Terms, bearers: Terms, cap: int, places: NDArray[np.integer]) -> Joined:
+    """Return the edges of some nodes by titles, from those that hold a term of `sayers` to those of `bearers`.
+
+    The weight is the rarity of the title, of several that of the rarest. A title joins nothing where more than `cap`
+    nodes say it, or bear it. Nobody says his own title, so both are disjoint.
+    """
+    nodes = sayers.nodes
+    source, titles = sayers.held_by(places)
+    _, said = sayers.find(titles)
+    starts, borne = bearers.find(titles)
+    fit = (said <= cap) & (borne <= cap) & (borne > 0)
+    source, starts, said, borne = source[fit], starts[fit], said[fit], borne[fit]
+    pairs = np.repeat(source, borne) * nodes + bearers.places[ranges(starts, borne)]
+    weights = np.repeat(rarity(said + borne, nodes), borne)
+    order = np.lexsort((-weights, pairs))
+    pairs, weights = pairs[order], weights[order]
+    best = np.ones(len(pairs), bool)
+    best[1:] = pairs[1:] != pairs[:-1]
+    source, target = np.divmod(pairs[best], nodes)
+    return Joined(source, target, weights[best].astype(np.float32))
+
+
+def _is_worth(size: int, most: int, kind: TermEdges) -> bool:
+    return size <= kind.more_than + 1 and comb(most, size) <= 256
+
+
+def _sharing_sets(
+    place: NDArray[np.integer], terms: NDArray[np.uint64], size: int, nodes: int
+) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
+    """Return which nodes hold which sets of `size` terms, as pairs (place, number of the set)."""
+    counts = np.bincount(place, minlength=nodes)
+    starts = starts_of(counts)
+    places, sets = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for count in np.unique(counts[counts >= size]):
+        alike = np.flatnonzero(counts == count)
+        held = terms[starts[alike][:, None] + np.arange(count)]  # ascending in each row
+        for chosen in _choices(int(count), size):
+            number = held[:, chosen[0]]
+            for other in chosen[1:]:
+                number = _mixed(number) + held[:, other]
+            places.append(alike)
+            sets.append(number)
+    place, terms = np.concatenate(places), np.concatenate(sets)
+    order = np.argsort(place, kind="stable")
+    return place[order], terms[order]
+
+
+def _choices(of: int, size: int) -> Iterator[tuple[int, ...]]:
+    from itertools import combinations
+
+    return combinations(range(of), size)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers with their bits stirred, so that sums of several of them do not meet (splitmix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _pairs(
+    place: NDArray[np.integer], terms: NDArray[np.uint64], values: NDArray[np.float64] | None, nodes: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
+    """Yield the pairs of nodes, lower place first, that share terms: both, the sum of the values, how many.
+
+    Args:
+        place: of each pair (place, term), ascending.
+        terms: of each pair.
+        values: of each pair; None where sums are not needed.
+        nodes: how many there are.
+    """
+    by_term = np.argsort(terms, kind="stable")  # and, of each term, by place
+    ordered = terms[by_term]
+    ends = np.searchsorted(ordered, ordered, side="right")
+    later = np.empty(len(terms), np.int64)  # nodes of the same term after this one
+    at = np.empty(len(terms), np.int64)
+    at[by_term] = np.arange(len(terms))
+    later[by_term] = ends - np.arange(len(terms)) - 1
+    held = place[by_term]
+    for a, b in _cuts(place, later):
+        counts = later[a:b]
+        keys = np.repeat(place[a:b] * np.int64(nodes), counts) + held[ranges(at[a:b] + 1, counts)]
+        if values is None:
+            keys, shared = np.unique(keys, return_counts=True)
+            sums = np.empty(0, np.float64)
+        else:
+            keys, back, shared = np.unique(keys, return_inverse=True, return_counts=True)
+            sums = np.bincount(back, weights=np.repeat(values[a:b], counts), minlength=len(keys))
+        source, target = np.divmod(keys, nodes)
+        yield source, target, sums, shared
+
+
+def _cuts(place: NDArray[np.integer], work: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of the pairs (place, term) of bounded work, each with all terms of its nodes."""
+    done = np.cumsum(work)
+    start = 0
+    while start < len(place):
+        before = done[start - 1] if start else 0
+        last = max(int(np.searchsorted(done, before + _PAIRS, side="right")), start + 1)
+        end = int(np.searchsorted(place, place[last - 1], side="left")) if last < len(place) else len(place)
+        if end <= start:  # one node alone is more work than that
+            end = int(np.searchsorted(place, place[start], side="right"))
+        yield start, end
+        start = end
+
+
+def _both_ways(parts: Sequence[Joined], nodes: int) -> Joined:
+    source = np.concatenate([part.source for part in parts])
+    target = np.concatenate([part.target for part in parts])
+    weight = np.concatenate([part.weight for part in parts])
+    keys = np.concatenate([source * nodes + target, target * nodes + source])
+    order = np.argsort(keys, kind="stable")
+    source, target = np.divmod(keys[order], max(nodes, 1))
+    return Joined(source, target, np.concatenate([weight, weight])[order])
+
+
+def _merged(
+    places: NDArray[np.integer],
+    terms: NDArray[np.uint64],
+    new_places: NDArray[np.integer],
+    new_terms: NDArray[np.uint64],
+) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
+    """Return pairs ordered by place, then term: old ones, those of place -1 left out, and new ones."""
+    alive = places >= 0
+    places, terms = places[alive], terms[alive]
+    touched = np.isin(places, new_places)
+    old = ~touched
+    extra_places = np.concatenate([places[touched], new_places])
+    extra_terms = np.concatenate([terms[touched], new_terms])
+    order = np.lexsort((extra_terms, extra_places))
+    extra_places, extra_terms = extra_places[order], extra_terms[order]
+    at = np.searchsorted(places[old], extra_places)
+    return np.insert(places[old], at, extra_places), np.insert(terms[old], at, extra_terms)
+
+
+def _merged_by_term(
+    terms: NDArray[np.uint64],
+    places: NDArray[np.integer],
+    new_terms: NDArray[np.uint64],
+    new_places: NDArray[np.integer],
+    nodes: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.integer]]:
+    """Return pairs ordered by term, then place, in the same way."""
+    alive = places >= 0
+    terms, places = terms[alive], places[alive]
+    first = np.searchsorted(terms, new_terms, side="left")
+    last = np.searchsorted(terms, new_terms, side="right")
+    at = np.array(
+        [a + np.searchsorted(places[a:b], place) for a, b, place in zip(first, last, new_places, strict=True)],
+        np.int64,
+    )
+    return np.insert(terms, at, new_terms), np.insert(places, at, new_places)

@@ -1,0 +1,237 @@
+"""Neighbours by meaning: the k nearest of each node by cosine, exact, whatever the blocks and threads that find them.
+
+Products of blocks, which BLAS rounds as it likes, only say who may be near. The cosines that count are then taken row
+by row, rounded to six decimals, and ties go to the lower place: so a list is the same however it was come by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from catena.graph.layers import Layers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Tick: TypeAlias = Callable[[int, int], None]
+"""Is told what is done, of what; raises to stop."""
+
+NOBODY = -1
+_BLOCK = 2_048  # rows of a product: 16 MB at most, and large enough for BLAS
+_MARGIN = 2e-5  # above what BLAS and the rounding change in a cosine of unit vectors
+_PAIRS = 65_536  # cosines taken at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """The nearest of n nodes, best first.
+
+    Attributes:
+        places: of the neighbours, shape (n, k), int32; `NOBODY` after the last.
+        cosines: shape (n, k), float32; -inf after the last.
+    """
+
+    places: NDArray[np.int32]
+    cosines: NDArray[np.float32]
+
+    @classmethod
+    def nothing(cls, nodes: int, k: int) -> Nearest:
+        """Return empty lists."""
+        return cls(np.full((nodes, k), NOBODY, np.int32), np.full((nodes, k), -np.inf, np.float32))
+
+    def floors(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return from which product on a node may belong into each of some lists."""
+        floors: NDArray[np.float32] = self.cosines[rows, -1] - np.float32(_MARGIN)
+        return floors
+
+    def offer(self, rows: NDArray[np.integer], places: NDArray[np.integer], cosines: NDArray[np.float32]) -> None:
+        """Let nodes into the lists of some rows, where they belong; none is there yet, and no pair comes twice."""
+        k = self.places.shape[1]
+        lists = np.unique(rows)
+        all_rows = np.concatenate([np.repeat(lists, k), rows])
+        all_places = np.concatenate([self.places[lists].ravel(), places])
+        all_cosines = np.concatenate([self.cosines[lists].ravel(), cosines])
+        order = np.lexsort((all_places, -all_cosines, all_rows))
+        firsts = np.searchsorted(all_rows[order], lists)
+        best = order[firsts[:, None] + np.arange(k)]
+        self.places[lists], self.cosines[lists] = all_places[best], all_cosines[best]
+
+
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the rows at unit length; a zero row stays zero."""
+    lengths = np.sqrt(np.vecdot(vectors, vectors, dtype=np.float64))
+    lengths[lengths == 0] = 1.0
+    return np.ascontiguousarray(vectors / lengths[:, None], dtype=np.float32)
+
+
+def nearest(vectors: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+    """Return the lists of all nodes among each other.
+
+    Of equal vectors, as boilerplate makes them, only one is compared: it stands for all, and the first k + 1 of them
+    are as near as any. Each product of two blocks serves both.
+
+    Args:
+        vectors: of unit length or zero, shape (n, dim); a zero row is near nobody.
+        k: neighbours of each.
+        tick: told the products done.
+    """
+    groups = _groups(vectors)
+    distinct = vectors if len(groups.firsts) == len(vectors) else vectors[groups.firsts]
+    lists = Nearest.nothing(len(distinct), k + 1)  # its own group is one of them
+    starts = range(0, len(distinct), _BLOCK)
+    pairs = [(a, a) for a in starts] + [(a, b) for a in starts for b in starts if a < b]
+    for done, (a, b) in enumerate(pairs):
+        tick(done, len(pairs))
+        rows, columns = distinct[a : a + _BLOCK], distinct[b : b + _BLOCK]
+        products = rows @ columns.T
+        for here, there, block in ((a, b, products), (b, a, products.T))[: 1 if a == b else 2]:
+            row, column = _promising(block, lists.floors(slice(here, here + block.shape[0])), k + 1)
+            if len(row):
+                row, column = row + here, column + there
+                lists.offer(row, column, _cosines(distinct, row, distinct, column))
+    tick(len(pairs), len(pairs))
+    return _of_members(lists, groups, len(vectors), k)
+
+
+def nearest_of(rows: NDArray[np.float32], vectors: Layers, places: NDArray[np.integer], k: int) -> Nearest:
+    """Return the lists of some rows among all nodes, each row's own node among them.
+
+    Args:
+        rows: of unit length or zero, shape (m, dim).
+        vectors: of all nodes, in any order, shape (slots, dim).
+        places: of the node of each slot; `NOBODY` where a slot has none, or a zero row.
+        k: neighbours of each.
+    """
+    lists = Nearest.nothing(len(rows), k)
+    alive = np.flatnonzero(rows.any(axis=1))
+    for a in range(0, len(alive), _BLOCK):
+        mine = alive[a : a + _BLOCK]
+        block = rows[mine]
+        for start, part in vectors.parts():
+            for b in range(0, len(part), 4 * _BLOCK):
+                columns = np.asarray(part[b : b + 4 * _BLOCK])
+                found = places[start + b : start + b + len(columns)]
+                products = block @ columns.T
+                products[:, found == NOBODY] = -np.inf
+                row, column = _promising(products, lists.floors(mine), k)
+                if len(row):
+                    cosines = _cosines(block, row, columns, column)
+                    lists.offer(mine[row], found[column], cosines)
+    return lists
+
+
+def let_in(
+    lists: Nearest,
+    rows: NDArray[np.float32],
+    newcomers: NDArray[np.integer],
+    vectors: Layers,
+    places: NDArray[np.integer],
+) -> None:
+    """Let newcomers into the lists of other nodes.
+
+    Args:
+        lists: of all nodes; changed.
+        rows: vectors of the newcomers, shape (m, dim).
+        newcomers: their places, shape (m,).
+        vectors: of all nodes, in any order.
+        places: of the node of each slot; `NOBODY` where a slot has none that a newcomer may be let in by.
+    """
+    alive = np.flatnonzero(rows.any(axis=1))
+    for start, part in vectors.parts():
+        for b in range(0, len(part), 4 * _BLOCK):
+            columns = np.asarray(part[b : b + 4 * _BLOCK])
+            hosts = places[start + b : start + b + len(columns)]
+            for a in range(0, len(alive), _BLOCK):
+                mine = alive[a : a + _BLOCK]
+                products = rows[mine] @ columns.T
+                floors = np.where(hosts == NOBODY, np.float32(np.inf), lists.floors(hosts))
+                column, row = _promising(products.T, floors, len(mine))
+                if len(row):
+                    cosines = _cosines(rows, mine[row], columns, column)
+                    lists.offer(hosts[column], newcomers[mine[row]], cosines)
+
+
+def without(lists: Nearest, own: NDArray[np.integer], k: int) -> Nearest:
+    """Return lists of k without each row's own node, of lists of k + 1 that may hold it."""
+    others = lists.places != own[:, None]
+    others[others.all(axis=1), -1] = False  # not in its list: the last one has no place in it
+    places, cosines = lists.places[others], lists.cosines[others]
+    return Nearest(places.reshape(-1, k), cosines.reshape(-1, k))
+
+
+def _promising(
+    products: NDArray[np.float32], floors: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows and columns of the products that may belong into the lists of k of their rows."""
+    hit = np.flatnonzero(products.max(axis=1) >= floors)
+    held, least = products[hit], floors[hit]
+    if k < products.shape[1]:
+        open_ = np.flatnonzero(np.count_nonzero(held >= least[:, None], axis=1) > 2 * k)
+        if len(open_):
+            kth = np.partition(held[open_], -k, axis=1)[:, -k] - np.float32(_MARGIN)
+            least[open_] = np.maximum(least[open_], kth)
+    row, column = np.divmod(np.flatnonzero(held >= least[:, None]), products.shape[1])
+    possible = held[row, column] > -np.inf
+    return hit[row[possible]], column[possible]
+
+
+def _cosines(
+    rows: NDArray[np.float32], row: NDArray[np.integer], columns: NDArray[np.float32], column: NDArray[np.integer]
+) -> NDArray[np.float32]:
+    """Return the cosines that count: each by itself, to six decimals."""
+    parts = [
+        np.vecdot(rows[row[a : a + _PAIRS]], columns[column[a : a + _PAIRS]]) for a in range(0, len(row), _PAIRS)
+    ]
+    return np.round(np.concatenate(parts).astype(np.float64), 6).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """Nodes of equal vectors; groups are ordered by their first node.
+
+    Attributes:
+        firsts: place of the first node of each group, ascending.
+        of: group of each node; `NOBODY` of a zero vector.
+    """
+
+    firsts: NDArray[np.int64]
+    of: NDArray[np.int64]
+
+
+def _groups(vectors: NDArray[np.float32]) -> _Groups:
+    seen = {_digest(np.zeros(vectors.shape[1], np.float32)): NOBODY}
+    of = np.fromiter((seen.setdefault(_digest(row), len(seen) - 1) for row in vectors), np.int64, len(vectors))
+    firsts = np.unique(of, return_index=True)[1]
+    return _Groups(firsts[of[firsts] != NOBODY], of)
+
+
+def _digest(row: NDArray[np.float32]) -> bytes:
+    return hashlib.blake2b(row.data, digest_size=16).digest()
+
+
+def _of_members(lists: Nearest, groups: _Groups, nodes: int, k: int) -> Nearest:
+    """Return the lists of nodes of those of groups: who is near a group is near each of its nodes."""
+    order = np.argsort(groups.of, kind="stable")
+    order = order[groups.of[order] != NOBODY]
+    counts = np.bincount(groups.of[order], minlength=len(groups.firsts))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    members = np.full((len(groups.firsts) + 1, k + 1), NOBODY, np.int64)  # the last row is that of nobody
+    early = rank <= k
+    members[groups.of[order[early]], rank[early]] = order[early]
+    result = Nearest.nothing(nodes, k)
+    for a in range(0, len(order), _BLOCK):
+        mine = order[a : a + _BLOCK]
+        near = lists.places[groups.of[mine]]
+        places = members[near].reshape(len(mine), -1)
+        cosines = np.repeat(lists.cosines[groups.of[mine]], k + 1, axis=1)
+        cosines[(places == NOBODY) | (places == mine[:, None])] = -np.inf
+        best = np.lexsort((places, -cosines), axis=1)[:, :k]
+        kept = np.take_along_axis(cosines, best, axis=1)
+        result.cosines[mine] = kept
+        result.places[mine] = np.where(kept > -np.inf, np.take_along_axis(places, best, axis=1), NOBODY)
+    return result

@@ -1,0 +1,249 @@
+"""The words of all nodes as numbers, in order: how often each is in a node, in how many nodes, which titles they say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.graph.layers import Layers, ranges, starts_of
+from catena.graph.mentions import words_of
+from catena.text import word_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from catena.graph.node import Node
+
+_AT_ONCE = 1 << 20  # words looked at together
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: no multiple of it loses a bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Words:
+    """The words of the nodes of some slots, in order: those of the text, then those of the titles.
+
+    Of a text in a script without spaces, the pairs of characters come after all single ones.
+
+    Attributes:
+        words: as `word_number` gives them, those of slot i from `starts[i]` on.
+        starts: shape (slots,), int64.
+        plain: how many of them are the text's, each place once (`words_of`), shape (slots,), int32.
+        text: how many are the text's, pairs of characters included.
+        all: how many there are.
+    """
+
+    words: Layers
+    starts: NDArray[np.int64]
+    plain: NDArray[np.int32]
+    text: NDArray[np.int32]
+    all: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> Words:
+        """Return the words of some nodes, one slot each."""
+        numbers: dict[str, int] = {}
+        titles: dict[str, list[str]] = {}
+        lengths = np.zeros((3, len(nodes)), np.int32)
+        parts: list[NDArray[np.uint32]] = [np.empty(0, np.uint32)]
+        for slot, node in enumerate(nodes):
+            plain, rest = _text_words(node.chunk.text)
+            titled = [word for title in node.titles for word in _kept(titles, title)]
+            here = (*plain, *rest, *titled)
+            for word in here:
+                if word not in numbers:
+                    numbers[word] = word_number(word)
+            parts.append(np.array([numbers[word] for word in here], np.uint32))
+            lengths[:, slot] = len(plain), len(plain) + len(rest), len(here)
+        words = Layers.of(np.concatenate(parts))
+        return cls(words=words, starts=starts_of(lengths[2])[:-1], plain=lengths[0], text=lengths[1], all=lengths[2])
+
+    def with_slots(self, others: Words) -> Words:
+        """Return these slots and some more."""
+        return Words(
+            words=self.words.with_rows(others.words.base),
+            starts=np.concatenate([self.starts, others.starts + len(self.words)]),
+            plain=np.concatenate([self.plain, others.plain]),
+            text=np.concatenate([self.text, others.text]),
+            all=np.concatenate([self.all, others.all]),
+        )
+
+    def take(self, slots: NDArray[np.integer]) -> Words:
+        """Return a copy of some slots, in this order."""
+        lengths = self.all[slots]
+        words = Layers.of(self.words.take(ranges(self.starts[slots], lengths)))
+        plain, text = self.plain[slots], self.text[slots]
+        return Words(words=words, starts=starts_of(lengths)[:-1], plain=plain, text=text, all=lengths)
+
+    def counts(self, slots: NDArray[np.integer], words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Return how often each word is in each slot, and whether it is in a title, both of shape (slots, words)."""
+        shape = (len(slots), len(words))
+        if not words or not len(slots):
+            return np.zeros(shape, np.int32), np.zeros(shape, bool)
+        asked, column = np.unique(np.array([word_number(word) for word in words], np.uint32), return_inverse=True)
+        lengths = self.all[slots]
+        found = self.words.take(ranges(self.starts[slots], lengths))
+        at = np.searchsorted(asked, found)
+        at[at == len(asked)] = 0
+        hit = np.flatnonzero(asked[at] == found)
+        row = np.searchsorted(np.cumsum(lengths), hit, side="right")
+        cell = row * len(asked) + at[hit]
+        size = len(slots) * len(asked)
+        titled = hit >= (np.cumsum(lengths) - lengths + self.text[slots])[row]
+        counts = np.bincount(cell, minlength=size).reshape(len(slots), -1)
+        in_title = np.bincount(cell[titled], minlength=size).reshape(len(slots), -1) > 0
+        return counts[:, column].astype(np.int32), in_title[:, column]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Vocabulary:
+    """In how many nodes each word is.
+
+    Attributes:
+        words: distinct, ascending, uint32.
+        holding: nodes that hold each, >= 1, int32.
+        length: words of all nodes together, repetitions included.
+    """
+
+    words: NDArray[np.uint32]
+    holding: NDArray[np.int32]
+    length: int
+
+    @classmethod
+    def of(cls, words: Words) -> Vocabulary:
+        """Return the vocabulary of all slots."""
+        found, counts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
+        ends = np.cumsum(words.all, dtype=np.int64)
+        borders = np.unique(np.searchsorted(ends, np.arange(0, ends[-1] if len(ends) else 0, _AT_ONCE), side="right"))
+        for first, last in zip(borders, [*borders[1:], len(ends)], strict=True):
+            lengths = words.all[first:last]
+            numbers = words.words.take(ranges(words.starts[first:last], lengths)).astype(np.uint64)
+            held = np.unique(np.repeat(np.arange(last - first, dtype=np.uint64), lengths) << np.uint64(32) | numbers)
+            each, count = np.unique(held.astype(np.uint32), return_counts=True)
+            found.append(each)
+            counts.append(count)
+        return cls._sum(np.concatenate(found), np.concatenate(counts), int(words.all.sum()))
+
+    def changed(self, *, added: Vocabulary, removed: Vocabulary) -> Vocabulary:
+        """Return the vocabulary with the nodes of one more, and without those of another."""
+        words = np.concatenate([self.words, added.words, removed.words])
+        holding = np.concatenate([self.holding, added.holding, -removed.holding])
+        return self._sum(words, holding, self.length + added.length - removed.length)
+
+    @classmethod
+    def _sum(cls, words: NDArray[np.uint32], counts: NDArray[np.integer], length: int) -> Vocabulary:
+        distinct, place = np.unique(words, return_inverse=True)
+        holding = np.bincount(place, weights=counts, minlength=len(distinct)).astype(np.int32)
+        return cls(words=distinct[holding > 0], holding=holding[holding > 0], length=length)
+
+    def holding_of(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Return in how many nodes each of some words is."""
+        asked = np.array([word_number(word) for word in words], np.uint32)
+        at = np.minimum(np.searchsorted(self.words, asked), max(len(self.words) - 1, 0))
+        if not len(self.words):
+            return (0,) * len(words)
+        return tuple(np.where(self.words[at] == asked, self.holding[at], 0).tolist())
+
+
+@lru_cache(maxsize=1 << 16)
+def word_number(word: str) -> int:
+    """Return a word as 32 bits, equal in every process; two words of a collection rarely share one."""
+    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
+
+
+def title_number(title: Iterable[str]) -> int:
+    """Return a title as 64 bits: `h(w1 ... wm) = h(w1 ... wm-1) * factor + w + 1`, modulo 2^64."""
+    number = 0
+    for word in title:
+        number = (number * int(_FACTOR) + word_number(word) + 1) & 0xFFFF_FFFF_FFFF_FFFF
+    return number
+
+
+def titles_said(words: Words, titles: Iterable[tuple[str, ...]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return which titles stand in which texts: slots, and the numbers of the titles.
+
+    Each pair comes once, ordered by slot, then number.
+    """
+    by_length: dict[int, set[int]] = {}
+    firsts: set[int] = set()
+    for title in titles:
+        by_length.setdefault(len(title), set()).add(title_number(title))
+        firsts.add(word_number(title[0]))
+    found_slots, found_titles = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    wanted = np.array(sorted(firsts), np.uint32)
+    numbers = {length: np.array(sorted(each), np.uint64) for length, each in sorted(by_length.items())}
+    for start, part in words.words.parts():
+        for a in range(0, len(part), _AT_ONCE):
+            places = _places_of(np.asarray(part[a : a + _AT_ONCE]), wanted) + start + a
+            slots, titled = _said_at(words, places, numbers)
+            found_slots.append(slots)
+            found_titles.append(titled)
+    slots, titled = np.concatenate(found_slots), np.concatenate(found_titles)
+    order = np.lexsort((titled, slots))
+    slots, titled = slots[order], titled[order]
+    new = np.ones(len(slots), bool)
+    new[1:] = (slots[1:] != slots[:-1]) | (titled[1:] != titled[:-1])
+    return slots[new], titled[new]
+
+
+def _said_at(
+    words: Words, places: NDArray[np.int64], numbers: dict[int, NDArray[np.uint64]]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the titles that begin at some places of the words."""
+    slots = np.searchsorted(words.starts, places, side="right") - 1
+    left = words.starts[slots] + words.plain[slots] - places  # words of the text from here on
+    places, slots, left = places[left > 0], slots[left > 0], left[left > 0]
+    said = np.zeros(len(places), np.uint64)
+    found_slots, found_titles = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for length in range(1, max(numbers, default=0) + 1):
+        whole = left >= length
+        places, slots, left, said = places[whole], slots[whole], left[whole], said[whole]
+        said = said * _FACTOR + words.words.take(places + (length - 1)).astype(np.uint64) + np.uint64(1)
+        if length in numbers:
+            hit = _is_in(said, numbers[length])
+            found_slots.append(slots[hit])
+            found_titles.append(said[hit])
+    return np.concatenate(found_slots), np.concatenate(found_titles)
+
+
+def _places_of(words: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return where some words stand, ascending."""
+    if len(wanted) <= 32:  # a comparison with each is faster than any table
+        return np.sort(np.concatenate([np.empty(0, np.int64), *(np.flatnonzero(words == each) for each in wanted)]))
+    table = np.zeros(1 << 16, bool)
+    table[wanted & np.uint32(0xFFFF)] = True
+    likely = np.flatnonzero(table[words & np.uint32(0xFFFF)])
+    return likely[_is_in(words[likely], wanted)]
+
+
+def _is_in(values: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+    """Return which values are among some, ascending."""
+    if not len(wanted):
+        return np.zeros(len(values), bool)
+    at = np.searchsorted(wanted, values)
+    at[at == len(wanted)] = 0
+    return np.asarray(wanted[at] == values)
+
+
+def _text_words(text: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words of a text, each place once, and the pairs of characters that are counted beside them."""
+    words = word_keys(text)
+    if text.isascii():
+        return words, ()
+    plain = words_of(text)
+    if len(plain) == len(words):
+        return plain, ()
+    single = set(plain)
+    return plain, [word for word in words if word not in single]
+
+
+def _kept(known: dict[str, list[str]], title: str) -> list[str]:
+    if title not in known:
+        known[title] = word_keys(title)
+    return known[title]
