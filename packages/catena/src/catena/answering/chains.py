@@ -167,7 +167,7 @@ def _links(ids: Sequence[str], edges: Mapping[tuple[str, str], Edge]) -> dict[st
             continue  # left out
         first, later = sorted((numbers[source], numbers[target]))
         turned = numbers[target] == first
-        said.setdefault((later, first), f"(Linked to passage {first}: {'; '.join(_reasons(edge, turned))}.)")
+        said[later, first] = f"(Linked to passage {first}: {'; '.join(_reasons(edge, turned))}.)"
     lines: dict[str, list[str]] = {chunk_id: [] for chunk_id in ids}
     for later, first in sorted(said):
         lines[ids[later - 1]].append(said[later, first])

@@ -125,8 +125,8 @@ def accuracy(reply: str, accepted: Accepted) -> float:
 
     Source: IIER, arXiv:2408.02907, section 4.2; the definition is ours.
     """
-    said = normalise_answer(reply)
-    return max(float(f" {answer} " in f" {said} " if answer else not said) for answer in _normalised(accepted))
+    said = f" {normalise_answer(reply)} "  # of nothing, two spaces, which stand in nothing else
+    return max(float(f" {answer} " in said) for answer in _normalised(accepted))
 
 
 def answer_score(reply: str, accepted: Accepted, *, hotpotqa: bool = False) -> AnswerScore:
