@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log2
 
-from catena.names import says_something
-from catena.phrases import named_phrases
-from catena.text import UNSPACED, normalise_term
+from catena.phrases import name_of, named_phrases
+from catena.text import UNSPACED
 
 COUNT = 5
 """Keywords of a chunk, as IIER has them."""
@@ -20,7 +19,7 @@ _PAIRED = 1.5  # the same of two words that stand side by side again: "shaft sea
 _SHORTEST = 5  # letters of a word that counts by itself; most that join and point are shorter, in most languages
 _SHORTEST_OF_PAIR = 4
 _SPACED = rf"(?:(?![{UNSPACED}])[^\W\d_])"
-_SMALL_RUN = re.compile(rf"{_SPACED}+(?:['\u2019\-]{_SPACED}+)*(?: {_SPACED}+(?:['\u2019\-]{_SPACED}+)*)*")
+_RUN_OF_WORDS = re.compile(rf"{_SPACED}+(?:['\u2019\-]{_SPACED}+)*(?: {_SPACED}+(?:['\u2019\-]{_SPACED}+)*)*")
 _IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\u0e00-\u0eff]{2,}")
 _LONGEST_GRAM = 6  # characters of a term in a script without spaces
 _FULL = 16  # letters; a longer term says no more
@@ -40,11 +39,12 @@ def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tu
         count: at most so many.
         but: titles: what differs from one in case, width or hyphens only is no keyword.
     """
-    left_out = set(map(normalise_term, but))
+    left_out = {name_of(title) for title in but}
     weights = _of_names(text)
-    for term, weight in (*_of_small_words(text), *_of_ideographs(text)):
-        weights.setdefault(term, weight)
-    return tuple(_best({term: weights[term] for term in weights if term not in left_out}, count))
+    small = sorted(_of_small_words(text), key=lambda weighed: -weighed[1])[: 2 * count + len(left_out)]
+    for term, weight in (*small, *_of_ideographs(text)):
+        weights.setdefault(name_of(term), weight)
+    return tuple(_best({term: weight for term, weight in weights.items() if term not in left_out and term}, count))
 
 
 def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
@@ -58,26 +58,20 @@ def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
 
 
 def _of_names(text: str) -> dict[str, float]:
-    places = Counter(normalise_term(" ".join(phrase)) for phrase in named_phrases(text))
-    return {term: _NAMED * _weight(len(term), times) for term, times in places.items() if says_something(term)}
+    places = Counter(name_of(" ".join(phrase)) for phrase in named_phrases(text))
+    return {term: _NAMED * _weight(len(term), times) for term, times in places.items()}
 
 
 def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
     """Yield the words that begin with no capital, and the pairs of them that stand there twice."""
-    words: Counter[str] = Counter()
-    pairs: Counter[str] = Counter()
-    for run in _SMALL_RUN.findall(text):
-        small = run.split(" ")
-        words.update(word for word in small if len(word) >= _SHORTEST and word.islower())
-        pairs.update(
-            f"{one} {other}"
-            for one, other in pairwise(small)
-            if len(one) >= _SHORTEST_OF_PAIR and len(other) >= _SHORTEST_OF_PAIR and one.islower() and other.islower()
-        )
-    yield from (
-        (normalise_term(pair), _PAIRED * _weight(len(pair), times)) for pair, times in pairs.items() if times > 1
-    )
-    yield from ((normalise_term(word), _weight(len(word), times)) for word, times in words.items())
+    runs = [run.split(" ") for run in _RUN_OF_WORDS.findall(text)]
+    pairs = Counter(chain.from_iterable(map(pairwise, runs)))
+    for (one, other), times in pairs.items():
+        if times > 1 and min(len(one), len(other)) >= _SHORTEST_OF_PAIR and one.islower() and other.islower():
+            yield f"{one} {other}", _PAIRED * _weight(len(one) + 1 + len(other), times)
+    for word, times in Counter(chain.from_iterable(runs)).items():
+        if len(word) >= _SHORTEST and word.islower():
+            yield word, _weight(len(word), times)
 
 
 def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
@@ -95,7 +89,7 @@ def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
         run: 1 for run in runs if len(run) <= _LONGEST_GRAM
     }
     for gram, times in terms.items():
-        yield normalise_term(gram), _weight(_PER_CHARACTER * len(gram), times)
+        yield gram, _weight(_PER_CHARACTER * len(gram), times)
 
 
 def _weight(letters: int, times: int) -> float:

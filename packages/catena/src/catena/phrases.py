@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TypeAlias
 
 from catena.names import codes_in, is_measure, says_something
@@ -90,9 +91,17 @@ def names_in(text: str, *, titles: Sequence[str] = ()) -> tuple[str, ...]:
     one.
     """
     phrases = dict.fromkeys((*titles, *map(" ".join, named_phrases(text))))
-    whole = dict.fromkeys(map(normalise_term, phrases))
-    parts = (part for name in whole for part in _parts(name.split(" ")))
-    return tuple(name for name in dict.fromkeys((*whole, *parts)) if says_something(name))[:MOST_NAMES]
+    names = dict.fromkeys(filter(None, map(name_of, phrases)))
+    if len(names) < MOST_NAMES:
+        names |= dict.fromkeys(part for name in names for part in _parts(name.split(" ")))
+    return tuple(islice(names, MOST_NAMES))
+
+
+@lru_cache(maxsize=1 << 14)  # many texts print the same names
+def name_of(phrase: str) -> str:
+    """Return a phrase in the form in which names are compared; "" of one that says nothing."""
+    name = normalise_term(phrase)
+    return name if says_something(name) else ""
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:
@@ -100,7 +109,9 @@ def _parts(words: Sequence[str]) -> Iterator[str]:
         for length in range(len(words) - 1, 1, -1):
             for start in range(len(words) - length + 1):
                 if words[start] not in _INNER and words[start + length - 1] not in _INNER:
-                    yield " ".join(words[start : start + length]).strip(_LOOSE)
+                    part = " ".join(words[start : start + length]).strip(_LOOSE)
+                    if part.islower() or says_something(part):  # the first is quick, and enough for most scripts
+                        yield part
 
 
 def _is_name(words: Phrase) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catena.citation import TITLE
-from catena.keyphrases import COUNT, keywords_of
+from catena.keyphrases import keywords_of
 from catena.model import Chunk
 from catena.phrases import names_in
 from catena.text import normalise_term, tokenise
@@ -49,13 +49,13 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
 
     Source: keywords without the titles of the document: IIER (arXiv 2408.02907), section 3.1 and appendix A.2.
     """
-    own = _titles_of(chunk) if titles is None else _distinct(titles)
-    said = keywords_of(chunk.text, count=COUNT, but=(*own, *chunk.path)) if keywords is None else keywords
-    titled = {normalise_term(title) for title in (*own, *_titles_of(chunk))}
+    printed = _titles_of(chunk)
+    own = printed if titles is None else _distinct(titles)
+    but = (*own, *printed, *chunk.path)
     return Node(
         chunk=chunk,
         titles=own,
-        keywords=tuple(term for term in dict.fromkeys(map(normalise_term, said)) if term and term not in titled),
+        keywords=keywords_of(chunk.text, but=but) if keywords is None else _normalised(keywords, but),
         names=names_in(chunk.text, titles=own),
     )
 
@@ -64,6 +64,11 @@ def without_parenthesis(title: str) -> str:
     """Return a title without a parenthesis at its end, if that leaves words: "Battery (electricity)" is "Battery"."""
     bare = _PARENTHESIS.sub("", title)
     return " ".join((bare if tokenise(bare) else title).split())
+
+
+def _normalised(keywords: Iterable[str], but: Iterable[str]) -> tuple[str, ...]:
+    titles = set(map(normalise_term, but))
+    return tuple(term for term in dict.fromkeys(map(normalise_term, keywords)) if term and term not in titles)
 
 
 def _titles_of(chunk: Chunk) -> tuple[str, ...]:
