@@ -48,6 +48,7 @@ CREATE INDEX removed_by_generation ON removed (generation);
 CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX ledger_by_document ON ledger (document_id);
 """
+TO_3 = "DROP INDEX chunks_by_place; ALTER TABLE chunks DROP COLUMN placed; PRAGMA user_version = 3;"
 COPIES = {
     "documents": "doc, id, fingerprint, 1, header, text",
     "chunks": "chunk, id, doc, position, body, text",
@@ -58,7 +59,12 @@ COPIES = {
 
 
 def make_older(library: Path, version: int) -> None:
-    """Put in place of a library of today what release 1 or 2 would have written; nothing was replaced in it yet."""
+    """Put in place of a library of today what an older release would have written; nothing was replaced in it yet."""
+    if version == 3:
+        with sqlite3.connect(library / schema.FILE) as connection:
+            connection.executescript(TO_3)
+        connection.close()
+        return
     older = library / "older.sqlite"
     with sqlite3.connect(older) as connection:
         connection.executescript(VERSION_2)
@@ -97,7 +103,7 @@ def found(store: LibraryStore) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_library_is_brought_up_to_date_with_all_it_holds(library: Path, version: int) -> None:
     with open_store(library) as store:
         entries, before = [store.get(info.id) for info in store.documents()], found(store)
@@ -148,7 +154,7 @@ def test_documents_of_an_older_library_are_replaced_deleted_and_given_views(libr
         assert store.verify() == ()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_library_that_cannot_be_written_says_so(
     library: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

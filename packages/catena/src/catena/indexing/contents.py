@@ -34,18 +34,31 @@ class Contents:
         return schema.get_meta(self._connection, setting_name(name))
 
     def stamps(self) -> dict[str, bytes]:
-        """Return the hash of all that is stored of each chunk, by ascending id: `STAMP` bytes each.
+        """Return the hash of all that is stored of each chunk, by its id: `STAMP` bytes each.
 
         It covers the chunk, where it stands, its views, vectors and terms: while it is the same, so is whatever is
         derived from this chunk alone.
         """
-        ids = dict(self._connection.execute("SELECT doc, id FROM documents").fetchall())
-        rows = self._connection.execute("SELECT id, chunk, doc, content, body FROM chunks")
+        return self._stamps(since=-1)
+
+    def stamps_after(self, before: Mapping[str, bytes], generation: int) -> dict[str, bytes]:
+        """Return `stamps()`, given those of an earlier generation: only what came, went or moved since is read."""
+        changed = self._stamps(since=generation)
+        moved = "SELECT 1 FROM chunks WHERE placed > ? AND generation <= ? LIMIT 1"
+        went = records.removed_since(self._connection, generation)
+        if not went and self._connection.execute(moved, (generation, generation)).fetchone() is None:
+            return {**before, **changed}
+        ids = (row[0] for row in self._connection.execute("SELECT id FROM chunks"))
+        return {chunk_id: changed.get(chunk_id) or before[chunk_id] for chunk_id in ids}
+
+    def _stamps(self, *, since: int) -> dict[str, bytes]:
+        select = "SELECT c.id, c.chunk, d.id, c.content, c.body FROM chunks c JOIN documents d USING (doc)"
+        rows = self._connection.execute(f"{select} WHERE c.placed > ?", (since,))
         with records.whole("a chunk"):  # content is "" in a library of an older version; then its key stands for it
-            found = [
-                (chunk_id, _stamp(content or str(key), ids[doc], body)) for chunk_id, key, doc, content, body in rows
-            ]
-        return dict(sorted(found))
+            return {
+                chunk_id: _stamp(content or str(key), document_id, body)
+                for chunk_id, key, document_id, content, body in rows
+            }
 
     def chunks(self, ids: Sequence[str]) -> tuple[Chunk, ...]:
         """Return chunks by id, in the order of `ids`; all of them are there."""

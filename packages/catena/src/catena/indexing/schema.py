@@ -13,11 +13,12 @@ FILE = "library.sqlite"
 DERIVED = frozenset({"lexical", "vectors", "graph", "figures"})  # folders
 OURS = DERIVED | {FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid"}
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
-VERSION = 3  # of the tables below; a newer file is refused, never guessed at
+VERSION = 4  # of the tables below; a newer file is refused, never guessed at
 
 # Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
 # reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one. What a chunk is found by
-# (its text, views, vectors and terms) is written once under its key and never changed: `content` is its hash.
+# (its text, views, vectors and terms) is written once under its key and never changed: `content` is its hash, and
+# `generation` that of the writing. Where it stands may change (id, position, body): last at the generation `placed`.
 FIGURES = """CREATE TABLE figures (doc INTEGER NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,
     digest TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (doc, position)) WITHOUT ROWID;
 CREATE INDEX figures_by_digest ON figures (digest);
@@ -31,6 +32,7 @@ CHANGES = """CREATE TABLE removed (chunk INTEGER PRIMARY KEY, generation INTEGER
 CREATE INDEX removed_by_generation ON removed (generation);
 CREATE INDEX chunks_by_generation ON chunks (generation);
 """
+PLACES = "CREATE INDEX chunks_by_place ON chunks (placed);\n"
 TABLES = f"""{FIGURES}
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -52,6 +54,7 @@ CREATE TABLE chunks (
     text BLOB NOT NULL,
     generation INTEGER NOT NULL,
     content TEXT NOT NULL,
+    placed INTEGER NOT NULL,
     UNIQUE (doc, position)
 );
 CREATE TABLE views (view INTEGER PRIMARY KEY, chunk INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB,
@@ -61,7 +64,8 @@ CREATE INDEX views_by_kind ON views (kind);
 {VECTORS}CREATE TABLE terms (chunk INTEGER NOT NULL, position INTEGER NOT NULL, term TEXT NOT NULL,
     PRIMARY KEY (chunk, position)) WITHOUT ROWID;
 CREATE INDEX terms_by_term ON terms (term, chunk);
-{CHANGES}CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+{CHANGES}{PLACES}
+CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX ledger_by_document ON ledger (document_id);
 INSERT INTO meta VALUES ('generation', '0');
 """
@@ -79,7 +83,9 @@ INSERT INTO vectors (chunk, kind, digest, vector) SELECT chunk, '', '', vector F
 DROP TABLE older_vectors;
 DROP TABLE removed;
 {CHANGES}"""
-UPGRADES = {1: FIGURES, 2: FROM_2}  # what brings a file of a version to the next
+# From version 3, which did not know since when a chunk stands where it does: only what no version 3 had asks that.
+FROM_3 = f"ALTER TABLE chunks ADD COLUMN placed INTEGER NOT NULL DEFAULT 0;\n{PLACES}"
+UPGRADES = {1: FIGURES, 2: FROM_2, 3: FROM_3}  # what brings a file of a version to the next
 
 
 def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:

@@ -43,15 +43,18 @@ def write(connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, *,
         _remove(connection, gone, generation)
     placed = {key: tuple(place) for key, _, *place in before}
     now = ((key, _placed(doc, entry.chunks[at])) for at, key in kept.items())
-    _move(connection, [(key, *place) for key, place in now if place != placed[key]])
+    _move(connection, [(key, *place) for key, place in now if place != placed[key]], generation)
     first = _next_chunk(connection)
     added = [at for at in range(len(entry.chunks)) if at not in kept]
     keys = {at: first + number for number, at in enumerate(added)}
     rows = ((key, entry.chunks[at], contents[at]) for at, key in keys.items())
     connection.executemany(
-        "INSERT INTO chunks (chunk, id, doc, position, body, text, generation, content)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        ((key, *_placed(doc, c), records.to_bytes(c.text), generation, content) for key, c, content in rows),
+        "INSERT INTO chunks (chunk, id, doc, position, body, text, generation, content, placed)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (key, *_placed(doc, c), records.to_bytes(c.text), generation, content, generation)
+            for key, c, content in rows
+        ),
     )
     _write_content(connection, entry, vectors, keys)
     if before:
@@ -124,13 +127,16 @@ def _remove(connection: sqlite3.Connection, keys: Sequence[int], generation: int
     connection.executemany("INSERT INTO removed VALUES (?, ?)", ((key, generation) for key in keys))
 
 
-def _move(connection: sqlite3.Connection, moved: Sequence[tuple[int, str, int, int, str]]) -> None:
-    """Write where chunks stand now: key, and what `_placed` says."""
+def _move(connection: sqlite3.Connection, moved: Sequence[tuple[int, str, int, int, str]], generation: int) -> None:
+    """Write where chunks stand now, and since when: key, and what `_placed` says."""
     # Out of each other's way first: two may change places. No id is a blob and no position negative.
     connection.executemany(
         "UPDATE chunks SET id = CAST(chunk AS BLOB), position = -chunk WHERE chunk = ?", ((key,) for key, *_ in moved)
     )
-    connection.executemany("UPDATE chunks SET id = ?2, doc = ?3, position = ?4, body = ?5 WHERE chunk = ?1", moved)
+    connection.executemany(
+        "UPDATE chunks SET id = ?2, doc = ?3, position = ?4, body = ?5, placed = ?6 WHERE chunk = ?1",
+        ((*place, generation) for place in moved),
+    )
 
 
 def _placed(doc: int, chunk: Chunk) -> tuple[str, int, int, str]:
