@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from catena.answering.short_answer import NOT_ANSWERABLE, short_answer
 from catena.effects import Services, arun, plan, run
 from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
 from catena.evaluation.squad import squad_scores
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.node import node_of
 from catena.model import Chain, Chunk, Edge, Hit, Hop
 from catena.testing.fakes import FakeLLM, ScriptedLLM
 
@@ -144,6 +148,19 @@ def test_an_edge_that_led_back_is_said_from_the_other_side_and_once():
         '(Linked to passage 1: shared keywords "iron", "casting"; names it as "Greene King"; alike in content; '
         "next to it in the document.)"
     ]
+
+
+@pytest.mark.parametrize(("walked", "said"), [("pb", "named there as"), ("bp", "names it as")])
+def test_the_edges_of_a_graph_are_said_from_the_side_of_the_later_passage(walked, said):
+    pieces = {
+        "p": replace(chunk("p", "Hungry Horse is a chain of pubs that Greene King owns."), path=("Hungry Horse",)),
+        "b": replace(chunk("b", "It is a brewery based in Bury St Edmunds."), path=("Greene King",)),
+    }
+    graph = ChunkGraph.build([node_of(each) for each in pieces.values()], np.eye(2))
+    first, second = walked
+    hop = Hop(chunk=pieces[second], score=1.0, came_from=first, edge=graph.edge(first, second))
+    (line,) = lines(chain_context([Chain((Hop(chunk=pieces[first], score=1.0), hop))]))[second]
+    assert f'{said} "Greene King"' in line
 
 
 def test_a_line_stays_short_whatever_is_shared():
