@@ -21,7 +21,7 @@ from math import isnan
 from typing import Any, TypeAlias
 
 from catena.errors import FilterError
-from catena.model import Where
+from catena.model import Chunk, Where
 
 RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page")
 
@@ -43,6 +43,13 @@ def matches(where: Where, fields: Mapping[str, Any]) -> bool:
 def check(where: Where) -> None:
     """Raise `FilterError` when the filter is malformed, whatever the data."""
     compiled(where)
+
+
+def fields_of(chunk: Chunk) -> dict[str, Any]:
+    """Return what filters see of a chunk that stands alone; its title and source are those in its metadata."""
+    pages = {} if chunk.pages is None else {"page": chunk.pages[0], "last_page": chunk.pages[1]}
+    reserved = {"document_id": chunk.document_id, "chunk_id": chunk.id, "kind": chunk.kind, "path": chunk.path}
+    return {**chunk.metadata, **reserved, **pages}
 
 
 def compiled(where: Where) -> Test:

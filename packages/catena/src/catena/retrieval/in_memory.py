@@ -10,7 +10,7 @@ import numpy as np
 
 from catena.effects import Embed, Search, Step, ask
 from catena.errors import ParameterError, ServiceError
-from catena.filters import compiled
+from catena.filters import compiled, fields_of
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, View
 from catena.retrieval.late_interaction import LATE_INTERACTION, TokenRows, embed_tokens, max_sim
 
@@ -147,7 +147,7 @@ class ViewCollection:
             [
                 (among is None or chunk.id in among)
                 and (documents is None or chunk.document_id in documents)
-                and (request.where is None or allows(_fields(chunk)))
+                and (request.where is None or allows(fields_of(chunk)))
                 for chunk in self._chunks
             ],
             bool,
@@ -216,10 +216,3 @@ def _dots(rows: NDArray[np.float32], vector: Any) -> NDArray[np.float64]:
         raise ParameterError("vector", f"the shape {asked.shape}, or NaN", allowed)
     dots: NDArray[np.float64] = np.vecdot(rows, asked).astype(np.float64)
     return dots
-
-
-def _fields(chunk: Chunk) -> dict[str, Any]:
-    """Return what filters see of a chunk; its title and source are those in its metadata."""
-    pages = {} if chunk.pages is None else {"page": chunk.pages[0], "last_page": chunk.pages[1]}
-    reserved = {"document_id": chunk.document_id, "chunk_id": chunk.id, "kind": chunk.kind, "path": chunk.path}
-    return {**chunk.metadata, **reserved, **pages}
