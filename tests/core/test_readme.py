@@ -103,13 +103,13 @@ def test_two_commands_do_all_the_set_up() -> None:
 
 
 def test_nox_sessions_and_benchmarks_exist() -> None:
-    from catena_bench.cli import BENCHMARKS
+    from catena_bench.cli import BENCHMARKS, OWN_OPTIONS
 
     sessions = re.findall(
         r"^@nox\.session\ndef (\w+)", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert set(re.findall(r"nox -s (\w+)", README)) <= set(sessions)
-    assert re.findall(r"nox -s bench -- (\S+)", README) == sorted({*BENCHMARKS, "tables"}, reverse=True)
+    assert re.findall(r"nox -s bench -- (\S+)", README) == sorted({*BENCHMARKS, *OWN_OPTIONS}, reverse=True)
 
 
 def test_install_commands_name_packages_and_extras_of_this_tree() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from catena_bench import (
     entity_matching,
     fidelity,
     fusion_speed,
+    graph_cli,
     headings,
     segment_speed,
     segments,
@@ -33,6 +34,7 @@ from catena_bench import (
     views_picture,
 )
 from catena_bench.pictures import PICTURES
+from catena_bench.sizes import sizes_of
 
 Benchmark = Callable[..., dict[str, float]]
 
@@ -94,7 +96,8 @@ def bench(
 ) -> None:
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr.
 
-    `catena-bench tables --help` is about the tables of MC-indexing on documents and with a model of one's own.
+    `catena-bench tables --help` is about the tables of MC-indexing on documents and with a model of one's own,
+    `catena-bench graph --help` about questions of several hops.
     """
     console = Console(stderr=True)
     benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
@@ -109,7 +112,7 @@ def bench(
                 raise typer.BadParameter(f"the folder of {target} is not there", param_hint=option)
         chosen: dict[str, Any] = {} if model is None else {"model": model}
         chosen |= {"collection": collection} if collection else {}
-        figures = benchmark(data, **chosen, **_sizes(size or [], SIZES.get(name.value, ())))
+        figures = benchmark(data, **chosen, **sizes_of(size or [], SIZES.get(name.value, ())))
     except CatenaError as error:
         console.print(f"error: {error}", markup=False)
         raise typer.Exit(2) from None
@@ -133,19 +136,6 @@ def _only(allowed: Collection[str], name: str, option: str, given: object, what:
         raise typer.BadParameter(f"only {', '.join(sorted(allowed))} {what}", param_hint=option)
 
 
-def _sizes(given: list[str], known: Sequence[str]) -> dict[str, int]:
-    """Return "NAME=NUMBER" pairs as keyword arguments."""
-    sizes: dict[str, int] = {}
-    for pair in given:
-        name, _, number = pair.partition("=")
-        if name not in known or not number.isdecimal():
-            raise typer.BadParameter(
-                f"{pair!r} is not NAME=NUMBER with one of the names {list(known)}", param_hint="--size"
-            )
-        sizes[name] = int(number)
-    return sizes
-
-
 def table(title: str, figures: dict[str, float]) -> Table:
     """Return the figures as a table, with a bar for each share of 1."""
     shown = Table("figure", "value", "", title=title)
@@ -156,10 +146,12 @@ def table(title: str, figures: dict[str, float]) -> Table:
 
 
 TABLES = {"views": views_picture.table}  # of those with too many figures to print
+OWN_OPTIONS = {"graph": graph_cli.app, "tables": tables_cli.app}
 
 
 def main() -> None:
-    """Run the command line; `tables` has options of its own."""
-    if sys.argv[1:2] == ["tables"]:
-        tables_cli.app(sys.argv[2:], prog_name="catena-bench tables")
+    """Run the command line; some benchmarks have options of their own."""
+    of_name = OWN_OPTIONS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if of_name is not None:
+        of_name(sys.argv[2:], prog_name=f"catena-bench {sys.argv[1]}")
     app()

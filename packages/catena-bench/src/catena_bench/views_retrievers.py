@@ -62,10 +62,18 @@ class ReferenceBm25:
 
     def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
         """Return the package's scores, -inf where no word asked stands in a text."""
+        return self.fitted(texts)(questions)
+
+    def fitted(self, texts: Sequence[str]) -> Callable[[Sequence[str]], Scores]:
+        """Return what scores these texts, indexed once, for any questions."""
         index = self._bm25s.BM25()
         index.index(self._words(texts), show_progress=False)
-        scored = np.stack([np.asarray(index.get_scores(words), np.float64) for words in self._words(questions)])
-        return np.where(scored > 0, scored, -np.inf)
+
+        def scores(questions: Sequence[str]) -> Scores:
+            scored = np.stack([np.asarray(index.get_scores(words), np.float64) for words in self._words(questions)])
+            return np.where(scored > 0, scored, -np.inf)
+
+        return scores
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         words: list[list[str]] = self._bm25s.tokenize(

@@ -1,0 +1,95 @@
+"""Questions of several hops over a whole corpus: what each method finds of the evidence, and what a walk takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+
+from catena.errors import ParameterError
+from catena.ports import Embedder
+from catena_bench.graph_data import DEV, read_split
+from catena_bench.graph_embedding import KeptVectors
+from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
+from catena_bench.graph_methods import METHODS, Setting
+from catena_bench.graph_rankings import HYBRID, first_rankings
+
+Figures = dict[str, float]
+
+PAIRS = (*((method, HYBRID) for method in METHODS if method != HYBRID),)
+
+
+def run(
+    data: Path,
+    *,
+    embedder: Embedder,
+    methods: Sequence[str] = tuple(METHODS),
+    k: Sequence[int] = CUTOFFS,
+    questions: int | None = None,
+    cache: Path | None = None,
+    tell: Callable[[str], None] = lambda message: None,
+) -> Figures:
+    """Ask the questions of the dev split of a folder, each of the whole corpus, by every method.
+
+    Args:
+        data: a folder of the layout of `graph_data`.
+        embedder: of passages and questions.
+        methods: of `METHODS`.
+        k: the cutoffs of recall.
+        questions: ask only so many.
+        cache: folder in which vectors are kept between runs.
+        tell: is told how far the run is.
+
+    Returns:
+        In percent `recall_at_K.METHOD` (mean share of a question's evidence among the first K) and `all_at_5.METHOD`
+        (share of questions with all of it among the first 5), with `.low` and `.high` before the method, the ends of
+        their 95% bootstrap intervals; `difference.…` of each method to "hybrid", see `differences_of`;
+        `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
+
+    Raises:
+        ParameterError: the folder has no dev split, a method is not known, or a cutoff is below 1.
+    """
+    _check(methods, k)
+    split = read_split(data, DEV, questions)
+    tell(f"{split.name}: {len(split.chunks):,} passages, {len(split.questions):,} questions")
+    kept = KeptVectors(embedder, cache, tell)
+    vectors = kept.embed_documents([chunk.text for chunk in split.chunks])
+    asked = kept.embed_queries([question.text for question in split.questions])
+    setting = Setting(
+        split=split,
+        embedder=kept,
+        vectors=vectors,
+        first=first_rankings(split, vectors, asked, tell),
+        k=max(*k, 5),
+        tell=tell,
+    )
+    figures: Figures = {
+        "n_passages": len(split.chunks),
+        "n_questions": len(split.questions),
+        "n_unknown": split.unknown,
+    }
+    found: dict[str, Results] = {}
+    for method in dict.fromkeys(methods):
+        start = perf_counter()
+        found[method] = results_of(split.questions, METHODS[method](setting), k)
+        figures |= figures_of(method, found[method])
+        reached = figures[f"recall_at_5.{method}"]
+        tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
+    return figures | differences_of(found, PAIRS) | _times(setting)
+
+
+def _check(methods: Sequence[str], k: Sequence[int]) -> None:
+    for method in methods:
+        if method not in METHODS:
+            raise ParameterError("methods", method, f"of {', '.join(METHODS)}")
+    if not methods or not k or min(k) < 1:
+        raise ParameterError("methods and k", (tuple(methods), tuple(k)), "at least one method and one cutoff >= 1")
+
+
+def _times(setting: Setting) -> Figures:
+    figures: Figures = {}
+    for method, times in setting.times.items():
+        cuts = quantiles(times, n=20, method="inclusive") if len(times) > 1 else [*times] * 19
+        figures |= {f"{method}_ms_p50": median(times), f"{method}_ms_p95": cuts[18]}
+    return figures

@@ -1,0 +1,94 @@
+"""The command `catena-bench graph`: what it takes, what it tells, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from catena.cli.failures import ProblemError, check_targets
+from catena.errors import CatenaError, ParameterError
+from catena_bench import graph
+from catena_bench.graph_embedding import STATIC, embedder_named
+from catena_bench.graph_measures import CUTOFFS
+from catena_bench.graph_methods import METHODS
+from catena_bench.graph_rankings import HYBRID
+from catena_bench.sizes import sizes_of
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+Figures = Mapping[str, float | str]
+
+
+@app.command("graph")
+def measured(
+    *,
+    data: Annotated[Path, typer.Option(help="A folder with dev_corpus and dev_questions, .jsonl or .jsonl.gz.")],
+    embedder: Annotated[
+        str, typer.Option(help="static, minilm, or the name or path of a sentence-transformers model.")
+    ] = STATIC,
+    methods: Annotated[str, typer.Option(help="Which, between commas.")] = ",".join(METHODS),
+    k: Annotated[str, typer.Option("--k", help="Cutoffs of recall.")] = ",".join(map(str, CUTOFFS)),
+    size: Annotated[list[str] | None, typer.Option(help="questions=NUMBER: ask only so many.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="A folder in which vectors are kept between runs.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
+) -> None:
+    """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr."""
+    console = Console(stderr=True)
+
+    def tell(message: str) -> None:
+        console.print(f"graph: {message}", markup=False, highlight=False)
+
+    try:
+        check_targets(json_file)
+        sizes = sizes_of(size or [], ("questions",))
+        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys(_listed(methods)))
+        name, model = embedder_named(embedder)
+        figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
+        figures |= graph.run(data, embedder=model, methods=chosen, k=cutoffs, cache=cache, tell=tell, **sizes)
+    except (CatenaError, ProblemError) as error:
+        what = f"{error.what}. Try: {error.hint}" if isinstance(error, ProblemError) else str(error)
+        console.print(f"error: {what}", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    console.print(table(figures, chosen, cutoffs))
+    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+    if json_file is None:
+        sys.stdout.write(text)
+    else:
+        json_file.write_text(text, encoding="utf-8")
+
+
+def table(figures: Figures, methods: Sequence[str], cutoffs: Sequence[int]) -> Table:
+    """Return a line for each method: its figures in percent, and what it has over hybrid at 5."""
+    passages, questions = figures["n_passages"], figures["n_questions"]
+    title = (
+        f"{figures['about.data']}, {figures['about.embedder']}: {questions:,} questions over {passages:,} passages"
+    )
+    measures = [*(f"recall_at_{k}" for k in sorted({*cutoffs, 5})), "all_at_5"]
+    shown = Table("percent", *(measure.replace("_", " ") for measure in measures), f"over {HYBRID} at 5", title=title)
+    for method in methods:
+        key = f"difference.recall_at_5.{method}-{HYBRID}"
+        over = (
+            f"{figures[key]:+.1f} [{figures[f'{key}.low']:+.1f}, {figures[f'{key}.high']:+.1f}]"
+            if key in figures
+            else ""
+        )
+        shown.add_row(method, *(f"{figures[f'{measure}.{method}']:.1f}" for measure in measures), over)
+    return shown
+
+
+def _listed(given: str) -> tuple[str, ...]:
+    return tuple(name for part in given.split(",") if (name := part.strip()))
+
+
+def _cutoffs(given: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in _listed(given))
+    except ValueError:
+        raise ParameterError("k", given, "whole numbers between commas") from None

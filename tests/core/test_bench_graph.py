@@ -1,0 +1,247 @@
+"""The bench of questions of several hops: a corpus small enough to rank by hand, and its command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from catena.errors import CatenaError, ParameterError
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena_bench import graph
+from catena_bench.graph_cli import app
+from catena_bench.graph_data import Asked, read_split
+from catena_bench.graph_embedding import KeptVectors
+from catena_bench.graph_measures import differences_of, figures_of, results_of
+from catena_bench.graph_rankings import first_rankings
+
+PASSAGES = {
+    "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),
+    "town": ("Norrvik", "Norrvik is a harbour town; its mayor is Ines Holm."),
+    "mayor": ("Ines Holm", "Ines Holm studied botany before she went into politics."),
+    "yard": ("Brandt (shipyard)", "Brandt is a shipyard that was founded by two brothers."),
+    "cheese": ("Kvarg", "Kvarg is a fresh cheese eaten with berries."),
+    "river": ("", "A river without a name runs past the old mill."),
+}
+QUESTIONS: dict[str, tuple[str, list[str]]] = {
+    "q1": ("Who is the mayor of the town where the Ferry Alda was built?", ["ferry", "town"]),
+    "q2": ("What did the mayor of Norrvik study?", ["town", "mayor"]),
+    "q3": ("Who founded the yard that built the Ferry Alda?", ["ferry", "yard", "ferry"]),
+    "q4": ("What is eaten with berries?", ["cheese"]),
+}
+
+
+def write(folder: Path, name: str, rows: Sequence[dict[str, Any]], packed: bool = False) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    if packed:
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    else:
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8", newline="")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One split of the layout, with fields missing that may be."""
+    data = tmp_path / "ferries"
+    data.mkdir()
+    corpus = [{"id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
+    del corpus[-1]["title"]
+    asked = [
+        {"id": name, "question": text, "supporting": supporting} for name, (text, supporting) in QUESTIONS.items()
+    ]
+    write(data, "dev_corpus", corpus, packed=True)
+    write(data, "dev_questions", [*asked, {"id": "q5", "question": "Unanswered?", "answers": []}])
+    return data
+
+
+class Letters:
+    """Vectors of letters: alike where words are."""
+
+    def __init__(self) -> None:
+        self.identity, self.dim, self.embedded = "letters", 26, 0
+
+    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
+        self.embedded += len(texts)
+        rows = np.array([[text.lower().count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
+        unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def embed_query(self, text: str) -> np.ndarray:
+        row: np.ndarray = self.embed_documents([text])[0]
+        return row
+
+
+def test_a_passage_is_a_document_of_one_chunk(folder: Path) -> None:
+    split = read_split(folder)
+    assert split.name == "ferries dev"
+    assert [chunk.id for chunk in split.chunks] == sorted(chunk.id for chunk in split.chunks)
+    by_id = {document.id: (document, chunk) for document, chunk in zip(split.documents, split.chunks, strict=True)}
+    for name, (title, text) in PASSAGES.items():
+        document, chunk = by_id[name]
+        assert chunk.text == document.text == (f"{title}\n{text}" if title else text)
+        assert document.text[chunk.start : chunk.end] == chunk.text
+        assert (document.title, chunk.document_id) == (title, name)
+        assert chunk.path == ((title,) if title else ())
+    for entry in split.entries():
+        assert [view.text for view in entry.views] == [chunk.text for chunk in entry.chunks]
+
+
+def test_questions_name_chunks_and_those_without_evidence_are_left_out(folder: Path) -> None:
+    split = read_split(folder)
+    ids = {chunk.document_id: chunk.id for chunk in split.chunks}
+    assert {question.id: question.evidence for question in split.questions} == {
+        name: tuple(dict.fromkeys(ids[passage] for passage in supporting))
+        for name, (_, supporting) in QUESTIONS.items()
+    }
+    assert split.unknown == 0
+    few = read_split(folder, most=2)
+    assert len(few.questions) == 2
+    assert len(few.chunks) == len(split.chunks)
+
+
+def test_evidence_that_is_not_in_the_corpus_is_counted_and_never_found(folder: Path) -> None:
+    write(folder, "dev_questions", [{"id": "q", "question": "Ferry Alda?", "supporting": ["ferry", "lost"]}])
+    assert read_split(folder).unknown == 1
+    figures = graph.run(folder, embedder=Letters(), methods=["bm25"], k=[5])
+    assert (figures["n_unknown"], figures["recall_at_5.bm25"], figures["all_at_5.bm25"]) == (1, 50, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("dev_corpus", [{"id": "a", "title": "A"}]),
+        ("dev_corpus", [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}]),
+        ("dev_corpus", []),
+        ("dev_questions", [{"id": "q", "question": "?"}]),
+        ("dev_questions", [["q"]]),
+    ],
+)
+def test_what_is_not_of_the_layout_is_refused(folder: Path, name: str, rows: list[Any]) -> None:
+    (folder / "dev_corpus.jsonl.gz").unlink()
+    write(folder, "dev_corpus", [{"id": "a", "text": "x"}])
+    write(folder, name, rows)
+    with pytest.raises(ParameterError):
+        read_split(folder)
+
+
+def test_a_folder_without_the_split_says_which_files_are_needed(folder: Path) -> None:
+    with pytest.raises(ParameterError, match=r"train_corpus\.jsonl"):
+        read_split(folder, "train")
+
+
+def test_rankings_by_hand(folder: Path) -> None:
+    split = read_split(folder)
+    names = {chunk.id: chunk.document_id for chunk in split.chunks}
+    letters = Letters()
+    vectors = letters.embed_documents([chunk.text for chunk in split.chunks])
+    asked = np.stack([letters.embed_query(question.text) for question in split.questions])
+    found = first_rankings(split, vectors, asked, lambda message: None)
+    assert [names[hit.chunk.id] for hit in found["bm25"][3].hits] == ["cheese"]  # the only one with a word of q4
+    for ranking, row in zip(found["dense"], asked @ vectors.T, strict=True):
+        assert [hit.score for hit in ranking.hits] == pytest.approx(sorted(row, reverse=True))
+    for words, near, fused in zip(found["bm25"], found["dense"], found["hybrid"], strict=True):
+        ranks = [{hit.chunk.id: rank for rank, hit in enumerate(of.hits, 1)} for of in (words, near)]
+        for hit in fused.hits:
+            assert hit.score == pytest.approx(sum(1 / (60 + of[hit.chunk.id]) for of in ranks if hit.chunk.id in of))
+            assert {way.route: way.rank for way in hit.provenance} == {
+                route: of[hit.chunk.id]
+                for route, of in zip(("lexical", "dense"), ranks, strict=True)
+                if hit.chunk.id in of
+            }
+
+
+def ranking(*ids: str) -> Ranking:
+    chunks = [Chunk(id=name, document_id=name, position=0, start=0, end=1, text="x") for name in ids]
+    return Ranking(tuple(Hit(chunk, -float(n)) for n, chunk in enumerate(chunks)), Scale.RANK)
+
+
+def test_the_figures_of_two_methods_by_hand() -> None:
+    asked = [Asked(id="1", text="?", evidence=("a", "b")), Asked(id="2", text="?", evidence=("c", "d", "e"))]
+    one = results_of(asked, [ranking("a", "x", "b"), ranking("c", "d", "x")], (1, 2, 3))
+    other = results_of(asked, [ranking("x"), ranking("c", "d", "e")], (1, 2, 3))
+    figures = figures_of("one", one)
+    assert figures["recall_at_1.one"] == pytest.approx(100 * (1 / 2 + 1 / 3) / 2)
+    assert figures["recall_at_3.one"] == pytest.approx(100 * (1 + 2 / 3) / 2)
+    assert figures["all_at_5.one"] == 50
+    assert figures["recall_at_3.low.one"] <= figures["recall_at_3.one"] <= figures["recall_at_3.high.one"]
+    over = differences_of({"one": one, "other": other}, [("one", "other"), ("one", "absent")])
+    assert over["difference.recall_at_5.one-other"] == pytest.approx(100 * (1 - 1 / 3) / 2)
+    assert over["difference.all_at_5.one-other"] == 0
+    assert over["difference.recall_at_5.one-other.p"] == 1  # of two questions nothing is significant
+    assert not any("absent" in key for key in over)
+
+
+def test_vectors_are_kept_between_runs_and_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
+    texts = [f"text {n}" for n in range(3)]
+    first = Letters()
+    rows = KeptVectors(first, tmp_path).embed_documents(texts)
+    asked = KeptVectors(first, tmp_path).embed_queries(["text 1", "another"])
+    assert first.embedded == 5  # a question is not a document of the same text
+    second = Letters()
+    kept = KeptVectors(second, tmp_path)
+    assert kept.embed_documents([*texts, texts[0]]).tolist() == [*rows.tolist(), rows[0].tolist()]
+    assert kept.embed_query("another").tolist() == asked[1].tolist()
+    assert second.embedded == 0
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    told: list[str] = []
+    assert KeptVectors(second, tmp_path, told.append).embed_documents(texts).tolist() == rows.tolist()
+    assert (second.embedded, len(told)) == (3, 1)
+    assert KeptVectors(Letters(), tmp_path).embed_documents([]).shape == (0, 26)
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CatenaError, match="a folder to write into"):
+        KeptVectors(Letters(), tmp_path / "file").embed_documents(["a", "b"])
+
+
+def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    letters = Letters()
+    figures = graph.run(folder, embedder=letters, cache=tmp_path / "kept", tell=told.append)
+    assert (figures["n_passages"], figures["n_questions"]) == (6, 4)
+    assert figures["recall_at_20.hybrid"] == figures["recall_at_20.library_hybrid"] == 100
+    assert figures["recall_at_2.bm25"] >= 75
+    assert "difference.recall_at_5.dense-hybrid.p" in figures
+    assert any("recall at 5" in message for message in told)
+    embedded = letters.embedded
+    again = graph.run(folder, embedder=letters, methods=["bm25", "dense", "hybrid"], cache=tmp_path / "kept")
+    assert letters.embedded == embedded
+    assert all(again[key] == figures[key] for key in again if not key.endswith(("_p50", "_p95", "_seconds", "_holm")))
+
+
+@pytest.mark.parametrize(("methods", "k"), [(["nothing"], [5]), ([], [5]), (["bm25"], []), (["bm25"], [0])])
+def test_unknown_methods_and_cutoffs_are_refused(folder: Path, methods: list[str], k: list[int]) -> None:
+    with pytest.raises(ParameterError):
+        graph.run(folder, embedder=Letters(), methods=methods, k=k)
+
+
+def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    command = ["--data", str(folder), "--methods", "bm25,hybrid", "--k", "2,10", "--size", "questions=3"]
+    result = CliRunner().invoke(app, [*command, "--json", str(target)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    figures = json.loads(target.read_text())
+    assert (figures["about.data"], figures["about.embedder"]) == ("ferries", "static")
+    assert (figures["n_passages"], figures["n_questions"]) == (6, 3)
+    assert {"recall_at_2.bm25", "recall_at_5.bm25", "recall_at_10.hybrid", "all_at_5.hybrid"} <= figures.keys()
+    assert "3 questions over 6 passages" in result.output
+    printed = CliRunner().invoke(app, command)
+    assert json.loads(printed.stdout).keys() == figures.keys()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--k", "two"], ["--methods", "?"], ["--json", "/nowhere/at/all.json"], ["--size", "depth=3"]],
+)
+def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
+    result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
