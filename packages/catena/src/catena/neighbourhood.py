@@ -33,6 +33,7 @@ class Nodes:
         counts: how often each word that was asked for is in the text or the titles, shape (n, words), int32.
         in_title: whether it is in a title, shape (n, words), bool.
         lengths: words of the text and the titles, shape (n,), int32.
+        title_lengths: words of the titles, shape (n,), int32.
     """
 
     ids: tuple[str, ...]
@@ -40,6 +41,7 @@ class Nodes:
     counts: NDArray[np.int32]
     in_title: NDArray[np.bool_]
     lengths: NDArray[np.int32]
+    title_lengths: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from catena.errors import CancelledError, ParameterError
+from catena.graph.export import to_networkx, write_graphml
 from catena.graph.layers import starts_of
+from catena.graph.node_lines import to_line, to_node
 from catena.graph.options import GraphOptions
 from catena.graph.reading import all_edges, edges_of
 from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.shared_words import shared_words
 from catena.graph.state import GraphState, state_of
+from catena.graph.storage import load, save
+from catena.graph.updating import Places, updated_state
 from catena.ids import digest
 from catena.model import Edge
 from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
 
 if TYPE_CHECKING:
+    import networkx
     from numpy.typing import ArrayLike, NDArray
 
     from catena.graph.node import Node
@@ -72,11 +79,13 @@ class ChunkGraph:
     Source: IIER (arXiv 2408.02907), section 3.1.
     """
 
-    def __init__(self, nodes: tuple[Node, ...], state: GraphState, options: GraphOptions) -> None:
-        self._nodes = nodes
+    def __init__(
+        self, nodes: tuple[Node | bytes, ...], ids: tuple[str, ...], state: GraphState, options: GraphOptions
+    ) -> None:
+        self._nodes = nodes  # lines of a file (`to_node`) where they were loaded
         self._state = state
+        self.ids = ids
         self.options = options
-        self.ids: tuple[str, ...] = tuple(node.id for node in nodes)
 
     @classmethod
     def build(
@@ -109,7 +118,55 @@ class ChunkGraph:
         check_distinct(ordered)
         rows = unit(rows[order])
         lists = nearest(rows, options.neighbours, ticker(progress, cancel))
-        return cls(ordered, state_of(ordered, rows, lists, options), options)
+        return cls(ordered, tuple(node.id for node in ordered), state_of(ordered, rows, lists, options), options)
+
+    def updated(
+        self,
+        *,
+        added: Sequence[Node] = (),
+        vectors: ArrayLike = (),
+        removed: Collection[str] = (),
+        progress: Progress | None = None,
+        cancel: Cancel | None = None,
+    ) -> ChunkGraph:
+        """Return the graph with nodes more, and others less: equal to one that is built of what is left.
+
+        A node is replaced by removing and adding it in one call. (Above `options.exact_up_to` nodes the neighbours by
+        meaning of newcomers are exact, while those of a graph built at once are not.)
+
+        Args:
+            added: of distinct chunks, none of which stays in the graph.
+            vectors: of each of them, shape (added, dim).
+            removed: ids of nodes of the graph.
+            progress: told how far it is.
+            cancel: stops it; this graph is as it was.
+
+        Raises:
+            ParameterError: unknown ids in `removed`, ids in `added` twice or in the graph already, or vectors of
+                another shape or not finite.
+            CancelledError: stopped.
+        """
+        rows = checked_vectors(vectors if len(added) else np.empty((0, self.dim)), len(added))
+        if len(added) and rows.shape[1] != self.dim and len(self):
+            raise ParameterError("vectors", rows.shape, f"of shape ({len(added)}, {self.dim}), as the graph's are")
+        gone = {self._known_place(each) for each in removed}
+        if len(gone) == len(self):
+            return self.build(added, rows, self.options, progress=progress, cancel=cancel)
+        order = sorted(range(len(added)), key=lambda place: added[place].id)
+        newcomers = tuple(added[place] for place in order)
+        check_distinct(newcomers)
+        for node in newcomers:
+            if (place := self._place(node.id)) is not None and place not in gone:
+                raise ParameterError(
+                    "added", f"chunk {node.id!r} of the graph", "of new chunks, or also in `removed`"
+                )
+        new_ids = [node.id for node in newcomers]
+        places = Places(self.ids, new_ids, np.array(sorted(gone), np.int64))
+        tick = ticker(progress, cancel)
+        state = updated_state(self._state, places, newcomers, unit(rows[order]), options=self.options, tick=tick)
+        return ChunkGraph(
+            places.merged(self._nodes, newcomers), places.merged(self.ids, new_ids), state, self.options
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -131,7 +188,7 @@ class ChunkGraph:
     def identity(self) -> str:
         """A name that graphs of equal nodes, vectors and options share, and no others."""
         vectors = np.ascontiguousarray(self._state.vectors.take(self._state.slots))
-        return digest(self.options.identity, *map(repr, self._nodes), vectors.tobytes())
+        return digest(self.options.identity, *map(to_line, self._nodes), vectors.tobytes())
 
     def chunk(self, chunk_id: str) -> Chunk:
         """Return the chunk of a node.
@@ -147,7 +204,7 @@ class ChunkGraph:
         Raises:
             ParameterError: the graph has no such node.
         """
-        return self._nodes[self._known_place(chunk_id)]
+        return to_node(self._nodes[self._known_place(chunk_id)])
 
     def expand(self, request: Expand) -> Neighbourhood:
         """Return the neighbours of nodes, and the edges by which they are.
@@ -184,7 +241,7 @@ class ChunkGraph:
     def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
         """Return the chunk of each id, None where there is none."""
         places = [self._place(each) for each in request.chunk_ids]
-        return tuple(None if place is None else self._nodes[place].chunk for place in places)
+        return tuple(None if place is None else to_node(self._nodes[place]).chunk for place in places)
 
     def edge(self, one: str, other: str) -> Edge | None:
         """Return what joins two chunks, seen from the first, None where nothing does.
@@ -198,9 +255,17 @@ class ChunkGraph:
         if not len(found):
             return None
         by_kind = {kind: float(weight) for kind, weight in zip(self.kinds, weights[found[0]], strict=True) if weight}
-        both = self._nodes[here], self._nodes[there]
-        words = {kind: shared_words(self._state, self.options, *both, kind) for kind in by_kind}
+        words = {kind: self.shared_words(one, other, kind) for kind in by_kind}
         return Edge(weights=by_kind, words={kind: shared for kind, shared in words.items() if shared})
+
+    def shared_words(self, one: str, other: str, kind: str) -> tuple[str, ...]:
+        """Return what two chunks share in one kind of edge; nothing where it does not join them by words.
+
+        Raises:
+            ParameterError: the graph has no such node, or no such kind of edge.
+        """
+        self._kinds((kind,))
+        return shared_words(self._state, self.options, self.node(one), self.node(other), kind)
 
     def links(self, kind: str) -> Links:
         """Return all edges of one kind.
@@ -220,6 +285,45 @@ class ChunkGraph:
         pairs = np.concatenate([each.sources * np.int64(size) + each.targets for each in links])
         return np.bincount(np.unique(pairs) // size, minlength=len(self)).astype(np.int32)
 
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the graph into a folder of its own.
+
+        Raises:
+            LibraryError: the folder cannot be written.
+            ParameterError: metadata of a chunk that JSON has no form for.
+        """
+        save(Path(folder), self._nodes, self.ids, self._state, self.options)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], options: GraphOptions | None = None) -> ChunkGraph:
+        """Return the graph that `save` wrote; its vectors stay in their file until they are read.
+
+        Args:
+            folder: of the graph.
+            options: with which it was built; needed only where it has kinds of edge of one's own.
+
+        Raises:
+            LibraryError: there is no graph, it is damaged, of another version, or of other options.
+        """
+        return cls(*load(Path(folder), options))
+
+    def to_networkx(self) -> networkx.Graph[str]:
+        """Return the graph for NetworkX (extra `graph`): see `catena.graph.export.to_networkx`.
+
+        Raises:
+            MissingExtraError: NetworkX is not installed.
+        """
+        return to_networkx(self)
+
+    def write_graphml(self, path: str | PathLike[str]) -> None:
+        """Write the graph as GraphML (extra `graph`); any text gives a well-formed file.
+
+        Raises:
+            MissingExtraError: NetworkX is not installed.
+            LibraryError: the file cannot be written.
+        """
+        write_graphml(self, Path(path))
+
     def _nodes_at(self, places: NDArray[np.integer], words: Sequence[str]) -> Nodes:
         state = self._state
         slots = state.slots[places]
@@ -230,6 +334,7 @@ class ChunkGraph:
             counts=counts,
             in_title=in_title,
             lengths=state.words.all[slots],
+            title_lengths=state.words.all[slots] - state.words.text[slots],
         )
 
     def _kinds(self, kinds: Sequence[str] | None) -> tuple[str, ...]:

@@ -227,6 +227,7 @@ def taken(nodes: Nodes, rows: NDArray[np.intp] | NDArray[np.int32]) -> Nodes:
         counts=nodes.counts[rows],
         in_title=nodes.in_title[rows],
         lengths=nodes.lengths[rows],
+        title_lengths=nodes.title_lengths[rows],
     )
 
 
@@ -238,6 +239,7 @@ def concatenated(parts: Sequence[Nodes]) -> Nodes:
         counts=np.concatenate([part.counts for part in parts]),
         in_title=np.concatenate([part.in_title for part in parts]),
         lengths=np.concatenate([part.lengths for part in parts]),
+        title_lengths=np.concatenate([part.title_lengths for part in parts]),
     )
 
 

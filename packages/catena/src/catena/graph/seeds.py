@@ -134,5 +134,6 @@ def _seed(nodes: Nodes, row: int, score: float, columns: int | None = None) -> T
             counts=node.counts[:, :columns],
             in_title=node.in_title[:, :columns],
             lengths=node.lengths,
+            title_lengths=node.title_lengths,
         )
     return Taken(node=node, score=score, weights={})

@@ -369,6 +369,7 @@ class FakeGraph(Recorder):
             counts=np.array(counts, dtype=np.int32).reshape(len(ids), len(words)),
             in_title=np.array(in_title, dtype=np.bool_).reshape(len(ids), len(words)),
             lengths=np.array([len(keys) for keys in said], dtype=np.int32),
+            title_lengths=np.array([len(keys) for keys in titles], dtype=np.int32),
         )
 
 
