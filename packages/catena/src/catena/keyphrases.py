@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from math import log2
 
-from catena.phrases import name_of, named_phrases
+from catena.phrases import name_of, named_phrases, without_parenthesis
 from catena.text import UNSPACED
 
 COUNT = 5
@@ -37,9 +37,10 @@ def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tu
     Args:
         text: of a chunk.
         count: at most so many.
-        but: titles: what differs from one in case, width or hyphens only is no keyword.
+        but: titles, each also without a parenthesis at its end: what differs from one in case, width or hyphens only
+            is no keyword.
     """
-    left_out = {name_of(title) for title in but}
+    left_out = {name_of(title) for each in but for title in (each, without_parenthesis(each))}
     weights = _of_names(text)
     small = sorted(_of_small_words(text), key=lambda weighed: -weighed[1])[: 2 * count + len(left_out)]
     for term, weight in (*small, *_of_ideographs(text)):

@@ -41,6 +41,7 @@ _UNSPACED_NAME = re.compile(
 )
 _LETTER_BY_DIGIT = re.compile(r"[^\W\d_A-Z][./+\-_]?\d")  # codes in small letters are no run
 _NOT_SPACED = re.compile("[\u3008-\u300f\u30a1-\u30fa]")
+_PARENTHESIS = re.compile(r"\s*[(\uff08][^()\uff08\uff09]*[)\uff09]\s*\Z")
 _LOOSE = ".,;:!?'\"()[]"  # at the ends of a part
 _DATE = re.compile(r"\d{1,2} \w+ \d{4}")
 _OPENING = frozenset(" \t\"'\u201c\u201e\u2018\u00ab([*_#>`")
@@ -102,6 +103,12 @@ def name_of(phrase: str) -> str:
     """Return a phrase in the form in which names are compared; "" of one that says nothing."""
     name = normalise_term(phrase)
     return name if says_something(name) else ""
+
+
+def without_parenthesis(title: str) -> str:
+    """Return a title without a parenthesis at its end, if that leaves words: "Battery (electricity)" is "Battery"."""
+    bare = _PARENTHESIS.sub("", title)
+    return " ".join((bare if any(map(str.isalnum, bare)) else title).split())
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from catena.effects import Failed, Step, together
+from catena.enrichment.graph_keywords import GraphKeywords
 from catena.enrichment.keywords import Keywords
 from catena.enrichment.summaries import Summaries
 from catena.enrichment.view_maker import MadeViews, ViewMaker, check_maker, made_by
@@ -12,12 +13,13 @@ from catena.enrichment.view_questions import Questions
 from catena.errors import ServiceError
 from catena.model import Chunk, Degraded, View
 
-__all__ = ["PLANNED", "Keywords", "MadeViews", "Questions", "Summaries", "ViewMaker", "make_views"]
+__all__ = ["PLANNED", "GraphKeywords", "Keywords", "MadeViews", "Questions", "Summaries", "ViewMaker", "make_views"]
 
 PLANNED: Mapping[str, str] = {
     "view summary": "A stand-in.",
     "view keywords": '["stand-in"]',
     "view questions": '["What stands in?"]',
+    "graph keywords": '["stand-in"]',
 }
 """By purpose of request, an answer for dry runs."""
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catena.citation import TITLE
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
-from catena.phrases import names_in
+from catena.phrases import names_in, without_parenthesis
 from catena.text import normalise_term, tokenise
-
-_PARENTHESIS = re.compile(r"\s*[(\uff08][^()\uff08\uff09]*[)\uff09]\s*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +55,6 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
         keywords=keywords_of(chunk.text, but=but) if keywords is None else _normalised(keywords, but),
         names=names_in(chunk.text, titles=own),
     )
-
-
-def without_parenthesis(title: str) -> str:
-    """Return a title without a parenthesis at its end, if that leaves words: "Battery (electricity)" is "Battery"."""
-    bare = _PARENTHESIS.sub("", title)
-    return " ".join((bare if tokenise(bare) else title).split())
 
 
 def _normalised(keywords: Iterable[str], but: Iterable[str]) -> tuple[str, ...]:
