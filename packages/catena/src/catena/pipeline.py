@@ -21,6 +21,7 @@ from catena.enrichment.context import ContextOptions
 from catena.enrichment.context_llm import versions as prompt_versions
 from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
 from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
+from catena.enrichment.graph_keywords import KIND as GRAPH_KEYWORDS
 from catena.enrichment.view_maker import ViewMaker
 from catena.errors import ParameterError
 from catena.formatting import LayoutOptions, format_layout
@@ -191,8 +192,8 @@ def _makers(views: object) -> tuple[ViewMaker, ...]:
     for maker in makers:
         if isinstance(maker, type) or not isinstance(maker, ViewMaker):
             raise ParameterError("views", maker, allowed)
-        if maker.kind in _NOT_EMBEDDED or not maker.kind:
-            taken = ", ".join(sorted(_NOT_EMBEDDED))
+        if maker.kind in _OWN or not maker.kind:
+            taken = ", ".join(sorted(_OWN))
             raise ParameterError("kind of a view maker", maker.kind, f"a name, and none that Catena takes: {taken}")
     return makers
 
@@ -345,7 +346,8 @@ def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -
     )
 
 
-_NOT_EMBEDDED = frozenset({"raw", "headed", CONTEXT, CAPTION, TABLE, PASSAGE})  # unless as a chunk's default
+_OWN = frozenset({"raw", "headed", CONTEXT, CAPTION, TABLE, PASSAGE})
+_NOT_EMBEDDED = _OWN | {GRAPH_KEYWORDS}  # unless as a chunk's default
 
 
 def _embedded(entry: Entry) -> Iterator[tuple[View, str]]:
