@@ -81,7 +81,7 @@ def named_phrases(text: str) -> tuple[Phrase, ...]:
     if not text.isascii() and _NOT_SPACED.search(text):
         found += [(match.start(), (match.group(),)) for match in _UNSPACED_NAME.finditer(text)]
     if _LETTER_BY_DIGIT.search(text):
-        found += [(text.find(code), (code,)) for code in codes_in(text) if code not in sure]
+        found += [(text.find(code), (code,)) for code in dict.fromkeys(codes_in(text)) if code not in sure]
     return tuple(words for _, words in sorted(found))
 
 

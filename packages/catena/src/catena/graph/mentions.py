@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from catena.graph.node import Node
@@ -15,7 +15,7 @@ Title: TypeAlias = tuple[str, ...]
 LONGEST = 12
 """Words of a title that is looked for; a longer one is a sentence, and nobody repeats it word for word."""
 
-MENTION_CAP = 30
+MENTION_CAP = 60
 """Texts that may hold a title which still makes edges; more say a common word, or a heading like "Introduction"."""
 
 _UNSPACED_PAIR = re.compile(f"[{UNSPACED}]{{2}}")
@@ -35,81 +35,21 @@ def titles_of(node: Node) -> tuple[Title, ...]:
 
     Left out are titles of more than 12 words, and those that say nothing: numbers, single characters.
     """
-    return _ordered({title for each in node.titles if _is_said(title := words_of(each))})
+    titles = {title for each in node.titles if _is_said(title := words_of(each))}
+    return tuple(sorted(titles, key=lambda title: (-len(title), title)))
 
 
 def holds(words: Sequence[str], title: Title) -> bool:
-    """Return whether a title's words stand in a text's words, next to each other and in order."""
+    """Return whether a title's words stand in a text's words, next to each other and in order.
+
+    One title inside another counts as well ("New York" in "New York City"): whether a text holds a title depends on
+    these two alone, so that a new title changes no old edge.
+    """
     return bool(title) and any(
         word == title[0] and tuple(words[place : place + len(title)]) == title for place, word in enumerate(words)
     )
 
 
-class TitleTable:
-    """Known titles, and which of them stand in a text, in time linear in the text.
-
-    Every title that stands there is found, one inside another as well ("New York" in "New York City"): whether a text
-    holds a title depends on these two alone, so that a new title changes no old edge.
-
-    Args:
-        titles: as `titles_of` gives them.
-    """
-
-    __slots__ = ("_lengths", "_titles")
-
-    def __init__(self, titles: Iterable[Title] = ()) -> None:
-        self._titles: frozenset[Title] = frozenset(titles)
-        self._lengths: dict[str, tuple[int, ...]] = {}  # by first word, of the titles that begin with it
-        self._note(self._titles)
-
-    def __len__(self) -> int:
-        return len(self._titles)
-
-    def __contains__(self, title: object) -> bool:
-        return title in self._titles
-
-    def found_in(self, words: Sequence[str], *, but: Collection[Title] = ()) -> tuple[Title, ...]:
-        """Return the titles that stand in a text, distinct, longest first, of equal lengths in the order of words.
-
-        Args:
-            words: of the text, from `words_of`.
-            but: titles that are the text's own: nobody mentions himself.
-        """
-        found: set[Title] = set()
-        for place, word in enumerate(words):
-            for length in self._lengths.get(word, ()):
-                title = tuple(words[place : place + length])
-                if title in self._titles:
-                    found.add(title)
-        return _ordered(found.difference(but))
-
-    def changed(self, *, added: Iterable[Title] = (), removed: Iterable[Title] = ()) -> TitleTable:
-        """Return the table with titles more, and others less: equal to a new one of what is left."""
-        table = TitleTable.__new__(TitleTable)
-        fresh = frozenset(added)
-        table._titles = self._titles.difference(removed) | fresh
-        table._lengths = dict(self._lengths)
-        table._note(fresh)
-        return table
-
-    def _note(self, titles: Iterable[Title]) -> None:
-        fresh: dict[str, set[int]] = {}
-        for title in titles:
-            if title:
-                fresh.setdefault(title[0], set()).add(len(title))
-        for first, lengths in fresh.items():
-            self._lengths[first] = tuple(sorted(lengths.union(self._lengths.get(first, ())), reverse=True))
-
-
-def mentions_of(node: Node, table: TitleTable) -> tuple[Title, ...]:
-    """Return the titles of others that stand in the text of a node, longest first; never one of its own."""
-    return table.found_in(words_of(node.chunk.text), but=titles_of(node))
-
-
 def _is_said(title: Title) -> bool:
     text = "".join(title)
     return len(title) <= LONGEST and len(text) > 1 and any(map(str.isalpha, text))
-
-
-def _ordered(titles: Iterable[Title]) -> tuple[Title, ...]:
-    return tuple(sorted(titles, key=lambda title: (-len(title), title)))
