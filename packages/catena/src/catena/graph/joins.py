@@ -106,6 +106,14 @@ class Terms:
         starts = self.key_starts[at]
         return starts, np.where(self.keys[at] == terms, self.key_starts[at + 1] - starts, 0)
 
+    def only(self, terms: NDArray[np.uint64]) -> Terms:
+        """Return the index of these terms, ascending, and no others; it holds no other more often than not."""
+        if np.isin(self.keys, terms, assume_unique=True).all():
+            return self
+        places, held = self.pairs()
+        kept = np.isin(held, terms)
+        return Terms.of_pairs(places[kept], held[kept], self.nodes)
+
     def changed(
         self, moved: NDArray[np.integer], places: NDArray[np.integer], terms: NDArray[np.uint64], nodes: int
     ) -> Terms:
@@ -157,7 +165,7 @@ def joined(index: Terms, kind: TermEdges, places: NDArray[np.integer]) -> Joined
     source, starts, holding = source[fit], starts[fit], holding[fit]
     pairs = np.repeat(source, holding) * nodes + index.places[ranges(starts, holding)]
     pairs, place, shared = np.unique(pairs, return_inverse=True, return_counts=True)
-    weights = shared
+    weights = shared.astype(np.float64)
     if kind.weight == "rarity":
         weights = np.bincount(place, weights=np.repeat(rarity(holding, nodes), holding), minlength=len(pairs))
     source, target = np.divmod(pairs, nodes)
@@ -257,7 +265,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _pairs(
     place: NDArray[np.integer], terms: NDArray[np.uint64], values: NDArray[np.float64] | None, nodes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
-    """Yield the pairs of nodes, lower place first, that share terms: both, the sum of the values, how many.
+    """Yield the pairs of nodes, lower place first, that share terms: both, the sum of values (or ones), how many.
 
     Args:
         place: of each pair (place, term), ascending.
@@ -276,12 +284,13 @@ def _pairs(
     for a, b in _cuts(place, later):
         counts = later[a:b]
         keys = np.repeat(place[a:b] * np.int64(nodes), counts) + held[ranges(at[a:b] + 1, counts)]
+        sums: NDArray[np.float64]
         if values is None:
             keys, shared = np.unique(keys, return_counts=True)
-            sums = np.empty(0, np.float64)
+            sums = shared.astype(np.float64)
         else:
             keys, back, shared = np.unique(keys, return_inverse=True, return_counts=True)
-            sums = np.bincount(back, weights=np.repeat(values[a:b], counts), minlength=len(keys))
+            sums = np.asarray(np.bincount(back, weights=np.repeat(values[a:b], counts)), np.float64)
         source, target = np.divmod(keys, nodes)
         yield source, target, sums, shared
 

@@ -24,6 +24,7 @@ Tick: TypeAlias = Callable[[int, int], None]
 NOBODY = -1
 _BLOCK = 2_048  # rows of a product: 16 MB at most, and large enough for BLAS
 _MARGIN = 2e-5  # above what BLAS and the rounding change in a cosine of unit vectors
+_ANEW = 0.25  # part of all lists from which on all are sought anew
 _PAIRS = 65_536  # cosines taken at once
 
 
@@ -33,7 +34,7 @@ class Nearest:
 
     Attributes:
         places: of the neighbours, shape (n, k), int32; `NOBODY` after the last.
-        cosines: shape (n, k), float32; -inf after the last.
+        cosines: above 0, shape (n, k), float32; 0 after the last.
     """
 
     places: NDArray[np.int32]
@@ -42,7 +43,7 @@ class Nearest:
     @classmethod
     def nothing(cls, nodes: int, k: int) -> Nearest:
         """Return empty lists."""
-        return cls(np.full((nodes, k), NOBODY, np.int32), np.full((nodes, k), -np.inf, np.float32))
+        return cls(np.full((nodes, k), NOBODY, np.int32), np.zeros((nodes, k), np.float32))
 
     def floors(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """Return from which product on a node may belong into each of some lists."""
@@ -51,6 +52,8 @@ class Nearest:
 
     def offer(self, rows: NDArray[np.integer], places: NDArray[np.integer], cosines: NDArray[np.float32]) -> None:
         """Let nodes into the lists of some rows, where they belong; none is there yet, and no pair comes twice."""
+        near = cosines > 0
+        rows, places, cosines = rows[near], places[near], cosines[near]
         k = self.places.shape[1]
         lists = np.unique(rows)
         all_rows = np.concatenate([np.repeat(lists, k), rows])
@@ -80,6 +83,8 @@ def nearest(vectors: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
         k: neighbours of each.
         tick: told the products done.
     """
+    if not k:
+        return Nearest.nothing(len(vectors), k)
     groups = _groups(vectors)
     distinct = vectors if len(groups.firsts) == len(vectors) else vectors[groups.firsts]
     lists = Nearest.nothing(len(distinct), k + 1)  # its own group is one of them
@@ -104,7 +109,7 @@ def nearest_of(rows: NDArray[np.float32], vectors: Layers, places: NDArray[np.in
     Args:
         rows: of unit length or zero, shape (m, dim).
         vectors: of all nodes, in any order, shape (slots, dim).
-        places: of the node of each slot; `NOBODY` where a slot has none, or a zero row.
+        places: of the node of each slot; `NOBODY` where a slot has none.
         k: neighbours of each.
     """
     lists = Nearest.nothing(len(rows), k)
@@ -156,6 +161,49 @@ def let_in(
                     lists.offer(hosts[column], newcomers[mine[row]], cosines)
 
 
+def updated(
+    old: Nearest,
+    moved: NDArray[np.integer],
+    newcomers: NDArray[np.integer],
+    *,
+    slots: NDArray[np.integer],
+    vectors: Layers,
+    tick: Tick,
+) -> Nearest:
+    """Return the lists after nodes moved, went and came, equal to those of `nearest`.
+
+    Those of newcomers, and of nodes that had in their lists one who went, are sought anew; into those of all others
+    newcomers are let. Where that is a large part of all, `nearest` is quicker.
+
+    Args:
+        old: the lists before.
+        moved: the new place of each node, `NOBODY` of one that went; the others keep their order.
+        newcomers: places, ascending.
+        slots: of each node there is now.
+        vectors: of all slots.
+        tick: told the products done.
+    """
+    k = old.places.shape[1]
+    stayed = moved != NOBODY
+    followed = np.where(old.places == NOBODY, NOBODY, moved[old.places])
+    short = ((followed == NOBODY) & (old.places != NOBODY)).any(axis=1)
+    sought = np.union1d(moved[stayed & short], newcomers)
+    if not k or len(sought) > _ANEW * len(slots):
+        return nearest(np.ascontiguousarray(vectors.take(slots)), k, tick)
+    lists = Nearest.nothing(len(slots), k)
+    lists.places[moved[stayed]], lists.cosines[moved[stayed]] = followed[stayed], old.cosines[stayed]
+    places = np.full(len(vectors), NOBODY, np.int64)
+    places[slots] = np.arange(len(slots))
+    tick(0, 2)
+    found = without(nearest_of(vectors.take(slots[sought]), vectors, places, k + 1), sought, k)
+    lists.places[sought], lists.cosines[sought] = found.places, found.cosines
+    tick(1, 2)
+    places[slots[sought]] = NOBODY
+    let_in(lists, vectors.take(slots[newcomers]), newcomers, vectors, places)
+    tick(2, 2)
+    return lists
+
+
 def without(lists: Nearest, own: NDArray[np.integer], k: int) -> Nearest:
     """Return lists of k without each row's own node, of lists of k + 1 that may hold it."""
     others = lists.places != own[:, None]
@@ -170,14 +218,13 @@ def _promising(
     """Return the rows and columns of the products that may belong into the lists of k of their rows."""
     hit = np.flatnonzero(products.max(axis=1) >= floors)
     held, least = products[hit], floors[hit]
-    if k < products.shape[1]:
+    if len(hit) and k < products.shape[1]:
         open_ = np.flatnonzero(np.count_nonzero(held >= least[:, None], axis=1) > 2 * k)
         if len(open_):
             kth = np.partition(held[open_], -k, axis=1)[:, -k] - np.float32(_MARGIN)
             least[open_] = np.maximum(least[open_], kth)
     row, column = np.divmod(np.flatnonzero(held >= least[:, None]), products.shape[1])
-    possible = held[row, column] > -np.inf
-    return hit[row[possible]], column[possible]
+    return hit[row], column
 
 
 def _cosines(
@@ -229,9 +276,9 @@ def _of_members(lists: Nearest, groups: _Groups, nodes: int, k: int) -> Nearest:
         near = lists.places[groups.of[mine]]
         places = members[near].reshape(len(mine), -1)
         cosines = np.repeat(lists.cosines[groups.of[mine]], k + 1, axis=1)
-        cosines[(places == NOBODY) | (places == mine[:, None])] = -np.inf
+        cosines[(places == NOBODY) | (places == mine[:, None])] = 0.0
         best = np.lexsort((places, -cosines), axis=1)[:, :k]
         kept = np.take_along_axis(cosines, best, axis=1)
         result.cosines[mine] = kept
-        result.places[mine] = np.where(kept > -np.inf, np.take_along_axis(places, best, axis=1), NOBODY)
+        result.places[mine] = np.where(kept > 0, np.take_along_axis(places, best, axis=1), NOBODY)
     return result

@@ -1,4 +1,4 @@
-"""The words of all nodes as numbers, in order: how often each is in a node, in how many nodes, which titles they say."""
+"""The words of all nodes as numbers, in order: how often each is in a node, in how many, which titles they say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.layers import Layers, ranges, starts_of
-from catena.graph.mentions import words_of
+from catena.graph.mentions import LONGEST, words_of
 from catena.text import word_keys
 
 if TYPE_CHECKING:
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from catena.graph.mentions import Title
     from catena.graph.node import Node
 
 _AT_ONCE = 1 << 20  # words looked at together
+_FEW = 32  # words
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: no multiple of it loses a bit
 
 
@@ -120,7 +122,7 @@ class Vocabulary:
         """Return the vocabulary of all slots."""
         found, counts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
         ends = np.cumsum(words.all, dtype=np.int64)
-        borders = np.unique(np.searchsorted(ends, np.arange(0, ends[-1] if len(ends) else 0, _AT_ONCE), side="right"))
+        borders = np.unique(np.searchsorted(ends, np.arange(0, max(int(words.all.sum()), 1), _AT_ONCE), side="right"))
         for first, last in zip(borders, [*borders[1:], len(ends)], strict=True):
             lengths = words.all[first:last]
             numbers = words.words.take(ranges(words.starts[first:last], lengths)).astype(np.uint64)
@@ -157,7 +159,7 @@ def word_number(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
 
 
-def title_number(title: Iterable[str]) -> int:
+def title_number(title: Title) -> int:
     """Return a title as 64 bits: `h(w1 ... wm) = h(w1 ... wm-1) * factor + w + 1`, modulo 2^64."""
     number = 0
     for word in title:
@@ -165,70 +167,76 @@ def title_number(title: Iterable[str]) -> int:
     return number
 
 
-def titles_said(words: Words, titles: Iterable[tuple[str, ...]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def titles_said(words: Words, titles: Iterable[Title]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return which titles stand in which texts: slots, and the numbers of the titles.
 
     Each pair comes once, ordered by slot, then number.
     """
-    by_length: dict[int, set[int]] = {}
-    firsts: set[int] = set()
-    for title in titles:
-        by_length.setdefault(len(title), set()).add(title_number(title))
-        firsts.add(word_number(title[0]))
+    titles = set(titles)
+    firsts = np.array(sorted({word_number(title[0]) for title in titles}), np.uint32)
+    numbers = np.array(sorted(map(title_number, titles)), np.uint64)
     found_slots, found_titles = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    wanted = np.array(sorted(firsts), np.uint32)
-    numbers = {length: np.array(sorted(each), np.uint64) for length, each in sorted(by_length.items())}
     for start, part in words.words.parts():
         for a in range(0, len(part), _AT_ONCE):
-            places = _places_of(np.asarray(part[a : a + _AT_ONCE]), wanted) + start + a
-            slots, titled = _said_at(words, places, numbers)
+            places = _places_of(np.asarray(part[a : a + _AT_ONCE]), firsts) + start + a
+            slots, said = _said_at(words, places, numbers)
             found_slots.append(slots)
-            found_titles.append(titled)
-    slots, titled = np.concatenate(found_slots), np.concatenate(found_titles)
-    order = np.lexsort((titled, slots))
-    slots, titled = slots[order], titled[order]
-    new = np.ones(len(slots), bool)
-    new[1:] = (slots[1:] != slots[:-1]) | (titled[1:] != titled[:-1])
-    return slots[new], titled[new]
+            found_titles.append(said)
+    return _distinct_pairs(np.concatenate(found_slots), np.concatenate(found_titles))
+
+
+def numbers_said(words: Words, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the same of titles of which only the numbers are known, ascending: for few texts."""
+    return _distinct_pairs(*_said_at(words, np.arange(len(words.words)), numbers))
 
 
 def _said_at(
-    words: Words, places: NDArray[np.int64], numbers: dict[int, NDArray[np.uint64]]
+    words: Words, places: NDArray[np.int64], numbers: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return the titles that begin at some places of the words."""
     slots = np.searchsorted(words.starts, places, side="right") - 1
     left = words.starts[slots] + words.plain[slots] - places  # words of the text from here on
-    places, slots, left = places[left > 0], slots[left > 0], left[left > 0]
     said = np.zeros(len(places), np.uint64)
     found_slots, found_titles = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for length in range(1, max(numbers, default=0) + 1):
+    for length in range(1, LONGEST + 1):
         whole = left >= length
         places, slots, left, said = places[whole], slots[whole], left[whole], said[whole]
         said = said * _FACTOR + words.words.take(places + (length - 1)).astype(np.uint64) + np.uint64(1)
-        if length in numbers:
-            hit = _is_in(said, numbers[length])
-            found_slots.append(slots[hit])
-            found_titles.append(said[hit])
+        hit = _is_in(said, numbers)
+        found_slots.append(slots[hit])
+        found_titles.append(said[hit])
     return np.concatenate(found_slots), np.concatenate(found_titles)
+
+
+def _distinct_pairs(
+    slots: NDArray[np.int64], titles: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    order = np.lexsort((titles, slots))
+    slots, titles = slots[order], titles[order]
+    new = np.ones(len(slots), bool)
+    new[1:] = (slots[1:] != slots[:-1]) | (titles[1:] != titles[:-1])
+    return slots[new], titles[new]
 
 
 def _places_of(words: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Return where some words stand, ascending."""
-    if len(wanted) <= 32:  # a comparison with each is faster than any table
+    if len(wanted) <= _FEW:  # a comparison with each is faster than any table
         return np.sort(np.concatenate([np.empty(0, np.int64), *(np.flatnonzero(words == each) for each in wanted)]))
-    table = np.zeros(1 << 16, bool)
-    table[wanted & np.uint32(0xFFFF)] = True
-    likely = np.flatnonzero(table[words & np.uint32(0xFFFF)])
-    return likely[_is_in(words[likely], wanted)]
+    return np.flatnonzero(_is_in(words, wanted))
 
 
 def _is_in(values: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
-    """Return which values are among some, ascending."""
-    if not len(wanted):
-        return np.zeros(len(values), bool)
-    at = np.searchsorted(wanted, values)
-    at[at == len(wanted)] = 0
-    return np.asarray(wanted[at] == values)
+    """Return which values are among some, ascending; both look random, so that their low bits tell most apart."""
+    found = np.zeros(len(values), bool)
+    if len(wanted) and len(values):
+        bits = values.dtype.type((1 << 20) - 1)
+        table = np.zeros(1 << 20, bool)
+        table[wanted & bits] = True
+        likely = np.flatnonzero(table[values & bits])
+        at = np.searchsorted(wanted, values[likely])
+        at[at == len(wanted)] = 0
+        found[likely] = wanted[at] == values[likely]
+    return found
 
 
 def _text_words(text: str) -> tuple[Sequence[str], Sequence[str]]:

@@ -1,0 +1,53 @@
+"""Nodes as lines of JSON, which a kept graph holds in memory and reads one by one, when it is asked for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from catena.errors import ParameterError
+from catena.graph.node import Node
+from catena.model import Chunk, FrozenMetadata
+
+
+def to_line(node: Node | bytes) -> bytes:
+    """Return a node as one line, without its end; ASCII, so that broken characters survive.
+
+    Raises:
+        ParameterError: metadata that JSON has no form for.
+    """
+    if isinstance(node, bytes):
+        return node
+    c = node.chunk
+    where = [c.id, c.document_id, c.position, c.start, c.end, c.kind, c.path, c.section, c.pages, c.lines]
+    try:
+        line = json.dumps([*where, c.text, c.metadata, node.titles, node.keywords, node.names])
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"metadata of chunk {c.id!r}", dict(c.metadata), "of values that JSON can write"
+        ) from None
+    return line.encode("ascii")
+
+
+def to_node(line: Node | bytes) -> Node:
+    """Return the node of a line."""
+    if isinstance(line, Node):
+        return line
+    fields: list[Any] = json.loads(line)
+    chunk_id, document_id, position, start, end, kind, path, section, pages, lines = fields[:10]
+    text, metadata, titles, keywords, names = fields[10:]
+    chunk = Chunk(
+        id=chunk_id,
+        document_id=document_id,
+        position=position,
+        start=start,
+        end=end,
+        text=text,
+        kind=kind,
+        path=tuple(path),
+        section=section,
+        pages=None if pages is None else tuple(pages),
+        lines=None if lines is None else tuple(lines),
+        metadata=FrozenMetadata(metadata),
+    )
+    return Node(chunk=chunk, titles=tuple(titles), keywords=tuple(keywords), names=tuple(names))
