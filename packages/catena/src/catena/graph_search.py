@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 from catena.effects import Embed, Search, Step, ask
 from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.filters import check, compiled, fields_of
+from catena.graph.question_keywords import question_keywords
 from catena.graph.scoring import Question, Scorer, SimilarityScorer, pose
 from catena.graph.walk import Walked, walk
 from catena.graph.walk_options import WalkOptions
-from catena.keyphrases import keywords_of
 from catena.model import Chain, Chunk, Degraded, Ranking
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from catena.model import Where
 
 OnGraphError: TypeAlias = Literal["raise", "degrade"]
+KeywordsBy: TypeAlias = Literal["offline", "llm"]
 T = TypeVar("T")
 
 
@@ -42,6 +43,8 @@ class GraphSearch:
         fusion: of these; the default of `retrieve` where None.
         depth: chunks of the first ranking, at least; more where `k` asks for more. The walk looks at the first
             `walk.pool` of them, and a scorer is told the ranks of all.
+        keywords_by: who finds the question's keywords, for seeds that cover them: "offline" by rules, or the run's
+            "llm".
         on_graph_error: "degrade" returns the first ranking and says so where the question's vector, the graph or a
             model that the scorer asks fails; "raise" raises.
     """
@@ -51,6 +54,7 @@ class GraphSearch:
     routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES
     fusion: Fusion | None = None
     depth: int = 50
+    keywords_by: KeywordsBy = "offline"
     on_graph_error: OnGraphError = "degrade"
 
     def __post_init__(self) -> None:
@@ -64,6 +68,8 @@ class GraphSearch:
             raise ParameterError("fusion", self.fusion, "ScoreFusion(...), RankFusion(...) or None")
         if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 1:
             raise ParameterError("depth", self.depth, "an integer >= 1")
+        if self.keywords_by not in get_args(KeywordsBy):
+            raise ParameterError("keywords_by", self.keywords_by, "'offline' or 'llm'")
         if self.on_graph_error not in get_args(OnGraphError):
             raise ParameterError("on_graph_error", self.on_graph_error, "'raise' or 'degrade'")
 
@@ -173,7 +179,8 @@ def _widened(asked: _Asked, vector: NDArray[np.float32] | Degraded, first: Ranki
 
 def _walked(asked: _Asked, vector: NDArray[np.float32], first: Ranking) -> Step[tuple[Question, Walked]]:
     how = asked.how
-    keywords = keywords_of(asked.query) if how.walk.needs_keywords else ()
+    wanted = how.walk.needs_keywords
+    keywords = (yield from question_keywords(asked.query, by=how.keywords_by)) if wanted else ()
     question = yield from pose(asked.query, vector, keywords=keywords)
     scorer = how.scorer or SimilarityScorer()
     return question, (yield from walk(question, first, how.walk, scorer, k=asked.k, allows=_allowing(asked.where)))

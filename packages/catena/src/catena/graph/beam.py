@@ -63,7 +63,10 @@ def _within_limits(
     ground: Ground, paths: Sequence[Path], seeds: Sequence[Taken], purse: Purse
 ) -> Step[tuple[Path, ...]]:
     """Return the paths, each cut before the first node, by depth, that there is no room or no budget for."""
-    paid = {seed.id for seed in seeds}
+    paid = {path[0].id for path in paths}
+    for seed in seeds:
+        if seed.id not in paid:  # of a path that was not kept
+            purse.refund(seed.id)
     kept: dict[str, None] = {}
     lengths = [0] * len(paths)
     for depth in range(max(map(len, paths))):
@@ -75,6 +78,4 @@ def _within_limits(
             if room and (hop in kept or hop in paid or (yield from purse.pay(hop))):
                 kept[hop] = None
                 lengths[i] += 1
-    for seed in paid - kept.keys():  # of a path that was not kept
-        purse.refund(seed)
     return tuple(path[:length] for path, length in zip(paths, lengths, strict=True) if length)

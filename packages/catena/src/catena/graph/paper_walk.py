@@ -51,7 +51,11 @@ def _next(
 ) -> Step[Taken | None]:
     """Return the best candidate that the walk has room for."""
     for hop in (yield from continuations(ground, hood, path)):
-        if hop.id in known or (len(known) < ground.limit and (yield from purse.pay(hop.id))):
+        if hop.id in known:
+            return hop
+        if len(known) >= ground.limit:
+            return None
+        if (yield from purse.pay(hop.id)):
             return hop
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,12 +128,5 @@ def _terms(ground: Ground) -> tuple[tuple[str, ...], list[_Term]]:
 def _seed(nodes: Nodes, row: int, score: float, columns: int | None = None) -> Taken:
     node = taken(nodes, np.array([row]))
     if columns is not None:  # the words of the question come first
-        node = Nodes(
-            ids=node.ids,
-            vectors=node.vectors,
-            counts=node.counts[:, :columns],
-            in_title=node.in_title[:, :columns],
-            lengths=node.lengths,
-            title_lengths=node.title_lengths,
-        )
+        node = replace(node, counts=node.counts[:, :columns], in_title=node.in_title[:, :columns])
     return Taken(node=node, score=score, weights={})

@@ -1,0 +1,501 @@
+"""The walk over a graph drawn by hand, where each strategy's way is worked out on paper; laws on graphs of any shape.
+
+```text
+        a --semantic-- b --semantic-- d --structural-- f --structural-- h
+        |
+     keyword
+        |
+        c --mention--> e --semantic-- g
+```
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.effects import FetchById, FetchNodes, Services, Step, run
+from catena.errors import CatenaError, MissingServiceError, ParameterError, ServiceError
+from catena.graph.scoring import Candidates, Scorer, SimilarityScorer, pose
+from catena.graph.walk import Walked, walk
+from catena.graph.walk_options import PAPER, WalkOptions
+from catena.model import Chunk, Edge, Hit, Provenance, Ranking, Scale
+from catena.testing.fakes import FakeGraph, Flaky
+from catena.tokens import count_tokens
+
+QUESTION = "Which Quasar hums?"
+VALUES = {"a": 0, "b": 5, "c": 4, "d": 6, "e": 3, "f": 1, "g": 7, "h": 2, "x": 9}
+EDGES: dict[tuple[str, str], dict[str, float]] = {
+    ("a", "b"): {"semantic": 0.9},
+    ("a", "c"): {"keyword": 3.0},
+    ("b", "d"): {"semantic": 0.8},
+    ("c", "e"): {"mention": 1.5},
+    ("d", "f"): {"structural": 1.0},
+    ("e", "g"): {"semantic": 0.7},
+    ("f", "h"): {"structural": 1.0},
+}
+WORDS: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
+    ("a", "c"): {"keyword": ("one", "three", "two")},
+    ("c", "e"): {"mention": ("Title of e",)},
+}
+TEXTS = {"a": "a quasar", "d": "it hums", "e": "a quasar that hums"}
+
+
+def chunk(chunk_id: str, text: str = "", **metadata: Any) -> Chunk:
+    text = text or TEXTS.get(chunk_id, f"text of {chunk_id}")
+    return Chunk(id=chunk_id, document_id="doc", position=0, start=0, end=len(text), text=text, metadata=metadata)
+
+
+def ranking(ids: str, scale: Scale = Scale.SIMILARITY) -> Ranking:
+    hits = (
+        Hit(chunk(chunk_id), 1.0 - rank / 10, (Provenance(route="lexical", rank=rank, score=20.0 / rank),))
+        for rank, chunk_id in enumerate(ids, start=1)
+    )
+    return Ranking(tuple(hits), scale)
+
+
+FIRST = ranking("ahxc")  # the graph does not have x
+
+
+def drawn(edges: Mapping[tuple[str, str], Mapping[str, float]] = EDGES) -> FakeGraph:
+    return FakeGraph([chunk(i) for i in "abcdefgh"], {i: (1.0, 0.0) for i in "abcdefgh"}, edges, WORDS)
+
+
+@dataclass
+class Valued:
+    """Scores a node by a table, whatever led to it; keeps what it was shown."""
+
+    values: Mapping[str, float]
+    identity: str = "valued"
+
+    def __post_init__(self) -> None:
+        self.seen: list[Candidates] = []
+
+    def score(self, candidates: Candidates) -> Step[Any]:
+        yield from ()
+        self.seen.append(candidates)
+        return np.array([self.values[chunk_id] for chunk_id in candidates.nodes.ids], dtype=np.float64)
+
+
+def walked(
+    options: WalkOptions | None = None,
+    *,
+    k: int = 10,
+    first: Ranking = FIRST,
+    graph: Any = None,
+    scorer: Scorer | None = None,
+    keywords: tuple[str, ...] = (),
+    **further: Any,
+) -> Walked:
+    def steps() -> Step[Walked]:
+        question = yield from pose(QUESTION, np.array([1.0, 0.0], dtype=np.float32), keywords=keywords)
+        return (yield from walk(question, first, options, scorer or Valued(VALUES), k=k, **further))
+
+    return run(steps(), Services(graph=drawn() if graph is None else graph))
+
+
+def ids(found: Walked) -> str:
+    return "".join(hit.chunk.id for hit in found.ranking.hits)
+
+
+def chains(found: Walked) -> list[str]:
+    return ["".join(each.id for each in chain.chunks) for chain in found.chains]
+
+
+# Worked out by hand.
+
+
+def test_best_first_takes_the_best_of_all_that_the_first_nodes_lead_to() -> None:
+    # a leads to b5 c4, the ranking offers h2 c4; b to d6; d to f1; so c4 is best, then e3 by c, then g7 by e
+    found = walked(k=6)
+    assert ids(found) == "abdceg"
+    assert chains(found) == ["abd", "aceg"]
+    assert [(hop.score, hop.came_from) for hop in found.chains[1].hops] == [(1, ""), (4, "a"), (3, "c"), (7, "e")]
+
+
+def test_what_the_ranking_offers_is_a_chain_of_its_own_and_what_the_graph_lacks_fills_up() -> None:
+    found = walked(k=9)
+    assert ids(found) == "abdceghfx"  # h2 before f1; only five nodes gave neighbours, so f did not bring h
+    assert chains(found) == ["abdf", "aceg", "h"]
+    assert found.ranking.scale is Scale.RANK
+    assert [hit.score for hit in found.ranking.hits] == [1 / place for place in range(1, 10)]
+
+
+def test_only_the_first_nodes_give_their_neighbours() -> None:
+    assert ids(walked(WalkOptions(expand=1, fill=False))) == "abch"
+    assert ids(walked(WalkOptions(expand=2, fill=False))) == "abdch"
+
+
+def test_a_chain_is_no_longer_than_allowed() -> None:
+    found = walked(WalkOptions(max_length=2, fill=False))
+    assert (ids(found), chains(found)) == ("abchf", ["ab", "ac", "hf"])
+    assert chains(walked(WalkOptions(max_length=1, fill=False))) == ["a", "c", "h"]  # c is in the first ranking too
+
+
+def test_the_walk_takes_no_more_than_max_chunks_and_the_first_ranking_fills_up() -> None:
+    found = walked(WalkOptions(max_chunks=3), k=5)
+    assert (ids(found), chains(found)) == ("abdhx", ["abd"])
+    assert [hit.provenance[-1].route for hit in found.ranking.hits] == ["graph"] * 3 + ["lexical"] * 2
+
+
+def test_the_paper_takes_the_best_neighbour_of_the_last_node_five_times() -> None:
+    found = walked(replace(PAPER, seeds="first"), k=20)  # does not follow the mention, and d leads to nothing but f
+    assert chains(found) == ["abdfh"]
+    assert ids(found) == "abdfhxc"
+
+
+def test_the_paths_of_the_paper_do_not_revisit_but_may_meet() -> None:
+    found = walked(WalkOptions(strategy="paper", seeds="first", most_seeds=3, max_length=3, candidates="graph"))
+    assert chains(found) == ["abd", "hfd", "cab"]
+    assert ids(found) == "ahcbfdx"  # all seeds, then all second nodes, then the third
+
+
+def test_a_beam_keeps_the_paths_that_are_best_on_average() -> None:
+    options = WalkOptions(strategy="beam", seeds="first", candidates="graph", width=2, max_length=4, fill=False)
+    found = walked(options)
+    assert chains(found) == ["aceg", "abdf"]  # 14/3 and 12/3, though after three nodes it is 7/2 and 11/2
+    assert ids(found) == "acbedgf"
+    assert chains(walked(replace(options, width=1))) == ["abdf"]
+    assert chains(walked(replace(options, max_length=3))) == ["abd", "ace"]
+
+
+def test_a_path_of_the_beam_that_ends_early_competes_on() -> None:
+    options = WalkOptions(
+        strategy="beam", seeds="first", candidates="graph", width=2, max_length=5, min_score=2, fill=False
+    )
+    assert chains(walked(options)) == ["abd", "aceg"]  # 11/2, ended before f1, and 14/3
+
+
+def test_early_stop_by_score_and_by_drop() -> None:
+    assert ids(walked(WalkOptions(min_score=4, fill=False))) == "abdc"
+    assert ids(walked(WalkOptions(max_drop=2, fill=False))) == "abdc"  # 6 - 4 = 2 is taken, 6 - 3 is not
+    assert ids(walked(WalkOptions(max_drop=1.9, fill=False))) == "abd"
+
+
+def test_hubs_are_penalised_by_the_logarithm_of_their_neighbours() -> None:
+    found = walked(WalkOptions(hub_penalty=2.0, fill=False), k=2)
+    assert found.chains[0].hops[1].score == pytest.approx(5 - 2 * np.log(3))  # b has two neighbours
+    edges = {**EDGES, ("b", "h"): {"semantic": 0.5}, ("b", "g"): {"semantic": 0.5}}
+    assert ids(walked(WalkOptions(hub_penalty=2.0, fill=False), k=2, graph=drawn(edges))) == "ac"  # b has four
+
+
+def test_kinds_of_edges_are_followed_as_asked() -> None:
+    assert ids(walked(WalkOptions(kinds=("semantic",), fill=False))) == "abdch"
+    assert chains(walked(WalkOptions(kinds=("semantic",), candidates="graph", fill=False))) == ["abd"]
+
+
+def test_ranking_only_without_edges_is_the_scorer_alone() -> None:
+    scorer = Valued(VALUES)
+    found = walked(WalkOptions(candidates="ranking", kinds=()), scorer=scorer)
+    assert (ids(found), chains(found)) == ("achx", ["a", "c", "h"])
+    assert all(each.kinds == () and each.weights.shape == (len(each), 0) for each in scorer.seen)
+
+
+def test_ranking_only_with_edges_keeps_what_they_say() -> None:
+    found = walked(WalkOptions(candidates="ranking", fill=False))
+    assert chains(found) == ["ac", "h"]
+
+
+def test_a_seed_chosen_by_the_scorer() -> None:
+    scorer = Valued(VALUES)
+    found = walked(WalkOptions(seeds="scored", candidates="graph", fill=False), k=3, scorer=scorer)
+    assert chains(found) == ["ceg"]
+    assert found.chains[0].hops[0].score == 4
+    assert not scorer.seen[0].path.ids
+    assert set(scorer.seen[0].froms.tolist()) == {-1}
+
+
+def test_what_does_not_fit_into_the_budget_is_passed_over_for_what_does() -> None:
+    graph = FakeGraph(
+        [chunk(i, "long " * 9 if i in "bg" else "short") for i in "abcdefgh"], {i: (1.0, 0.0) for i in "ab"}, EDGES
+    )
+    first = Ranking(tuple(Hit(chunk(i, "short"), 1.0) for i in "ahxc"), Scale.SIMILARITY)
+    found = walked(WalkOptions(budget_tokens=4), graph=graph, first=first)
+    assert (ids(found), chains(found)) == ("aceh", ["ace", "h"])
+    assert ids(walked(WalkOptions(budget_tokens=4, max_chunks=2), graph=graph, first=first)) == "achx"
+    assert ids(walked(WalkOptions(budget_tokens=0), graph=graph, first=first)) == ""
+
+
+def test_a_seed_of_a_path_that_the_beam_drops_costs_nothing() -> None:
+    graph = FakeGraph([chunk(i, "short") for i in "abcdefgh"], {"a": (1.0, 0.0)}, EDGES)
+    first = Ranking(tuple(Hit(chunk(i, "short"), 1.0) for i in "ah"), Scale.SIMILARITY)
+    options = WalkOptions(
+        strategy="beam", seeds="first", most_seeds=2, candidates="graph", width=1, max_length=3, budget_tokens=3
+    )
+    assert ids(walked(options, graph=graph, first=first)) == "abd"
+
+
+# What a hop says, and what a scorer is shown.
+
+
+def test_every_hop_says_its_edge_and_the_words_of_the_question_that_it_adds() -> None:
+    hops = walked(k=6).chains[1].hops
+    assert [hop.chunk.id for hop in hops] == list("aceg")
+    assert hops[0].edge is None
+    assert hops[1].edge == Edge(weights={"keyword": 3.0}, words={"keyword": ("one", "three", "two")})
+    assert hops[2].edge is not None
+    assert hops[2].edge.words == {"mention": ("Title of e",)}
+    assert [hop.words for hop in hops] == [("quasar",), (), ("hums",), ()]  # e says quasar as well, but a did before
+
+
+def test_a_graph_that_cannot_describe_edges_costs_their_words_only() -> None:
+    class Plain:
+        identity = "plain"
+
+        def __init__(self) -> None:
+            full = drawn()
+            self.expand, self.nodes = full.expand, full.nodes
+            self.count_words, self.chunks_by_id = full.count_words, full.chunks_by_id
+
+    found = walked(k=6, graph=Plain())
+    edge = found.chains[1].hops[1].edge
+    assert chains(found) == ["abd", "aceg"]
+    assert edge is not None
+    assert edge.words == {}
+    assert dict(edge.weights) == {"keyword": 3.0}
+    with pytest.raises(MissingServiceError, match="CountEdges"):
+        walked(WalkOptions(hub_penalty=1.0), graph=Plain())
+    with pytest.raises(MissingServiceError, match="FindCovering"):
+        walked(PAPER, graph=Plain(), keywords=("quasar",))
+
+
+def test_a_scorer_is_shown_rows_with_edges_ranks_and_scores_of_routes() -> None:
+    scorer = Valued(VALUES)
+    walked(k=3, scorer=scorer)
+    first, second = scorer.seen[:2]
+    assert first.path.ids == ("a",)
+    assert second.path.ids == ("a", "b")
+    assert first.nodes.ids == ("b", "c", "h")
+    assert second.nodes.ids == ("c", "h", "d", "h", "c")
+    assert first.kinds == ("keyword", "mention", "mentioned", "semantic", "structural")
+    assert first.weight("semantic").tolist() == pytest.approx([0.9, 0, 0])
+    assert first.weight("keyword").tolist() == [0, 3, 0]
+    assert first.weight("name").tolist() == [0, 0, 0]
+    assert second.froms.tolist() == [0, 0, 1, 1, 1]
+    assert first.ranks.tolist() == [0, 4, 2]
+    assert first.lexical.tolist() == pytest.approx([0, 0.25, 0.5])
+    assert first.dense.tolist() == [0, 0, 0]
+    assert first.question.words == ("which", "quasar", "hums")
+    assert first.question.holding.tolist() == [0, 2, 2]
+    assert first.question.nodes == 8
+
+
+def test_the_similarity_scorer_looks_at_question_and_path() -> None:
+    vectors = {"a": (0.0, 1.0), "b": (0.6, 0.8), "c": (1.0, 0.0)}
+    graph = FakeGraph([chunk(i) for i in "abc"], vectors, {("a", "b"): {"semantic": 1}, ("a", "c"): {"semantic": 1}})
+    found = walked(WalkOptions(fill=False), first=ranking("a"), graph=graph, scorer=SimilarityScorer(share=2.0))
+    assert ids(found) == "abc"  # towards (1, 2): b is (0.6 + 1.6) / sqrt 5, c 1 / sqrt 5
+    assert found.chains[0].hops[1].score == pytest.approx(2.2 / 5**0.5)
+    asked = walked(WalkOptions(fill=False), first=ranking("a"), graph=graph, scorer=SimilarityScorer(share=0.0))
+    assert ids(asked) == "acb"
+    assert SimilarityScorer().identity == "similarity-0.5"
+
+
+def test_provenance_is_kept_and_the_walk_adds_its_own() -> None:
+    hits = {hit.chunk.id: hit for hit in walked(k=6).ranking.hits}
+    assert [(way.route, way.rank, way.score) for way in hits["c"].provenance] == [
+        ("lexical", 4, 5.0),
+        ("graph", 4, 4),
+    ]
+    assert [(way.route, way.rank, way.score) for way in hits["g"].provenance] == [("graph", 6, 7)]
+
+
+def test_ties_go_by_id() -> None:
+    same = Valued(dict.fromkeys("abcdefghx", 1.0))
+    assert ids(walked(WalkOptions(fill=False), k=8, scorer=same)) == "abcdefgh"
+
+
+def test_what_the_graph_brings_is_returned_only_where_it_is_allowed() -> None:
+    found = walked(WalkOptions(fill=False), allows=lambda each: each.id not in "bh")
+    assert ids(found) == "aceghf"  # h is in the first ranking, which is believed, and brings f
+
+
+# Laws.
+
+NAMES = "abcdefgh"
+graphs = st.dictionaries(
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)).filter(lambda pair: pair[0] < pair[1]),
+    st.dictionaries(st.sampled_from(["semantic", "keyword", "mention"]), st.sampled_from([0.5, 1.0]), min_size=1),
+    max_size=16,
+)
+rankings = st.lists(st.sampled_from(NAMES + "xyz"), unique=True, max_size=11).map("".join).map(ranking)
+values = st.fixed_dictionaries({i: st.integers(-2, 2).map(float) for i in NAMES})
+some_options = st.builds(
+    WalkOptions,
+    strategy=st.sampled_from(["best_first", "paper", "beam"]),
+    seeds=st.sampled_from(["first", "scored", "keywords", "both"]),
+    most_seeds=st.none() | st.integers(1, 3),
+    candidates=st.sampled_from(["graph", "ranking", "both"]),
+    kinds=st.sampled_from([None, (), ("semantic",)]),
+    max_length=st.integers(1, 5),
+    max_chunks=st.integers(1, 12),
+    expand=st.integers(1, 5),
+    pool=st.integers(1, 12),
+    width=st.integers(1, 4),
+    min_score=st.none() | st.integers(-2, 2).map(float),
+    max_drop=st.none() | st.integers(0, 3).map(float),
+    hub_penalty=st.sampled_from([0.0, 0.5]),
+    budget_tokens=st.none() | st.integers(0, 30),
+    fill=st.booleans(),
+)
+KEYWORDS = ("quasar", "hums", "nothing")
+
+
+@settings(deadline=None)
+@given(graphs, rankings, values, some_options, st.integers(0, 12))
+def test_laws(
+    edges: dict[tuple[str, str], dict[str, float]],
+    first: Ranking,
+    scores: dict[str, float],
+    options: WalkOptions,
+    k: int,
+) -> None:
+    def go(graph: FakeGraph) -> Walked:
+        return walked(options, k=k, first=first, graph=graph, scorer=Valued(scores), keywords=KEYWORDS)
+
+    found = go(drawn(edges))
+    returned = [hit.chunk.id for hit in found.ranking.hits]
+    assert len(set(returned)) == len(returned) <= k
+    in_chains = {each.id for chain in found.chains for each in chain.chunks}
+    assert in_chains <= set(returned)
+    assert len(in_chains) <= options.max_chunks
+    assert set(returned) <= in_chains | {hit.chunk.id for hit in first.hits}
+    if options.budget_tokens is not None:
+        assert sum(count_tokens(hit.chunk.text) for hit in found.ranking.hits) <= options.budget_tokens
+    else:
+        assert not options.fill or len(returned) >= min(k, len(first.hits))
+    for chain in found.chains:
+        path = [each.id for each in chain.chunks]
+        assert len(set(path)) == len(path) <= options.max_length
+        for before, hop in zip(["", *path], chain.hops, strict=False):
+            assert hop.came_from in ("", before)
+            assert (hop.edge is None) == (hop.came_from == "")
+            if hop.edge is not None:
+                pair = tuple(sorted((hop.came_from, hop.chunk.id)))
+                assert len(hop.edge.weights) == len(edges[pair[0], pair[1]])
+    # nothing depends on the order in which the graph was drawn
+    mixed = list(edges.items())
+    random.Random(len(edges)).shuffle(mixed)
+    turned = FakeGraph(
+        [chunk(i) for i in reversed(NAMES)], {i: (1.0, 0.0) for i in reversed(NAMES)}, dict(mixed), WORDS
+    )
+    assert go(turned) == found
+
+
+@settings(deadline=None)
+@given(graphs, rankings, values, some_options, st.integers(0, 10))
+def test_fewer_hits_are_the_beginning_of_more(
+    edges: dict[tuple[str, str], dict[str, float]],
+    first: Ranking,
+    scores: dict[str, float],
+    options: WalkOptions,
+    k: int,
+) -> None:
+    if options.strategy == "beam":  # keeps other paths where it has room for longer ones
+        options = replace(options, strategy="paper")
+    options = replace(options, max_chunks=20, budget_tokens=None)
+
+    def go(most: int) -> str:
+        return ids(walked(options, k=most, first=first, graph=drawn(edges), scorer=Valued(scores), keywords=KEYWORDS))
+
+    assert go(12).startswith(go(k))
+
+
+@settings(deadline=None)
+@given(graphs, rankings, values, st.booleans())
+def test_ranking_only_returns_the_first_ranking_in_another_order(
+    edges: dict[tuple[str, str], dict[str, float]], first: Ranking, scores: dict[str, float], with_edges: bool
+) -> None:
+    options = WalkOptions(candidates="ranking", kinds=None if with_edges else ())
+    found = walked(options, k=20, first=first, graph=drawn(edges), scorer=Valued(scores))
+    assert sorted(ids(found)) == sorted(hit.chunk.id for hit in first.hits)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strategy": "depth_first"},
+        {"seeds": "last"},
+        {"candidates": "store"},
+        {"kinds": "semantic"},
+        {"kinds": ("",)},
+        {"max_length": 0},
+        {"max_chunks": 0},
+        {"max_chunks": True},
+        {"expand": 0},
+        {"pool": 1.5},
+        {"width": 0},
+        {"most_seeds": 0},
+        {"budget_tokens": -1},
+        {"min_score": float("nan")},
+        {"max_drop": -1.0},
+        {"hub_penalty": -0.1},
+        {"hub_penalty": float("inf")},
+        {"fill": "no"},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        WalkOptions(**wrong)
+    with pytest.raises(ParameterError, match="share"):
+        SimilarityScorer(share=-1.0)
+
+
+@pytest.mark.parametrize("k", [-1, 1.5, True])
+def test_k_is_a_number_of_chunks(k: Any) -> None:
+    with pytest.raises(ParameterError, match="k must be"):
+        walked(k=k)
+
+
+@pytest.mark.parametrize("scores", [[1.0], [float("nan")] * 3, [[1.0, 2.0, 3.0]]])
+def test_a_scorer_that_gives_no_scores_is_named(scores: Any) -> None:
+    class Broken:
+        identity = "broken-7"
+
+        def score(self, candidates: Candidates) -> Step[Any]:
+            yield from ()
+            return scores
+
+    with pytest.raises(ParameterError, match="broken-7"):
+        walked(scorer=Broken())
+
+
+def test_a_graph_that_fails_fails_the_walk() -> None:
+    with pytest.raises(ServiceError, match="away"):
+        walked(graph=Flaky(drawn(), [None, None, ServiceError("graph", "away")]))
+
+
+def test_nothing_to_begin_with_is_nothing_found() -> None:
+    assert walked(first=Ranking((), Scale.RANK)) == Walked(Ranking((), Scale.RANK), ())
+    found = walked(first=ranking("xyz"))
+    assert (ids(found), found.chains) == ("xyz", ())
+    assert ids(walked(k=0)) == ""
+
+
+def test_a_chunk_that_is_gone_ends_its_chain() -> None:
+    class Forgetful(FakeGraph):
+        def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
+            return tuple(None if each is None or each.id == "d" else each for each in super().chunks_by_id(request))
+
+    graph = Forgetful([chunk(i) for i in "abcdefgh"], {i: (1.0, 0.0) for i in "abcdefgh"}, EDGES)
+    found = walked(graph=graph, k=6)
+    assert chains(found) == ["ab", "aceg"]
+    assert ids(found) == "abceghx"[:6]
+
+
+def test_the_top_of_the_ranking_is_all_that_is_asked_of_the_graph() -> None:
+    graph = drawn()
+    walked(WalkOptions(pool=2), graph=graph)
+    assert [call.chunk_ids for call in graph.calls if isinstance(call, FetchNodes)] == [("a", "h")]
+    assert issubclass(ParameterError, CatenaError)
