@@ -99,5 +99,5 @@ def network_scores(
     edges = hidden @ weights["edge.second"].T + weights["edge.second_bias"]
     shared = first[:, :dim] @ query + first[:, dim : 2 * dim] @ path + weights["score.first_bias"]
     inner = nodes @ first[:, 2 * dim : 3 * dim].T + edges @ first[:, 3 * dim :].T + shared
-    scores = np.maximum(inner, 0.0) @ weights["score.second"][0] + weights["score.second_bias"][0]
-    return scores.astype(np.float64)
+    scores: NDArray[np.float64] = np.maximum(inner, 0.0).astype(np.float64) @ weights["score.second"][0]
+    return scores + weights["score.second_bias"][0]

@@ -1,0 +1,303 @@
+"""Training lists from graphs drawn by hand, worked out on paper; shortest paths against networkx; files and errors.
+
+```text
+    n1 -- a -- b -- d -- e
+          |    |    |
+          |    n2   |
+          +--- c ---+
+```
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Services, run
+from catena.errors import EvaluationError, ParameterError
+from catena.graph.shortest_paths import Adjacency, shortest_path, shortest_paths
+from catena.graph.training import (
+    ListOptions,
+    TrainingList,
+    TrainingQuestion,
+    read_training_questions,
+)
+from catena.graph.training_data import choices_of, texts_of, vectors_of
+from catena.graph.training_lists import training_lists
+from catena.model import Chunk
+from catena.testing.fakes import FakeEmbedder, FakeGraph
+from conftest import needs_data, printed_under_hash_seeds
+
+Pairs = Iterable[tuple[str, str]]
+DRAWN = [("a", "b"), ("a", "c"), ("a", "n1"), ("b", "d"), ("b", "n2"), ("c", "d"), ("d", "e")]
+
+
+def chunk(name: str) -> Chunk:
+    text = f"text of {name}"
+    return Chunk(id=name, document_id="doc", position=0, start=0, end=len(text), text=text)
+
+
+def graph_of(pairs: Pairs, names: str | Sequence[str] = ()) -> FakeGraph:
+    pairs = list(pairs)
+    every = sorted({*names, *(name for pair in pairs for name in pair)})
+    vectors = {name: FakeEmbedder(8).embed_query(f"text of {name}") for name in every}
+    return FakeGraph([chunk(name) for name in every], vectors, {pair: {"semantic": 0.5} for pair in pairs})
+
+
+def asked(*supporting: str) -> TrainingQuestion:
+    return TrainingQuestion(question="Who?", supporting=supporting)
+
+
+def a_list(path: str, rows: str, froms: Sequence[int], right: str) -> TrainingList:
+    """`rows` and `path` name nodes, apart by blanks."""
+    candidates = tuple(rows.split())
+    positive = tuple(node in right.split() for node in candidates)
+    return TrainingList(
+        question=0, path=tuple(path.split()), candidates=candidates, froms=tuple(froms), positive=positive
+    )
+
+
+def test_lists_of_shortest_paths_by_hand() -> None:
+    found = training_lists([asked("e", "a")], graph_of(DRAWN))
+    assert found.lists == (
+        a_list("a", "b c n1", [0, 0, 0], "b"),
+        a_list("a b", "d n2", [1, 1], "d"),
+        a_list("a b d", "c e", [2, 2], "e"),
+        a_list("e d", "b c", [1, 1], "b"),
+        a_list("e d b", "a n2", [2, 2], "a"),
+    )
+    assert found.hops == ((3, 2),)
+    assert (found.unreached, found.without_choice, found.alone) == (0, 1, 0)  # from e nothing but d leads on
+
+
+def test_paths_to_several_chunks_share_a_list_and_no_supporting_chunk_is_wrong() -> None:
+    found = training_lists([asked("a", "c", "e")], graph_of(DRAWN))
+    first = next(each for each in found.lists if each.path == ("a",))
+    assert first == a_list("a", "b c n1", [0, 0, 0], "b c")  # on to e by b, and c itself
+    for each in found.lists:
+        wrong = {node for node, right in zip(each.candidates, each.positive, strict=True) if not right}
+        assert not wrong & {"a", "c", "e"}
+
+
+def test_best_first_lists_by_hand() -> None:
+    options = ListOptions(kind="best_first", first=2)
+    found = training_lists([asked("a", "b", "d")], graph_of(DRAWN), options, rankings=[["n1", "d", "e"]])
+    of_a = [each for each in found.lists if each.path[0] == "a"]
+    assert of_a == [
+        a_list("a", "b c d n1", [0] * 4, "b d"),
+        a_list("a d", "b b c c e n1 n1", [0, 1, 0, 1, 1, 0, 1], "b"),  # d is ranked, so it is taken before b
+    ]
+    assert {each.path[0] for each in found.lists} == {"a", "b", "d", "n1"}  # the first of the ranking leads on too
+
+
+def test_what_is_too_far_is_counted() -> None:
+    questions = [asked("a", "e"), asked("a", "b"), asked("b")]
+    found = training_lists(questions, graph_of(DRAWN), ListOptions(max_hops=2))
+    assert (found.hops, found.unreached, found.alone) == (((1, 2),), 2, 1)
+    assert {each.question for each in found.lists} == {1}
+    assert "not joined: 2" in str(found)
+
+
+def test_a_shortest_path_is_the_first_by_its_ids() -> None:
+    graph = graph_of(DRAWN)
+    assert shortest_path(graph, "a", "e", 4) == ("a", "b", "d", "e")
+    assert shortest_path(graph, "e", "a", 3) == ("e", "d", "b", "a")
+    assert shortest_path(graph, "a", "e", 2) is None
+    assert shortest_path(graph, "a", "absent", 9) is None
+    assert shortest_path(graph, "a", "a", 1) == ("a",)
+
+
+names = st.sampled_from("abcdefghij")
+pairs_of_any_shape = st.lists(
+    st.tuples(names, names).filter(lambda pair: pair[0] < pair[1]), max_size=25, unique=True
+)
+
+
+@given(pairs_of_any_shape, names)
+def test_shortest_paths_are_those_of_networkx(pairs: list[tuple[str, str]], start: str) -> None:
+    oracle = nx.Graph(pairs)
+    oracle.add_nodes_from("abcdefghij")
+    found = shortest_paths(Adjacency(graph_of(pairs, "abcdefghij")), start, "abcdefghij", 10)
+    reached = nx.node_connected_component(oracle, start)
+    assert set(found) == reached
+    for end in reached:
+        assert list(found[end]) == min(nx.all_shortest_paths(oracle, start, end))
+
+
+@given(pairs_of_any_shape, st.sets(names, min_size=2, max_size=4), st.integers(1, 4), st.integers(0, 3))
+def test_laws_of_lists(pairs: list[tuple[str, str]], supporting: set[str], most: int, seed: int) -> None:
+    graph = graph_of(pairs, "abcdefghij")
+    question = asked(*sorted(supporting))
+    for kind in ("paths", "best_first"):
+        options = ListOptions(kind=kind, negatives=most, seed=seed, first=3)
+        rankings = [["j", "a", "c", "e"]] if kind == "best_first" else []
+        try:
+            found = training_lists([question], graph, options, rankings=rankings)
+        except ParameterError:  # the graph joins none of them
+            continue
+        for each in found.lists:
+            wrong = [node for node, right in zip(each.candidates, each.positive, strict=True) if not right]
+            assert 1 <= len(wrong) <= most
+            assert any(each.positive)
+            assert not set(wrong) & supporting
+            assert not set(each.candidates) & set(each.path)
+            for node, place in zip(each.candidates, each.froms, strict=True):
+                joined = tuple(sorted((each.path[place], node))) in pairs
+                assert joined or (kind == "best_first" and node in "jac")
+        again = replace(question, supporting=tuple(reversed(question.supporting)))
+        other = training_lists([again], graph_of(reversed(pairs), "abcdefghij"), options, rankings=rankings)
+        assert other.lists == found.lists
+
+
+def test_the_seed_chooses_among_the_wrong_ones() -> None:
+    star = graph_of([("a", f"n{i:02}") for i in range(40)] + [("a", "b")])
+    drawn = {
+        seed: training_lists([asked("a", "b")], star, ListOptions(negatives=5, seed=seed)).lists[0].candidates
+        for seed in range(4)
+    }
+    assert all(len(rows) == 6 and "b" in rows and list(rows) == sorted(rows) for rows in drawn.values())
+    assert len(set(drawn.values())) == 4
+
+
+def test_no_hash_seed_changes_a_list() -> None:
+    code = """
+import sys
+from catena.graph.training import ListOptions, TrainingQuestion
+from catena.graph.training_lists import training_lists
+from catena.model import Chunk
+from catena.testing.fakes import FakeGraph
+pairs = [tuple(pair.split("-")) for pair in sys.argv[1].split()]
+chunks = [Chunk(id=i, document_id="d", position=0, start=0, end=0, text="") for i in {i for p in pairs for i in p}]
+graph = FakeGraph(chunks, {"a": [1.0]}, {pair: {"semantic": 1.0} for pair in pairs})
+question = TrainingQuestion(question="Who?", supporting=("e", "a", "n2"))
+print(training_lists([question], graph, ListOptions(negatives=1)).lists)
+"""
+    assert len(printed_under_hash_seeds(code, " ".join("-".join(pair) for pair in DRAWN))) == 1
+
+
+def test_the_arrays_of_lists_by_hand() -> None:
+    edges = {("a", "b"): {"structural": 1.0, "semantic": 0.5}, ("a", "c"): {"keyword": 3.0, "name": 0.7}}
+    names_of = ["a", "b", "c"]
+    vectors = {name: np.eye(8)[place] for place, name in enumerate(names_of)}
+    graph = FakeGraph([chunk(name) for name in names_of], vectors, edges)
+    lists = training_lists([asked("a", "b")], graph)
+    choices, encoded = choices_of(lists, graph)
+    assert encoded.paths == (("a",),)
+    assert encoded.nodes == ("b", "c")
+    assert choices.triples.tolist() == [[1.0, 0.5, 0.0], [0.0, 0.0, 3.0]]
+    assert (choices.starts.tolist(), choices.node.tolist()) == ([0, 2], [0, 1])
+    assert choices.positive.tolist() == [True, False]
+    embedder = FakeEmbedder(8)
+    services = Services(graph=graph, embedder=embedder)
+    found = run(vectors_of(encoded), services)
+    assert found.nodes.tolist() == np.eye(8)[1:3].tolist()
+    assert found.paths.tolist() == np.eye(8)[:1].tolist()
+    assert found.queries == pytest.approx(embedder.embed_documents(["Who?"]))
+    by_text = run(vectors_of(encoded, path="texts"), services)
+    assert by_text.paths == pytest.approx(embedder.embed_documents(["text of a"]))
+    texts = run(texts_of(encoded), services)
+    assert (texts.queries, texts.paths, texts.nodes) == (("Who?",), ("text of a",), ("text of b", "text of c"))
+
+
+def test_vectors_of_another_embedder_are_refused() -> None:
+    graph = graph_of(DRAWN)
+    _, encoded = choices_of(training_lists([asked("a", "e")], graph), graph)
+    with pytest.raises(ParameterError, match=r"length of the questions' vectors must be 8, .* got 16"):
+        run(vectors_of(encoded), Services(graph=graph, embedder=FakeEmbedder(16)))
+    with pytest.raises(ParameterError, match="in the graph from which the lists were drawn"):
+        run(vectors_of(encoded), Services(graph=graph_of([("a", "b")]), embedder=FakeEmbedder(8)))
+    with pytest.raises(ParameterError, match="in the graph from which the lists were drawn"):
+        run(texts_of(encoded), Services(graph=graph_of([("a", "b")])))
+
+
+ROWS = [
+    {"id": 7, "question": "Who wrote it?", "supporting": ["x", "y", "x"], "answers": ["Anna"]},
+    {"question": "Where?", "supporting": []},
+]
+
+
+@pytest.mark.parametrize("name", ["questions.jsonl", "questions.jsonl.gz"])
+def test_questions_are_read_packed_or_not(tmp_path: Path, name: str) -> None:
+    raw = "\n\n".join(map(json.dumps, ROWS)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    assert read_training_questions(tmp_path / name) == (
+        TrainingQuestion(question="Who wrote it?", supporting=("x", "y")),
+        TrainingQuestion(question="Where?", supporting=()),
+    )
+
+
+def test_real_questions_are_read() -> None:
+    found = read_training_questions(needs_data("multihop", "hotpotqa", "train_questions.jsonl.gz"))
+    assert len(found) > 200
+    assert all(len(question.supporting) > 1 for question in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"question": "", "supporting": []}', "line 2: 'question' must be a text"),
+        ('{"question": "Who?"}', "line 2: 'supporting' must be a list of ids"),
+        ('{"question": "Who?", "supporting": [3]}', "line 2: 'supporting' must be a list of ids"),
+        ("[1]", "line 2: expected an object"),
+        ("{", "line 2: not JSON"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "questions.jsonl").write_text(json.dumps(ROWS[0]) + "\n" + line)
+    with pytest.raises(EvaluationError, match=message):
+        read_training_questions(tmp_path / "questions.jsonl")
+
+
+def test_files_that_hold_no_question(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    (tmp_path / "plain.jsonl.gz").write_text("{}")
+    for name, message in (("empty.jsonl", "holds no question"), ("plain.jsonl.gz", "gzip"), ("no.jsonl", "No such")):
+        with pytest.raises(EvaluationError, match=message):
+            read_training_questions(tmp_path / name)
+
+
+def test_what_cannot_be_trained_on_is_said() -> None:
+    graph = graph_of(DRAWN, ["alone"])
+    with pytest.raises(ParameterError, match="training questions must be at least one, got 0"):
+        training_lists([], graph)
+    with pytest.raises(ParameterError, match=r"3, of which 2 are not: x, y"):
+        training_lists([asked("a", "x"), asked("y", "a")], graph)
+    kept = training_lists([asked("a", "x", "e")], graph, ListOptions(missing="skip"))
+    assert (kept.missing, len(kept.lists)) == (("x",), 5)
+    with pytest.raises(ParameterError, match=r"such that the graph joins some of their chunks, got '0 lists"):
+        training_lists([asked("a", "alone")], graph)
+    with pytest.raises(ParameterError, match=r"rankings must be one per question \(1\), got 0"):
+        training_lists([asked("a", "e")], graph, ListOptions(kind="best_first"))
+    with pytest.raises(ParameterError, match="rankings must be of"):
+        training_lists([asked("a", "e")], graph, rankings=[["a"]])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "worst_first"}, {"missing": "hide"}, {"max_hops": 0}, {"negatives": 0}, {"first": -1}]
+)
+def test_options_outside_their_domain(wrong: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        ListOptions(**wrong)
+
+
+def test_a_question_says_each_chunk_once() -> None:
+    for question, supporting in ((" ", ("a",)), ("Who?", ("a", "a")), ("Who?", ("",))):
+        with pytest.raises(ParameterError):
+            TrainingQuestion(question=question, supporting=supporting)
+    with pytest.raises(ParameterError, match="max_hops"):
+        shortest_path(graph_of(DRAWN), "a", "b", 0)
+
+
+def test_counts_of_lists_are_those_of_all_orders() -> None:
+    found = {str(training_lists([asked(*order)], graph_of(DRAWN))) for order in permutations(("a", "d", "n2"))}
+    assert len(found) == 1
