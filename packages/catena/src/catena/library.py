@@ -36,6 +36,7 @@ from catena.figures import FIGURE
 from catena.file_ingestion import SIDE_BY_SIDE, Batch, FileIngestion, Source, grouped
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.ingestion import PLANNED_ANSWERS
+from catena.library_graph import LibraryGraph
 from catena.model import Chunk, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
 from catena.pipeline import Preparation, embed
 from catena.retrieval.adaptation import CorpusStatistics, adapted
@@ -51,6 +52,9 @@ from catena.structure.passages import PASSAGE
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
+    from catena.graph.chunk_graph import ChunkGraph, GraphProgress
+    from catena.graph.edge_kinds import TermEdges
+    from catena.graph.options import GraphOptions
     from catena.journal import Journal
     from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
     from catena.vectors import ViewVectors
@@ -105,13 +109,16 @@ class Library:
         recognizer: EntityRecognizer | None = None,
         reranker: Reranker | None = None,
         budget: Budget | None = None,
+        graph_kinds: Iterable[TermEdges] = (),
     ) -> None:
         self._store = store
+        self._graph = LibraryGraph(store, graph_kinds)
         self._embedder = embedder
         self.preparation = preparation
         self._services = Services(
             embedder=embedder,
             store=store,
+            graph=self._graph,
             journal=journal,
             captioner=captioner,
             llm=llm,
@@ -136,6 +143,7 @@ class Library:
         recognizer: EntityRecognizer | None = None,
         reranker: Reranker | None = None,
         budget: Budget | None = None,
+        graph_kinds: Iterable[TermEdges] = (),
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -154,6 +162,7 @@ class Library:
             recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
             reranker: scores question and passage together for `segments(SegmentSearch(rerank=True))`.
             budget: the cap that indexing does not pass.
+            graph_kinds: kinds of edge of your own with which the graph of this library was built.
             create: False refuses to make a new library.
 
         Raises:
@@ -178,6 +187,7 @@ class Library:
             recognizer=recognizer,
             reranker=reranker,
             budget=budget,
+            graph_kinds=graph_kinds,
         )
 
     def __enter__(self) -> Library:
@@ -190,6 +200,7 @@ class Library:
 
     def close(self) -> None:
         """Release files and locks; what was added is on disk already."""
+        self._graph.close()
         self._store.close()
 
     @property
@@ -530,6 +541,50 @@ class Library:
         documents = [self._store.get(each, pictures=False).document for each in ids]
         return answer_from(question, found.segments, answering, nowhere=found.unknown, documents=documents)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether this library has a chunk-interaction graph; nothing of it is read."""
+        return self._graph.exists
+
+    @property
+    def graph(self) -> ChunkGraph:
+        """The chunk-interaction graph of what the library holds now.
+
+        It is read when it is first needed, and follows every change of the documents. Steps that ask a graph need not
+        be given it: `services` answers them.
+
+        Raises:
+            LibraryError: there is none yet: `build_graph` makes it.
+        """
+        return self._graph.current()
+
+    def build_graph(
+        self,
+        options: GraphOptions | None = None,
+        *,
+        progress: Callable[[GraphProgress], None] | None = None,
+        cancel: Cancel | None = None,
+    ) -> ChunkGraph:
+        """Join all chunks of the library by what they share, and keep that graph with it from now on.
+
+        Documents that come, go or change later reach the graph at its next use. A chunk's keywords are those that
+        `Preparation(views=[GraphKeywords(by="llm")])` had made, where it has such, else they are found offline.
+
+        Args:
+            options: which edges, see `GraphOptions`; another graph that is there is replaced.
+            progress: told how far the building is.
+            cancel: another thread may stop it with this.
+
+        Raises:
+            CancelledError: it was stopped; the graph that was there stays.
+            LibraryError: the library cannot be written.
+        """
+        return self._graph.build(options, progress=progress, cancel=cancel)
+
+    def drop_graph(self) -> None:
+        """Remove the graph, where there is one; nothing else of the library changes."""
+        self._graph.drop()
+
     def adapted(self) -> ScoreFusion:
         """Return HiQA's formula with weights by the shape of this library: its headings, documents and pages.
 
@@ -613,7 +668,7 @@ class Library:
 
     def verify(self) -> tuple[str, ...]:
         """Check every invariant of what is stored and return what is wrong, in words; empty when all is well."""
-        return self._store.verify()
+        return (*self._store.verify(), *self._graph.problems())
 
     def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
         self._files.check_models()

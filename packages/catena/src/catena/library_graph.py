@@ -1,0 +1,255 @@
+"""The chunk-interaction graph of a library: derived from what it holds, and always of its present generation.
+
+The library remembers that it has a graph, and with which options: that is the truth. The folder `graph` holds the
+graph of an earlier generation and a stamp of each chunk that went into it. Chunks whose stamps differ now came, went,
+changed or moved since then, and are brought into the graph in memory; when they are many, the files are written anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.effects import FetchNodes
+from catena.enrichment.graph_keywords import KIND, keywords_of_view
+from catena.errors import CatenaError, LibraryBusyError, LibraryError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
+from catena.graph.node import Node, node_of
+from catena.graph.options import GraphOptions
+from catena.indexing.contents import Contents
+from catena.indexing.store import LibraryStore
+from catena.library_graph_files import KeptGraph, function_name, options_of, options_text, read_files, write_files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from catena.effects import Cancel, CountWords, Expand, FetchById
+    from catena.graph.chunk_graph import Progress
+    from catena.model import Chunk
+    from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+
+FOLDER = "graph"
+SETTING = "graph"
+_TAIL = 4_096  # nodes that came or went since the files were written: so many are always tolerated
+_TAIL_PART = 0.2  # and this part of all nodes
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What is to be done to a graph: nodes that go, and nodes that come; one that changed does both."""
+
+    removed: frozenset[str]
+    added: tuple[Node, ...]
+    vectors: NDArray[np.float32]  # of the added nodes
+
+
+class LibraryGraph:
+    """The graph of one library, for all threads; implements `catena.ports.Graph`.
+
+    Nothing is read before something is asked of it. Each request is answered from the generation that the library has
+    when the request comes, or a later one.
+    """
+
+    identity = "graph of a library"
+
+    def __init__(self, store: LibraryStore, kinds: Iterable[TermEdges] = ()) -> None:
+        self._store = store
+        self._folder = store.path / FOLDER
+        self._kinds = {function_name(kind.of): kind for kind in (KEYWORDS, NAMES, *kinds)}
+        self._guard = threading.Lock()  # one thread brings the graph up to date, the others wait for it
+        self._held: KeptGraph | None = None
+
+    # What a walk asks.
+
+    def expand(self, request: Expand) -> Neighbourhood:
+        """As `ChunkGraph.expand`, in the present graph."""
+        return self.current().expand(request)
+
+    def nodes(self, request: FetchNodes) -> Nodes:
+        """As `ChunkGraph.nodes`, in the present graph."""
+        return self.current().nodes(request)
+
+    def count_words(self, request: CountWords) -> WordCounts:
+        """As `ChunkGraph.count_words`, in the present graph."""
+        return self.current().count_words(request)
+
+    def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
+        """As `ChunkGraph.chunks_by_id`, in the present graph."""
+        return self.current().chunks_by_id(request)
+
+    # What a library does with it.
+
+    @property
+    def exists(self) -> bool:
+        """Whether the library has a graph; nothing of it is read."""
+        with self._store.contents() as contents:
+            return bool(contents.setting(SETTING))
+
+    def current(self) -> ChunkGraph:
+        """Return the graph of the library's present generation.
+
+        Raises:
+            LibraryError: the library has none, or one with a kind of edge that is not known here.
+        """
+        with self._store.contents() as contents:
+            setting, generation = contents.setting(SETTING), contents.generation
+        held = self._held
+        if held is not None and held.setting == setting and held.generation == generation:
+            return held.graph
+        with self._guard:
+            kept = self._caught_up()
+            if kept.changed > max(_TAIL, _TAIL_PART * len(kept.stamps)):
+                kept = self._stored(kept)
+            self._held = kept
+            return kept.graph
+
+    def build(
+        self, options: GraphOptions | None = None, *, progress: Progress | None = None, cancel: Cancel | None = None
+    ) -> ChunkGraph:
+        """Build the graph of all that the library holds, and have the library remember it.
+
+        Raises:
+            LibraryError: the library's folder cannot be written.
+            CancelledError: `cancel` was set; an earlier graph stays.
+        """
+        if self._store.read_only:
+            what = "the folder cannot be written, so that no graph can be kept; nothing was changed"
+            raise LibraryError(str(self._store.path), what, "a copy of it, or ChunkGraph.build")
+        options = options or GraphOptions()
+        kept = self._built(options_text(options), options, progress=progress, cancel=cancel)
+        self._kinds.update((function_name(kind.of), kind) for kind in options.kinds)
+        self._store.remember(SETTING, kept.setting)
+        with self._guard:
+            self._held = self._written(kept)
+        return self.current()
+
+    def drop(self) -> None:
+        """Forget the graph and remove its files; a library without one is left as it is."""
+        self._store.remember(SETTING, "")
+        with self._guard, self._store.exclusive() as contents:
+            self._held = None
+            if not contents.setting(SETTING):
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of the graph and its files."""
+        self._held = None
+
+    def problems(self) -> Iterator[str]:
+        """Yield where the graph differs from what the library holds; nothing is repaired.
+
+        Missing and damaged files are written anew when the graph is next read from them.
+        """
+        try:
+            with self._store.contents() as contents:
+                setting = contents.setting(SETTING)
+            if setting:
+                yield from self._differences(setting)
+        except CatenaError as error:
+            yield f"the graph cannot be compared: {error}"
+
+    def _differences(self, setting: str) -> Iterator[str]:
+        base = read_files(self._folder, setting, self._options(setting))
+        if base is None:
+            yield "the files of the graph are missing or damaged"
+            return
+        with self._store.contents() as contents:
+            stamps = contents.stamps()
+            change, truth = _change(base.stamps, stamps, contents), _change({}, stamps, contents)
+        graph, ids = _updated(base.graph, change), tuple(node.id for node in truth.added)
+        vectors = graph.nodes(FetchNodes(chunk_ids=ids)).vectors
+        right = len(vectors) == len(graph) == len(ids) and np.allclose(vectors, truth.vectors, atol=1e-6)
+        if not right or any(graph.node(node.id) != node for node in truth.added):
+            yield f"the graph ({len(graph)} nodes) is not that of the library's chunks ({len(ids)})"
+
+    # How it gets to the present generation.
+
+    def _caught_up(self) -> KeptGraph:
+        with self._store.contents() as contents:
+            setting, generation = contents.setting(SETTING), contents.generation
+        options = self._options(setting)
+        held = self._held
+        if held is not None and (held.setting != setting or held.generation > generation):
+            held = None
+        if held is not None and held.generation == generation:  # another thread was quicker
+            return held
+        base = held or read_files(self._folder, setting, options) or self._awaited(setting, options)
+        if base is None:
+            return self._stored(self._built(setting, options))
+        with self._store.contents() as contents:
+            generation = contents.generation
+            stamps = contents.stamps_after(held.stamps, held.generation) if held else contents.stamps()
+            change = _change(base.stamps, stamps, contents)
+        if 2 * len(change.added) > len(stamps):
+            return self._stored(self._built(setting, options))
+        changed = base.changed + len(change.added) + len(change.removed)
+        graph = _updated(base.graph, change)
+        return replace(base, graph=graph, generation=generation, stamps=stamps, changed=changed)
+
+    def _built(
+        self, setting: str, options: GraphOptions, *, progress: Progress | None = None, cancel: Cancel | None = None
+    ) -> KeptGraph:
+        with self._store.contents() as contents:
+            generation, stamps = contents.generation, contents.stamps()
+            everything = _change({}, stamps, contents)
+        graph = ChunkGraph.build(everything.added, everything.vectors, options, progress=progress, cancel=cancel)
+        return KeptGraph(graph=graph, setting=setting, generation=generation, stamps=stamps)
+
+    def _awaited(self, setting: str, options: GraphOptions) -> KeptGraph | None:
+        """Return what the files hold once nobody writes any more."""
+        if self._store.read_only or not self._folder.exists():
+            return None
+        with suppress(LibraryBusyError), self._store.exclusive():
+            return read_files(self._folder, setting, options)
+        return None
+
+    def _stored(self, kept: KeptGraph) -> KeptGraph:
+        """Return a graph whose files were written, if that can be now; if not, some later time will do."""
+        if self._store.read_only:
+            return kept
+        try:
+            return self._written(kept, wait=False)
+        except LibraryBusyError:
+            return kept
+        except LibraryError as error:
+            _log.warning("%s", error)
+            return kept
+
+    def _written(self, kept: KeptGraph, *, wait: bool = True) -> KeptGraph:
+        with self._store.exclusive(wait=wait) as contents:
+            if contents.setting(SETTING) != kept.setting:  # dropped, or built otherwise meanwhile
+                return kept
+            write_files(self._folder, kept)
+        return replace(kept, changed=0)
+
+    def _options(self, setting: str) -> GraphOptions:
+        if not setting:
+            raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph")
+        return options_of(setting, self._kinds, path=str(self._store.path))
+
+
+def _change(before: Mapping[str, bytes], after: Mapping[str, bytes], contents: Contents) -> _Change:
+    """Return what leads from the nodes of some stamps to those that the library has now."""
+    ids = [chunk_id for chunk_id, stamp in after.items() if before.get(chunk_id) != stamp]
+    gone = frozenset(chunk_id for chunk_id, stamp in before.items() if after.get(chunk_id) != stamp)
+    views = contents.views(KIND, ids)
+    given = {chunk_id: tuple(chain.from_iterable(map(keywords_of_view, texts))) for chunk_id, texts in views.items()}
+    nodes = [node_of(chunk, keywords=given.get(chunk.id)) for chunk in contents.chunks(ids)]
+    return _Change(removed=gone, added=tuple(nodes), vectors=contents.vectors(ids))
+
+
+def _updated(graph: ChunkGraph, change: _Change) -> ChunkGraph:
+    if not change.added and not change.removed:
+        return graph
+    return graph.updated(added=change.added, vectors=change.vectors, removed=change.removed)

@@ -1,0 +1,551 @@
+"""The graph of a library is that of what the library holds, whatever happened to either."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena import Library, library_graph, library_graph_files
+from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Search, arun, ask, run
+from catena.enrichment.graph_keywords import GraphKeywords
+from catena.errors import CancelledError, LibraryError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
+from catena.graph.node import Node, node_of
+from catena.graph.options import GraphOptions
+from catena.indexing import store as store_module
+from catena.indexing.derived import Manifest
+from catena.model import Document
+from catena.pipeline import Preparation
+from catena.testing.fakes import FakeEmbedder, FakeLLM
+
+EMBEDDER = FakeEmbedder(16)
+OPTIONS = GraphOptions(neighbours=2)
+PARTS = (
+    "The Kestrel K200 debug probe flashes the board over its clock line.",
+    "Set the jumper J14 before the Osprey boots, or the voltage regulator stays off.",
+    "The voltage regulator of the Kestrel K200 feeds the debug probe and the clock line.",
+    "See Osprey reference for the jumper J14.",
+)
+
+
+def document(name: str, parts: Sequence[int], title: str = "") -> Document:
+    sections = "".join(f"\n## Section {place}\n\n{PARTS[part]}\n" for place, part in enumerate(parts))
+    return Document(id=name, text=f"# {title or name} reference\n{sections}", media_type="text/markdown")
+
+
+open_library = partial(Library.open, embedder=EMBEDDER, lexical="rank-bm25")
+
+
+def filled(path: Path) -> Path:
+    with open_library(path) as library:
+        library.add(document("Kestrel", [0, 2]), document("Osprey", [1, 3]), document("Heron", [3, 0]))
+        library.build_graph(OPTIONS)
+    return path
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    with open_library(filled(tmp_path / "library")) as opened:
+        yield opened
+
+
+def rebuilt(library: Library, options: GraphOptions = OPTIONS) -> ChunkGraph:
+    """The graph of what the library says that it holds, of vectors made anew."""
+    entries = [library.get(info.id) for info in library.documents()]
+    headed = {view.chunk_id: view.text for entry in entries for view in entry.views if view.kind == "headed"}
+    chunks = sorted((chunk for entry in entries for chunk in entry.chunks), key=lambda chunk: chunk.id)
+    vectors = EMBEDDER.embed_documents([headed[chunk.id] for chunk in chunks])
+    return ChunkGraph.build([node_of(chunk) for chunk in chunks], np.asarray(vectors, np.float32), options)
+
+
+def told(graph: ChunkGraph) -> tuple[object, ...]:
+    """All that a graph says."""
+    around = graph.expand(Expand(chunk_ids=graph.ids, words=("jumper", "clock")))
+    arrays = (around.source, around.target, around.weights, around.nodes.counts, around.nodes.lengths)
+    vectors = graph.nodes(FetchNodes(chunk_ids=graph.ids)).vectors
+    nodes = tuple(graph.node(chunk_id) for chunk_id in graph.ids)
+    return (nodes, vectors.tobytes(), around.nodes.ids, around.kinds, *(array.tobytes() for array in arrays))
+
+
+# what it is made of
+
+
+def test_a_library_has_the_graph_of_its_chunks(library: Library) -> None:
+    graph = library.graph
+    kestrel = library.get("Kestrel").chunks
+    edge = graph.edge(kestrel[0].id, kestrel[1].id)
+    assert edge is not None
+    assert edge.weights["structural"] == 1.0
+    assert "kestrel k200" in edge.words["name"]
+    assert library.has_graph
+    assert len(graph.ids) == 6
+    assert graph.options == OPTIONS
+    assert told(graph) == told(rebuilt(library))
+    assert library.graph is graph  # nothing is read again while nothing changes
+
+
+def test_of_a_chunk_with_several_vectors_it_takes_their_mean(tmp_path: Path) -> None:
+    from catena.pipeline import FixedLength
+
+    how = Preparation(chunks=FixedLength(tokens=100, inside_sections=False), passage_tokens=12)
+    with open_library(tmp_path / "library", preparation=how) as library:
+        library.add(document("Kestrel", [0, 1, 2, 3]))
+        graph = library.build_graph()
+        (chunk,) = library.get("Kestrel").chunks
+        rows = [view.text for view in library.get("Kestrel").views if view.kind == "passage"]
+        assert len(rows) > 1
+        mean = np.mean(np.asarray(EMBEDDER.embed_documents(rows), np.float64), axis=0)
+        (vector,) = graph.nodes(FetchNodes(chunk_ids=(chunk.id,))).vectors
+        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_an_empty_library_may_have_a_graph(tmp_path: Path) -> None:
+    with open_library(tmp_path / "library") as library:
+        assert library.build_graph(OPTIONS).ids == ()
+        library.add(document("Kestrel", [0, 2]))
+        assert told(library.graph) == told(rebuilt(library))
+        library.delete("Kestrel")
+        assert library.graph.ids == ()
+        assert library.verify() == ()
+
+
+# the law
+
+NAMED = st.sampled_from(["Kestrel", "Osprey", "Heron", "Merlin"])
+CONTENT = st.lists(st.integers(0, len(PARTS) - 1), min_size=1, max_size=4)
+ACTS = st.one_of(
+    st.tuples(st.just("put"), NAMED, CONTENT, st.sampled_from(["", "Swift"])),
+    st.tuples(st.just("delete"), NAMED),
+    st.tuples(st.sampled_from(["walk", "reopen", "lose"])),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(ACTS, max_size=9))
+def test_whatever_comes_and_goes_it_is_the_graph_of_what_is_there(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[object, ...]]
+) -> None:
+    path = filled(tmp_path_factory.mktemp("law") / "library")
+    library = open_library(path)
+    try:
+        for what, *how in acts:
+            if what == "put":
+                library.replace(document(*how))
+            elif what == "delete":
+                if how[0] in {info.id for info in library.documents()}:
+                    library.delete(how[0])
+            elif what in ("reopen", "lose"):
+                library.close()
+                if what == "lose":
+                    shutil.rmtree(path / "graph", ignore_errors=True)
+                library = open_library(path)
+            else:
+                assert told(library.graph) == told(rebuilt(library))
+        assert told(library.graph) == told(rebuilt(library))
+        assert library.verify() == ()
+    finally:
+        library.close()
+
+
+def test_a_change_of_place_alone_reaches_the_graph(library: Library) -> None:
+    before = library.graph
+    library.replace(document("Osprey", [1, 3], title="Merlin"))  # the same texts under another title
+    assert told(library.graph) == told(rebuilt(library))
+    assert library.graph.node(library.get("Osprey").chunks[0].id).titles[0] == "Merlin reference"
+    library.replace(document("Osprey", [3, 1]))  # and in another order
+    assert told(library.graph) == told(rebuilt(library))
+    assert len(before.ids) == 6  # what was given out does not change
+
+
+# when it is read and written
+
+
+def test_nothing_of_it_is_read_or_written_before_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    files = {file.name: file.stat().st_mtime_ns for file in (path / "graph").iterdir()}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the graph is not needed yet")
+
+    with monkeypatch.context() as patch:
+        for name in ("load", "build", "updated", "save"):
+            patch.setattr(ChunkGraph, name, refuse)
+        with open_library(path) as library:
+            library.add(document("Merlin", [0]))
+            library.delete("Heron")
+            assert library.has_graph
+            assert library.search("Kestrel").hits
+    with open_library(path) as library:
+        assert told(library.graph) == told(rebuilt(library))
+    assert {file.name: file.stat().st_mtime_ns for file in (path / "graph").iterdir()} == files
+
+
+def test_when_much_has_changed_the_files_are_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    monkeypatch.setattr(library_graph, "_TAIL", 2)
+    with open_library(path) as library:
+        generation = Manifest.read(path / "graph").generation
+        library.add(document("Merlin", [0, 1]))
+        assert told(library.graph) == told(rebuilt(library))
+        assert Manifest.read(path / "graph").generation == generation
+        library.add(document("Swift", [2]))
+        assert told(library.graph) == told(rebuilt(library))
+        assert Manifest.read(path / "graph").generation == library.stats().generation
+    monkeypatch.setattr(ChunkGraph, "updated", None)
+    with open_library(path) as library:  # and nothing is left to be caught up with
+        assert told(library.graph) == told(rebuilt(library))
+
+
+def test_a_writer_elsewhere_does_not_keep_a_walk_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    monkeypatch.setattr(library_graph, "_TAIL", 0)
+    monkeypatch.setattr(library_graph, "_TAIL_PART", 0.0)
+    with open_library(path) as library, open_library(path) as other:
+        library.add(document("Merlin", [0, 1]))
+        before = Manifest.read(path / "graph")
+        with other.store.exclusive():
+            assert told(library.graph) == told(rebuilt(library))
+        assert Manifest.read(path / "graph") == before
+        library.delete("Merlin")
+        assert told(library.graph) == told(rebuilt(library))
+        assert Manifest.read(path / "graph").generation == library.stats().generation
+
+
+def test_a_graph_can_be_built_otherwise_and_dropped(library: Library) -> None:
+    wide = replace(OPTIONS, neighbours=4, mentions=False, kinds=(replace(KEYWORDS, more_than=0, cap=0.9), NAMES))
+    library.build_graph(wide)
+    assert library.graph.options == wide
+    with open_library(library.store.path) as other:
+        assert other.graph.options == wide
+        assert told(other.graph) == told(rebuilt(library, wide))
+        library.drop_graph()
+        assert not other.has_graph
+        with pytest.raises(LibraryError, match=r"it has no graph\. Try: Library\.build_graph"):
+            _ = other.graph
+    assert not (library.store.path / "graph").exists()
+    assert library.verify() == ()
+    library.drop_graph()
+
+
+def test_a_build_that_is_stopped_leaves_the_graph_that_was_there(library: Library) -> None:
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(CancelledError):
+        library.build_graph(replace(OPTIONS, neighbours=1), cancel=cancel)
+    assert library.graph.options == OPTIONS
+
+
+# damage
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted((path / "graph").iterdir())
+
+
+def put(file: Path, content: bytes) -> None:
+    """Put a new file in place of the old: cutting one that is mapped into memory would kill any process."""
+    draft = file.with_name("draft.lock")
+    draft.write_bytes(content)
+    os.replace(draft, file)
+
+
+def garble(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8] = b"garbage!"
+    put(file, bytes(content))
+
+
+DAMAGES = {
+    "garbled": garble,
+    "emptied": lambda file: put(file, b""),
+    "cut": lambda file: put(file, file.read_bytes()[:-3]),
+    "missing": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_any_damaged_file_is_reported_and_mended(tmp_path: Path, damage: str) -> None:
+    path = filled(tmp_path / "library")
+    for number in range(len(files_of(path))):
+        file = files_of(path)[number]
+        DAMAGES[damage](file)
+        with open_library(path) as library:
+            if not (damage == "garbled" and file.stat().st_size == 0):
+                assert library.verify() == ("the files of the graph are missing or damaged",), file.name
+            assert told(library.graph) == told(rebuilt(library)), file.name
+            assert library.verify() == (), file.name
+
+
+def test_files_that_were_being_written_or_are_of_another_library_are_not_trusted(tmp_path: Path) -> None:
+    path, other = filled(tmp_path / "library"), tmp_path / "other"
+    sealed = Manifest.read(path / "graph")
+    replace(sealed, writing=True).write(path / "graph")
+    with open_library(path) as library:
+        assert told(library.graph) == told(rebuilt(library))
+    with open_library(other) as library:
+        library.add(document("Kestrel", [3, 1]), document("Swift", [0]))
+        library.build_graph(OPTIONS)
+    shutil.rmtree(path / "graph")
+    shutil.copytree(other / "graph", path / "graph")
+    with open_library(path) as library:
+        assert told(library.graph) == told(rebuilt(library))
+        assert library.verify() == ()
+
+
+def test_an_older_truth_put_in_place_is_followed(tmp_path: Path) -> None:
+    path, backup = filled(tmp_path / "library"), tmp_path / "backup"
+    shutil.copy(path / "library.sqlite", backup)
+    with open_library(path) as library:
+        library.add(document("Merlin", [0, 1]))
+        library.build_graph(OPTIONS)
+    shutil.copy(backup, path / "library.sqlite")
+    with open_library(path) as library:
+        library.add(document("Merlin", [2, 2]))  # the same generation once more, of other content
+        assert told(library.graph) == told(rebuilt(library))
+        assert library.verify() == ()
+
+
+def test_a_graph_that_is_wrong_though_its_files_are_whole_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path / "library")
+    real = library_graph.node_of
+    with open_library(path) as library:
+        monkeypatch.setattr(library_graph, "node_of", lambda chunk, **how: replace(real(chunk, **how), keywords=()))
+        library.build_graph(OPTIONS)
+        monkeypatch.setattr(library_graph, "node_of", real)
+        (problem,) = library.verify()
+        assert problem == "the graph (6 nodes) is not that of the library's chunks (6)"
+        library.build_graph(OPTIONS)
+        assert library.verify() == ()
+
+
+KILLED = """
+import os, sys
+sys.path[:0] = [sys.argv[2]]
+from catena import library_graph_files
+from test_library_graph import *
+
+def die(*_, **__):
+    os._exit(9)
+
+path, where = Path(sys.argv[1]), sys.argv[3]
+with open_library(path) as library:
+    library.add(document("Merlin", [0, 1]))
+    if where == "before":
+        library_graph_files.cleared = die
+    elif where == "half-way":
+        library_graph_files.np.save = die
+    elif where == "unsealed":
+        library_graph_files.seal = die
+    library.build_graph(replace(OPTIONS, neighbours=3))
+"""
+
+
+@pytest.mark.parametrize("where", ["before", "half-way", "unsealed"])
+def test_a_kill_while_it_is_written_leaves_a_library_that_has_it(tmp_path: Path, where: str) -> None:
+    path = filled(tmp_path / "library")
+    command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent), where]
+    assert subprocess.run(command, check=False).returncode == 9
+    with open_library(path) as library:
+        assert told(library.graph) == told(rebuilt(library, replace(OPTIONS, neighbours=3)))
+        assert library.verify() == ()
+
+
+def test_a_full_disk_costs_the_files_and_not_the_graph(
+    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    wide = replace(OPTIONS, neighbours=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(library_graph_files, "seal", full)
+        with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored") as caught:
+            library.build_graph(wide)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+        assert told(library.graph) == told(rebuilt(library, wide))  # built for this process alone
+        assert "No space left on device" in caplog.text
+    with open_library(library.store.path) as other:
+        assert told(other.graph) == told(rebuilt(library, wide))
+        assert other.verify() == ()
+
+
+@pytest.mark.parametrize("files", ["as written", "gone"])
+def test_a_folder_that_cannot_be_written_has_its_graph_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str
+) -> None:
+    path = filled(tmp_path / "library")
+    with open_library(path) as library:
+        library.add(document("Merlin", [0, 1]))
+        wanted = told(rebuilt(library))
+    if files == "gone":
+        shutil.rmtree(path / "graph")
+    content = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    monkeypatch.setattr(store_module.os, "access", lambda *_: False)  # the tests may run as root
+    with open_library(path) as library:
+        assert told(library.graph) == wanted
+        with pytest.raises(LibraryError, match="cannot be written"):
+            library.build_graph(OPTIONS)
+        with pytest.raises(LibraryError, match="cannot be written"):
+            library.drop_graph()
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == content
+
+
+# kinds of edge of one's own
+
+
+def first_words(node: Node) -> tuple[str, ...]:
+    return tuple(node.chunk.text.lower().split()[:4])
+
+
+OWN = TermEdges(name="first words", of=first_words, cap=0.9)
+
+
+def test_a_kind_of_edge_of_ones_own_has_to_be_known_where_the_graph_is_read(library: Library) -> None:
+    own = replace(OPTIONS, kinds=(*OPTIONS.kinds, OWN))
+    library.build_graph(own)
+    library.add(document("Merlin", [0]))
+    assert told(library.graph) == told(rebuilt(library, own))
+    with open_library(library.store.path, graph_kinds=[OWN]) as other:
+        assert told(other.graph) == told(rebuilt(library, own))
+    with open_library(library.store.path) as other:
+        with pytest.raises(LibraryError, match=r"edges 'first words' by .*first_words.*graph_kinds"):
+            _ = other.graph
+        assert other.verify()[0].startswith("the graph cannot be compared: ")
+
+
+def test_options_that_cannot_be_read_are_refused_by_name(library: Library) -> None:
+    library.store.remember("graph", json.dumps({"neighbours": -1, "kinds": []}))
+    with pytest.raises(LibraryError, match=r"options of its graph are of another version.*Try: Library\.build_graph"):
+        _ = library.graph
+    library.build_graph(OPTIONS)
+    assert told(library.graph) == told(rebuilt(library))
+
+
+# steps, threads, processes
+
+
+def asked(library: Library) -> list[object]:
+    ids = tuple(chunk.id for chunk in library.get("Kestrel").chunks)
+    words = ("jumper",)
+    return [
+        Expand(chunk_ids=ids, words=words),
+        FetchNodes(chunk_ids=ids),
+        CountWords(words=words),
+        FetchById(chunk_ids=(*ids, "x")),
+    ]
+
+
+def test_steps_are_answered_by_the_graph_of_the_library(library: Library) -> None:
+    requests = asked(library)
+    around, nodes, counts, chunks = run(ask(requests), library.services)
+    assert around.sources == nodes.ids == requests[1].chunk_ids
+    assert (counts.nodes, counts.holding) == (6, (3,))
+    assert chunks == (*library.get("Kestrel").chunks, None)
+    library.add(document("Merlin", [1, 1, 3]))
+    (counts,) = run(ask(requests[2:3]), library.services)
+    assert (counts.nodes, counts.holding) == (9, (6,))
+
+
+def test_a_step_in_a_library_without_a_graph_says_how_to_get_one(tmp_path: Path) -> None:
+    with open_library(tmp_path / "library") as library:
+        library.add(document("Kestrel", [0]))
+        with pytest.raises(LibraryError, match=r"it has no graph\. Try: Library\.build_graph"):
+            run(ask([CountWords(words=("a",))]), library.services)
+
+
+async def test_reading_it_does_not_block_the_loop(tmp_path: Path) -> None:
+    with open_library(filled(tmp_path / "library")) as library:
+        requests = asked(library)
+        with blockbuster_ctx(["catena"]):
+            around, *_ = await arun(ask(requests), library.services)
+        assert around.sources == requests[0].chunk_ids
+
+
+def test_threads_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    loads: list[Path] = []
+    load = ChunkGraph.load
+
+    def counted(folder: Path, *more: object) -> ChunkGraph:
+        loads.append(folder)
+        return load(folder, *more)
+
+    monkeypatch.setattr(ChunkGraph, "load", counted)
+    with open_library(path) as library:
+        graphs: list[ChunkGraph] = []
+        threads = [threading.Thread(target=lambda: graphs.append(library.graph)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(loads) == 1
+        assert len({id(graph) for graph in graphs}) == 1
+
+
+WRITER = """
+import sys
+sys.path[:0] = [sys.argv[2]]
+from catena import library_graph
+from test_library_graph import *
+
+library_graph._TAIL = 1
+with open_library(Path(sys.argv[1])) as library:
+    for round in range(4):
+        library.add(document(f"{sys.argv[3]}-{round}", [round, 1]))
+        assert told(library.graph)
+"""
+
+
+def test_processes_write_and_walk_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    monkeypatch.setattr(library_graph, "_TAIL", 1)
+    command = [sys.executable, "-c", WRITER, str(path), str(Path(__file__).parent)]
+    with open_library(path) as library:
+        others = [subprocess.Popen([*command, name]) for name in ("one", "two")]
+        while any(other.poll() is None for other in others):
+            graph = library.graph
+            assert {graph.chunk(chunk_id).id for chunk_id in graph.ids} == set(graph.ids)
+        assert [other.wait(60) for other in others] == [0, 0]
+        assert len(library.graph.ids) == 6 + 16
+        assert told(library.graph) == told(rebuilt(library))
+        assert library.verify() == ()
+
+
+# keywords that a model gave
+
+
+def test_keywords_of_a_view_go_into_the_graph_and_nowhere_else(tmp_path: Path) -> None:
+    llm = FakeLLM(lambda request: '["jumper", "J14", "Osprey", "boots"]')
+    how = Preparation(views=(GraphKeywords(by="llm"),))
+    with open_library(tmp_path / "library", preparation=how, llm=llm) as library:
+        library.add(document("Heron", [1]), document("Merlin", [3]))
+        graph = library.build_graph(OPTIONS)
+        (one,), (two,) = (library.get(name).chunks for name in ("Heron", "Merlin"))
+        assert graph.node(one.id).keywords == ("jumper", "j14", "osprey", "boots")
+        assert graph.edge(one.id, two.id).weights["keyword"] == 3.0
+        assert library.store.view_kinds() == ("graph_keywords", "headed")
+        (found,) = library.search("boots", routes=["lexical"]).hits
+        assert found.provenance[0].view == "headed"
+        by_vector = Search(route="dense", query="", vector=np.ones(16, np.float32), view="graph_keywords", k=9)
+        assert library.store.search(by_vector).hits == ()
+        assert library.verify() == ()
