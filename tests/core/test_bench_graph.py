@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.errors import CatenaError, ParameterError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.edge_kinds import TermEdges, keywords_of_node
 from catena.model import Chunk, Hit, Ranking, Scale
-from catena_bench import graph
+from catena_bench import graph, graph_speed, graph_speed_rounds
 from catena_bench.graph_cli import app
 from catena_bench.graph_data import Asked, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import differences_of, figures_of, results_of
 from catena_bench.graph_rankings import first_rankings
+from catena_bench.graph_speed_inputs import grown
+from catena_bench.graph_speed_peers import plain_pairs, sparse_pairs
 
 PASSAGES = {
     "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),
@@ -209,6 +214,8 @@ def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> Non
     assert (figures["n_passages"], figures["n_questions"]) == (6, 4)
     assert figures["recall_at_20.hybrid"] == figures["recall_at_20.library_hybrid"] == 100
     assert figures["recall_at_2.bm25"] >= 75
+    assert figures["recall_at_20.paper_untrained"] == 100  # what it does not walk to follows as in the first ranking
+    assert {"graph_seconds", "paper_untrained_ms_p50", "paper_untrained_ms_p95"} <= figures.keys()
     assert "difference.recall_at_5.dense-hybrid.p" in figures
     assert any("recall at 5" in message for message in told)
     embedded = letters.embedded
@@ -245,3 +252,67 @@ def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+def test_grown_chunks_are_what_the_speed_bench_says() -> None:
+    one, again, more = grown(45), grown(45), grown(10, first=45)
+    assert one.nodes == again.nodes
+    assert np.array_equal(one.vectors, again.vectors)
+    assert np.linalg.norm(one.vectors, axis=1) == pytest.approx(np.ones(45), abs=1e-5)
+    assert not {node.id for node in one.nodes} & {node.id for node in more.nodes}
+    assert [node.chunk.position for node in one.nodes[:12]] == [*range(10), 0, 1]
+    assert all(100 <= len(node.chunk.text.split()) <= 102 for node in one.nodes)
+    said = sum(len(node.chunk.text.split()) == 102 for node in grown(1_000).nodes)
+    assert 400 < said < 600
+
+
+def test_peers_find_the_same_pairs() -> None:
+    nodes = grown(400).nodes
+    kind = TermEdges(name="keyword", of=keywords_of_node, more_than=1, cap=100)
+    held = [set(node.keywords) for node in nodes]
+    common = {term for each in held for term in each if sum(term in other for other in held) > 100}
+    expected = {
+        (a, b) for a in range(400) for b in range(a + 1, 400) if len((held[a] & held[b]) - common) > kind.more_than
+    }
+    assert expected
+    assert plain_pairs(nodes, kind) == sparse_pairs(nodes, kind) == expected
+
+
+def test_the_recall_of_neighbours_falls_where_they_are_not_joined() -> None:
+    given = grown(300)
+    whole = ChunkGraph.build(given.nodes, given.vectors)
+    assert graph_speed_rounds.semantic_recall(whole, given, 0) == 1
+    other = ChunkGraph.build(given.nodes, given.vectors[::-1])
+    assert graph_speed_rounds.semantic_recall(other, given, 0) < 0.2
+    assert graph_speed_rounds.equal(whole, whole)
+    assert not graph_speed_rounds.equal(whole, other)
+
+
+def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Here:
+        """A pool that is this process."""
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __enter__(self) -> Here:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, work: Any, *arguments: Any) -> Future[Any]:
+            done: Future[Any] = Future()
+            done.set_result(work(*arguments))
+            return done
+
+    monkeypatch.setattr(graph_speed, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(graph_speed, "SIZES", (250, 5_000))
+    for name, few in (("QUESTIONS", 3), ("SAMPLE", 20), ("PEERS_UP_TO", 500)):
+        monkeypatch.setattr(graph_speed_rounds, name, few)
+    figures = graph_speed.run(chunks=1_000)
+    assert figures["semantic_recall.250"] == figures["semantic_recall.1000"] == 1
+    assert figures["add_equals_rebuild.250"] == figures["keyword_pairs_agree.250"] == 1
+    assert figures["edges_structural.1000"] == 2 * 100 * 9
+    assert "add_equals_rebuild.1000" not in figures
+    assert {"build_seconds.1000", "keyword_seconds.1000", "add_seconds.1000", "walk_ms_p50.1000"} <= figures.keys()
+    with pytest.raises(ParameterError):
+        graph_speed.run(chunks=999)

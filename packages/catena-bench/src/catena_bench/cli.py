@@ -23,6 +23,7 @@ from catena_bench import (
     fidelity,
     fusion_speed,
     graph_cli,
+    graph_speed,
     headings,
     segment_speed,
     segments,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ablation": ablation.run,
     "degradation": degradation.run,
     "fusion-speed": fusion_speed.run,
+    "graph-speed": graph_speed.run,
     "headings": headings.run,
     "entity-matching": entity_matching.run,
     "table-views": table_views.run,
@@ -54,13 +56,23 @@ BENCHMARKS: dict[str, Benchmark] = {
     "views": views.run,
 }
 WITHOUT_DATA = frozenset(
-    {"headings", "fusion-speed", "entity-matching", "table-views", "fidelity", "calibration", "segment-speed"}
+    {
+        "graph-speed",
+        "headings",
+        "fusion-speed",
+        "entity-matching",
+        "table-views",
+        "fidelity",
+        "calibration",
+        "segment-speed",
+    }
 )  # generated data will do
 SIZES = {  # what --size can set, by benchmark
     "similar-docs": ("questions", "depth"),
     "ablation": ("questions", "depth"),
     "degradation": ("questions", "seed"),
     "fusion-speed": ("chunks", "questions"),
+    "graph-speed": ("chunks", "seed"),
     "entity-matching": ("terms", "chunks"),
     "table-views": ("questions", "most_tables"),
     "segments": ("questions", "sweep"),

@@ -12,8 +12,9 @@ from catena.ports import Embedder
 from catena_bench.graph_data import DEV, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
-from catena_bench.graph_methods import METHODS, Setting
+from catena_bench.graph_methods import METHODS
 from catena_bench.graph_rankings import HYBRID, first_rankings
+from catena_bench.graph_setting import Setting
 
 Figures = dict[str, float]
 
@@ -76,7 +77,7 @@ def run(
         figures |= figures_of(method, found[method])
         reached = figures[f"recall_at_5.{method}"]
         tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
-    return figures | differences_of(found, PAIRS) | _times(setting)
+    return figures | differences_of(found, PAIRS) | setting.figures | _times(setting)
 
 
 def _check(methods: Sequence[str], k: Sequence[int]) -> None:

@@ -4,56 +4,28 @@
 |---|---|
 | bm25, dense, hybrid | those of `graph_rankings` |
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
+| paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from catena.effects import run as run_step
+from catena.graph.scoring import SimilarityScorer
+from catena.graph.walk_options import PAPER
 from catena.library import Library
 from catena.model import Entry
 from catena.pipeline import embed
-from catena_bench.graph_data import Split
-from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_rankings import BM25, DENSE, HYBRID, Rankings
+from catena_bench.graph_setting import Method, Setting
+from catena_bench.graph_walks import walking
 
 LIBRARY = "library_hybrid"
-DEPTH = 20  # hits of a ranking: the largest cutoff
 _TOGETHER = 200  # documents written in one transaction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What every method is given.
-
-    Attributes:
-        vectors: of the chunks, in their order, shape (chunks, dim).
-        first: the rankings of `graph_rankings`.
-        k: length of the rankings that are judged.
-        tell: is told how far a method is.
-        times: by method, milliseconds of each question; written by methods that are timed.
-    """
-
-    split: Split
-    embedder: KeptVectors
-    vectors: NDArray[np.float32]
-    first: Mapping[str, Rankings]
-    k: int = DEPTH
-    tell: Callable[[str], None] = lambda message: None
-    times: dict[str, list[float]] = field(default_factory=dict)
-
-
-Method: TypeAlias = Callable[[Setting], Rankings]
-"""Returns one ranking per question, of at most `k` chunks."""
 
 
 def listed(name: str) -> Method:
@@ -78,6 +50,7 @@ METHODS: dict[str, Method] = {
     DENSE: listed(DENSE),
     HYBRID: listed(HYBRID),
     LIBRARY: library_hybrid,
+    "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
 }
 
 

@@ -1,0 +1,72 @@
+"""What every method of `catena-bench graph` is given, and the graph that is built once, when one asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.node import Node, node_of
+from catena.graph.options import GraphOptions
+from catena_bench.graph_data import Split
+from catena_bench.graph_embedding import KeptVectors
+from catena_bench.graph_rankings import Rankings
+
+DEPTH = 20  # hits of a ranking: the largest usual cutoff
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What every method is given.
+
+    Attributes:
+        vectors: of the chunks, in their order, shape (chunks, dim).
+        first: the rankings of `graph_rankings`.
+        k: length of the rankings that are judged.
+        tell: is told how far a method is.
+        figures: what is measured besides the rankings; written as it is known.
+        times: by method, milliseconds of each question; written by methods that are timed.
+    """
+
+    split: Split
+    embedder: KeptVectors
+    vectors: NDArray[np.float32]
+    first: Mapping[str, Rankings]
+    k: int = DEPTH
+    tell: Callable[[str], None] = lambda message: None
+    figures: dict[str, float] = field(default_factory=dict)
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The chunks as nodes, made without a model; `node_seconds` says how long that took."""
+        self.tell("finding keywords and names")
+        start = perf_counter()
+        nodes = tuple(node_of(chunk) for chunk in self.split.chunks)
+        self.figures["node_seconds"] = perf_counter() - start
+        return nodes
+
+    @cached_property
+    def graph(self) -> ChunkGraph:
+        """The graph by the product's own options; `graph_seconds` says how long it took, nodes and vectors given."""
+        nodes = self.nodes
+        self.tell("building the graph")
+        start = perf_counter()
+        graph = self.built(nodes, GraphOptions())
+        self.figures["graph_seconds"] = perf_counter() - start
+        self.figures["graph_mean_degree"] = float(graph.degrees().mean())
+        return graph
+
+    def built(self, nodes: tuple[Node, ...], options: GraphOptions) -> ChunkGraph:
+        """Return a graph of the corpus by other options."""
+        return ChunkGraph.build(nodes, self.vectors, options)
+
+
+Method: TypeAlias = Callable[[Setting], Rankings]
+"""Returns one ranking per question, of at most `k` chunks."""

@@ -1,0 +1,64 @@
+"""What others take for parts of a graph, on the same input: exact neighbours, pairs of shared keywords."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from itertools import combinations
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catena.graph.edge_kinds import TermEdges
+from catena.graph.node import Node
+
+Edges = set[tuple[int, int]]
+"""Places of nodes, the lower first."""
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return the seconds that some work takes."""
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def faiss_neighbours(vectors: NDArray[np.float32], k: int) -> object:
+    """Find the k nearest of all rows with faiss, exactly.
+
+    Raises:
+        ImportError: faiss is not installed.
+    """
+    index = import_module("faiss").IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    return index.search(vectors, k + 1)
+
+
+def plain_pairs(nodes: Sequence[Node], kind: TermEdges) -> Edges:
+    """Return the pairs of nodes with enough shared terms, counted pair by pair, in Python."""
+    counts = Counter(pair for held in _holders(nodes, kind).values() for pair in combinations(held, 2))
+    return {pair for pair, shared in counts.items() if shared > kind.more_than}
+
+
+def sparse_pairs(nodes: Sequence[Node], kind: TermEdges) -> Edges:
+    """Return the same by one product of sparse matrices."""
+    sparse = import_module("scipy.sparse")
+    held = list(_holders(nodes, kind).values())
+    rows = np.concatenate([np.array(places, np.int64) for places in held])
+    columns = np.repeat(np.arange(len(held)), [len(places) for places in held])
+    matrix = sparse.csr_matrix((np.ones(len(rows), np.int32), (rows, columns)), shape=(len(nodes), len(held)))
+    product = sparse.triu(matrix @ matrix.T, k=1).tocoo()
+    enough = product.data > kind.more_than
+    return set(zip(product.row[enough].tolist(), product.col[enough].tolist(), strict=True))
+
+
+def _holders(nodes: Sequence[Node], kind: TermEdges) -> Mapping[str, list[int]]:
+    """Return the nodes that hold each term which is not too common."""
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    for place, node in enumerate(nodes):
+        for term in dict.fromkeys(kind.of(node)):
+            holders[term].append(place)
+    limit = kind.limit(len(nodes))
+    return {term: places for term, places in holders.items() if len(places) <= limit}

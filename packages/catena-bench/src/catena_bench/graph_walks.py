@@ -1,0 +1,48 @@
+"""The methods that walk: a first ranking widened by the product's own walk, question by question, on the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+
+from catena.effects import Services
+from catena.effects import run as run_step
+from catena.graph.scoring import Scorer
+from catena.graph.walk_options import WalkOptions
+from catena.graph_search import GraphResult, GraphSearch, widen
+from catena.ports import Graph
+from catena_bench.graph_rankings import HYBRID, Rankings
+from catena_bench.graph_setting import Method, Setting
+
+MAKES = Callable[[Setting], Scorer]
+"""Makes a scorer for a setting, or raises `CatenaError` where it cannot be had."""
+
+
+def walking(name: str, walk: WalkOptions, scorer: MAKES) -> Method:
+    """Return the method that widens the hybrid ranking by a walk.
+
+    Args:
+        name: under which the milliseconds of each question are noted: processor time of this process, the first
+            ranking and the question's vector given.
+        walk: how.
+        scorer: of its hops.
+    """
+
+    def ranked(setting: Setting) -> Rankings:
+        how = GraphSearch(walk=walk, scorer=scorer(setting), on_graph_error="raise")
+        results, setting.times[name] = walked(setting, setting.graph, how)
+        return tuple(result.ranking for result in results)
+
+    return ranked
+
+
+def walked(setting: Setting, graph: Graph, how: GraphSearch) -> tuple[list[GraphResult], list[float]]:
+    """Return what each question's walk over a graph found, and the milliseconds that it took."""
+    services = Services(embedder=setting.embedder, graph=graph, max_concurrency=1)
+    results: list[GraphResult] = []
+    times: list[float] = []
+    for question, first in zip(setting.split.questions, setting.first[HYBRID], strict=True):
+        start = process_time()
+        results.append(run_step(widen(question.text, first, how, k=setting.k), services))
+        times.append(1_000 * (process_time() - start))
+    return results, times
