@@ -66,13 +66,13 @@ def read_weights(
             said: Any = json.loads((file.metadata() or {}).get(_KEY, "null"))
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
     except (OSError, SafetensorError, ValueError, RecursionError, TypeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise ParameterError("file of weights", f"{name} ({reason})", "one that was written whole") from None
+        reason = "there is none" if isinstance(error, FileNotFoundError) else type(error).__name__
+        raise ParameterError(
+            "file of weights", f"{name} ({reason})", "one that can be read and was written whole"
+        ) from None
     if not isinstance(said, dict) or said.get("format") != form:
         raise ParameterError("file of weights", name, f"of the format {form!r}")
     found = said.get("version")
     if not isinstance(found, int) or not 1 <= found <= version:
-        raise ParameterError(
-            "file of weights", f"{name} of version {found!r}", f"of version {version}, or Catena newer"
-        )
+        raise ParameterError("file of weights", f"{name} of version {found!r}", f"of version {version} or before")
     return arrays, said

@@ -1,0 +1,279 @@
+"""The paper's scorer: equations 1 to 3 by hand and against plain algebra, its file, and whose vectors it takes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.choices import Epoch, TrainingOptions, TrainingReport
+from catena.citation import TITLE
+from catena.effects import FetchNodes, Services, run
+from catena.errors import MissingServiceError, ParameterError
+from catena.graph.paper_scorer import PaperScorer, node_text, path_text, same_encoder
+from catena.graph.scoring import Candidates, Question, Scorer, pose
+from catena.graph.walk import walk
+from catena.graph.walk_options import PAPER
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.neighbourhood import Nodes
+from catena.paper_network import checked_weights, initial_weights, network_scores, shapes
+from catena.testing.fakes import FakeEmbedder, FakeGraph
+from catena.weights_file import read_weights, write_weights
+
+DIM = 4
+BY_HAND = {
+    "edge.first": [[1.0, 2.0, 0.5]],
+    "edge.first_bias": [-1.0],
+    "edge.second": [[2.0]],
+    "edge.second_bias": [0.5],
+    "score.first": [[1.0, 2.0, 3.0, 4.0], [-1.0, 0.0, 0.0, 0.0]],
+    "score.first_bias": [0.25, 0.0],
+    "score.second": [[2.0, 100.0]],
+    "score.second_bias": [-1.0],
+}
+
+
+def arrays(of: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.array(value, dtype=np.float32) for name, value in of.items()}
+
+
+def scorer_of(dim: int = DIM, seed: int = 0, **parts: Any) -> PaperScorer:
+    return PaperScorer(**{"weights": initial_weights(dim, 5, 7, seed), "encoder": "maker/model@12ab", **parts})
+
+
+def chunk(name: str, text: str = "", **more: Any) -> Chunk:
+    text = text or f"text of {name}"
+    return Chunk(id=name, document_id="doc", position=0, start=0, end=len(text), text=text, **more)
+
+
+def nodes_of(names: str, vectors: np.ndarray) -> Nodes:
+    graph = FakeGraph([chunk(name) for name in names], dict(zip(names, vectors.tolist(), strict=True)), {})
+    return graph.nodes(FetchNodes(chunk_ids=tuple(names)))
+
+
+def candidates_of(seed: int = 0, *, path: str = "ab", rows: int = 6, dim: int = DIM) -> Candidates:
+    draw = np.random.default_rng(seed)
+    question = Question(
+        text="Who?",
+        vector=draw.normal(size=dim).astype(np.float32),
+        words=(),
+        holding=np.zeros(0, np.int64),
+        nodes=9,
+        mean_length=3.0,
+    )
+    return Candidates(
+        question=question,
+        path=nodes_of(path, draw.normal(size=(len(path), dim))),
+        nodes=nodes_of("cdefghijkl"[:rows], draw.normal(size=(rows, dim))),
+        froms=np.full(rows, len(path) - 1, np.int32),
+        kinds=("keyword", "name", "semantic", "structural"),
+        weights=draw.uniform(0, 3, (rows, 4)).astype(np.float32),
+        ranks=np.zeros(rows, np.int32),
+        lexical=np.zeros(rows, np.float32),
+        dense=np.zeros(rows, np.float32),
+    )
+
+
+def test_the_equations_by_hand() -> None:
+    # triple (1, 0.5, 3): relu(1 + 1 + 1.5 - 1) = 2.5, edge = 2 * 2.5 + 0.5 = 5.5
+    # [0.1, 0.2, 0.3, 5.5]: relu(0.1 + 0.4 + 0.9 + 22 + 0.25) = 23.65, relu(-0.1) = 0; 2 * 23.65 - 1 = 46.3
+    # triple (0, 0, 0): relu(-1) = 0, edge = 0.5; relu(0.1 + 0.4 + 0.6 + 2 + 0.25) = 3.35; 5.7
+    scores = network_scores(
+        arrays(BY_HAND),
+        *(np.array(row, np.float32) for row in ([0.1], [0.2], [[0.3], [0.2]], [[1, 0.5, 3], [0, 0, 0]])),
+    )
+    assert scores == pytest.approx([46.3, 5.7], abs=1e-5)
+    assert scores.dtype == np.float64
+
+
+@given(st.integers(0, 200), st.sampled_from(["", "a", "ab"]))
+def test_a_score_is_the_plain_algebra_of_the_paper(seed: int, path: str) -> None:
+    scorer, candidates = scorer_of(seed=seed), candidates_of(seed, path=path)
+    scores = run(scorer.score(candidates), Services())
+    w = {name: each.astype(np.float64) for name, each in scorer.weights.items()}
+    mean = candidates.path.vectors.mean(axis=0) / np.linalg.norm(candidates.path.vectors.mean(axis=0)) if path else 0
+    for row, score in enumerate(scores):
+        keyword, _, similarity, structural = candidates.weights[row]
+        hidden = np.maximum(w["edge.first"] @ [structural, similarity, keyword] + w["edge.first_bias"], 0)
+        edge = w["edge.second"] @ hidden + w["edge.second_bias"]
+        all_four = np.concatenate(
+            [candidates.question.vector, np.broadcast_to(mean, DIM), candidates.nodes.vectors[row], edge]
+        )
+        inner = np.maximum(w["score.first"] @ all_four + w["score.first_bias"], 0)
+        assert score == pytest.approx((w["score.second"] @ inner + w["score.second_bias"]).item(), abs=1e-5)
+
+
+def test_a_row_does_not_see_the_others() -> None:
+    scorer, all_rows = scorer_of(), candidates_of(rows=6)
+    few = Candidates(
+        question=all_rows.question,
+        path=all_rows.path,
+        nodes=nodes_of("fd", all_rows.nodes.vectors[[3, 1]]),
+        froms=all_rows.froms[[3, 1]],
+        kinds=all_rows.kinds,
+        weights=all_rows.weights[[3, 1]],
+        ranks=all_rows.ranks[:2],
+        lexical=all_rows.lexical[:2],
+        dense=all_rows.dense[:2],
+    )
+    scores = run(scorer.score(all_rows), Services())
+    assert run(scorer.score(few), Services()) == pytest.approx(scores[[3, 1]], abs=1e-6)
+    assert isinstance(scorer, Scorer)
+
+
+def test_texts_of_a_path_are_embedded_together() -> None:
+    texts = {"a": "Anna was born in Ulm.", "b": "Ulm lies on a river."}
+    graph = FakeGraph([chunk(name, text) for name, text in texts.items()], {"a": [0.0] * DIM}, {})
+    embedder = FakeEmbedder(DIM)
+    scorer, candidates = scorer_of(path="texts"), candidates_of()
+    scores = run(scorer.score(candidates), Services(graph=graph, embedder=embedder))
+    assert embedder.calls == [("Anna was born in Ulm.\n\nUlm lies on a river.",)]
+    (path,) = embedder.embed_documents(embedder.calls[0])
+    triples = candidates.weights[:, [3, 2, 0]]
+    expected = network_scores(scorer.weights, candidates.question.vector, path, candidates.nodes.vectors, triples)
+    assert scores == pytest.approx(expected)
+    with pytest.raises(MissingServiceError, match="Embed"):
+        run(scorer.score(candidates), Services(graph=graph))
+    assert len(run(scorer.score(candidates_of(path="")), Services())) == 6  # no path, nothing to embed
+
+
+def test_a_walk_goes_where_the_scorer_sends_it() -> None:
+    only_keywords = {name: np.zeros(shape, np.float32) for name, shape in shapes(DIM, 1, 1).items()}
+    only_keywords["edge.first"][0, 2] = only_keywords["edge.second"][:] = only_keywords["score.second"][:] = 1.0
+    only_keywords["score.first"][0, -1] = 1.0
+    names = "abcd"
+    edges = {("a", "b"): {"semantic": 0.9}, ("a", "c"): {"keyword": 3.0}, ("c", "d"): {"keyword": 4.0}}
+    graph = FakeGraph([chunk(name) for name in names], {name: [1.0] * DIM for name in names}, edges)
+    services = Services(graph=graph, embedder=FakeEmbedder(DIM))
+    question = run(pose("text a?", np.ones(DIM, np.float32), keywords=("a",)), services)
+    ranking = Ranking((Hit(chunk("a"), 1.0),), Scale.SIMILARITY)
+    found = run(walk(question, ranking, PAPER, scorer=scorer_of(weights=only_keywords)), services)
+    assert "c" in [hop.chunk.id for hop in found.chains[0].hops][:2]
+    assert [hop.chunk.id for chain in found.chains for hop in chain.hops][:3] == ["a", "c", "d"]
+
+
+def test_what_an_encoder_reads() -> None:
+    titled = chunk("a", "Born in Ulm.", metadata={TITLE: "Anna"}, path=("Anna", "Life"))
+    assert node_text(titled) == "Anna > Life\nBorn in Ulm."
+    assert node_text(chunk("b", "# Anna\nBorn in Ulm.", metadata={TITLE: "Anna"})) == "# Anna\nBorn in Ulm."
+    assert path_text([titled, chunk("b", "It is old.")]) == "Anna > Life\nBorn in Ulm.\n\nIt is old."
+
+
+def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
+    scorer = scorer_of(path="texts", record={"data": "questions of ours", "n": 3})
+    scorer.save(tmp_path / "new" / "scorer.safetensors")
+    loaded = PaperScorer.load(tmp_path / "new" / "scorer.safetensors")
+    for name in ("encoder", "path", "record", "identity", "dim"):
+        assert getattr(loaded, name) == getattr(scorer, name)
+    assert all((loaded.weights[name] == scorer.weights[name]).all() for name in scorer.weights)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "new" / "scorer.safetensors").read_bytes()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["scorer.safetensors"]
+
+
+def test_an_identity_tells_weights_paths_and_encoders_apart() -> None:
+    same = {scorer_of().identity for _ in range(2)}
+    others = {scorer_of(seed=1).identity, scorer_of(path="texts").identity, scorer_of(encoder="x").identity}
+    assert len(same) == 1
+    assert len(same | others) == 4
+
+
+def test_only_vectors_of_its_encoder_are_taken() -> None:
+    scorer = scorer_of()
+    assert scorer.for_encoder("maker/model@12ab") is scorer
+    assert scorer.for_encoder("elsewhere/encoder@12ab") is scorer  # the same weights in another folder
+    for other in ("maker/model@77ff", "maker/model", "", "@"):
+        with pytest.raises(
+            ParameterError, match="with which the scorer was trained: embed the library with it"
+        ) as got:
+            scorer.for_encoder(other)
+        assert str(pickle.loads(pickle.dumps(got.value))) == str(got.value)
+    assert same_encoder("static/1", "static/1")
+    assert not same_encoder("static/1", "other/1")
+    with pytest.raises(ParameterError, match=r"length of the question's vector must be 4, .* got 3"):
+        run(scorer.score(candidates_of(dim=3)), Services())
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    good = initial_weights(DIM, 5, 7, 0)
+    with pytest.raises(ParameterError, match=r"weights must be edge\.first"):
+        scorer_of(weights={name: each for name, each in good.items() if name != "score.second"})
+    for name, wrong in (
+        ("score.first", np.zeros((7, 15))),
+        ("edge.first", np.zeros((5, 4))),
+        ("edge.second", np.zeros(5)),
+        ("score.second_bias", np.array([np.nan])),
+    ):
+        with pytest.raises(ParameterError):
+            checked_weights({**good, name: wrong})
+    with pytest.raises(ParameterError, match="path must be 'vectors' or 'texts'"):
+        scorer_of(path="words")
+
+
+def test_a_file_that_is_no_scorer_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "scorer.safetensors"
+    scorer_of().save(path)
+    whole = path.read_bytes()
+    said = {"format": "catena-paper-scorer", "version": 1, "encoder": "x", "path": "vectors", "record": {}}
+    for content, message in ((whole[:-9], "SafetensorError"), (b"{}", "SafetensorError"), (b"", "SafetensorError")):
+        path.write_bytes(content)
+        with pytest.raises(ParameterError, match=message):
+            PaperScorer.load(path)
+    for change, message in (
+        ({"format": "other"}, "of the format"),
+        ({"version": 2}, "of version 1 or before"),
+        ({"encoder": None}, r"one that PaperScorer\.save wrote"),
+        ({"path": "words"}, "path must be"),
+    ):
+        write_weights(path, scorer_of().weights, {**said, **change})
+        with pytest.raises(ParameterError, match=message):
+            PaperScorer.load(path)
+    with pytest.raises(ParameterError, match="there is none"):
+        PaperScorer.load(tmp_path / "absent")
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    write_weights(path, {"a": np.arange(3)}, {"format": "f", "version": 1})
+    for bad in ({"a": object()}, {"a": float("nan")}):
+        with pytest.raises(ParameterError, match="one that can be written"):
+            write_weights(path, {"a": np.arange(4)}, bad)
+    found, said = read_weights(path, form="f", version=1)
+    assert found["a"].tolist() == [0, 1, 2]
+    assert said == {"format": "f", "version": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["weights"]
+    with pytest.raises(ParameterError, match="one that can be written"):
+        write_weights(tmp_path / "weights" / "below", {"a": np.arange(4)}, {})
+
+
+def test_a_report_can_be_drawn_and_kept() -> None:
+    epochs = (Epoch(number=1, loss=2.0, validation_loss=1.9, accuracy=0.5, mrr=0.7), Epoch(number=2, loss=1.0))
+    report = TrainingReport(
+        epochs=epochs,
+        best_epoch=1,
+        training_lists=9,
+        validation_lists=3,
+        stopped_early=False,
+        seconds=1.0,
+        device="cpu",
+    )
+    assert report.curves() == {"epoch": (1.0, 2.0), "loss": (2.0, 1.0)}
+    assert json.loads(json.dumps(report.record()))["validation_mrr"] == 0.7
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0}, {"batch": 0}, {"hidden": 0}, {"edge_hidden": 0}, {"patience": 0}, {"validation": 1.0},
+        {"learning_rate": 0.0}, {"encoder_learning_rate": float("inf")}, {"weight_decay": -1.0}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_training_options_outside_their_domain(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        TrainingOptions(**wrong)
