@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from catena.errors import CancelledError, ParameterError
+from catena.graph.covering import covering
 from catena.graph.export import to_networkx, write_graphml
 from catena.graph.layers import starts_of
 from catena.graph.node_lines import to_line, to_node
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from catena.graph.node import Node
     from catena.model import Chunk
     from catena.services import Cancel
-    from catena.steps import CountWords, Expand, FetchById, FetchNodes
+    from catena.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,8 @@ class ChunkGraph:
         ordered = tuple(nodes[place] for place in order)
         check_distinct(ordered)
         rows = unit(rows[order])
-        lists = nearest(rows, options.neighbours, ticker(progress, cancel))
+        exact = len(rows) <= options.exact_up_to
+        lists = nearest(rows, options.neighbours, ticker(progress, cancel), exact=exact)
         return cls(ordered, tuple(node.id for node in ordered), state_of(ordered, rows, lists, options), options)
 
     def updated(
@@ -242,6 +244,22 @@ class ChunkGraph:
         """Return the chunk of each id, None where there is none."""
         places = [self._place(each) for each in request.chunk_ids]
         return tuple(None if place is None else to_node(self._nodes[place]).chunk for place in places)
+
+    def covering(self, request: FindCovering) -> Nodes:
+        """Return the nodes that cover most of some terms, best first, `k` at most."""
+        places = covering(self._state, request.terms, request.vector, request.k)
+        return self._nodes_at(places, request.words)
+
+    def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
+        """Return what joins pairs of chunks, each seen from its first; None where nothing does."""
+        return tuple(self.edge(one, other) if one in self and other in self else None for one, other in request.pairs)
+
+    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
+        """Return how many neighbours nodes have, by whatever kinds; 0 for what it does not have."""
+        known = [chunk_id for chunk_id in dict.fromkeys(request.chunk_ids) if chunk_id in self]
+        source, _, _ = edges_of(self._state, self.options, self._places(known), self.kinds)
+        counts = dict(zip(known, np.bincount(source, minlength=len(known)).tolist(), strict=True))
+        return tuple(counts.get(chunk_id, 0) for chunk_id in request.chunk_ids)
 
     def edge(self, one: str, other: str) -> Edge | None:
         """Return what joins two chunks, seen from the first, None where nothing does.
