@@ -31,8 +31,8 @@ def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tu
 
     `weight(t) = places(t) * log2(1 + min(letters(t), 16)) * kind(t)`, with kind 2 of a name, 1.5 of two words that
     stand side by side again, and 1 of other words. The longer a word, the more it says (Zipf's law of abbreviation):
-    a text alone tells no more of how common it is. Of equal weights the first in the text is first. A phrase inside a
-    better one is left out.
+    a text alone tells no more of how common it is. Of equal weights the first in the text is first. A phrase that
+    holds a better one, or stands inside it, is left out.
 
     Args:
         text: of a chunk.
@@ -53,7 +53,7 @@ def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
     for term in sorted(weights, key=lambda term: -weights[term]):  # stable: of equals the first
         if len(kept) == count:
             return
-        if not any(f" {term} " in f" {better} " for better in kept):
+        if not any(f" {term} " in f" {better} " or f" {better} " in f" {term} " for better in kept):
             kept.append(term)
             yield term
 

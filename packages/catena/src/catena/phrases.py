@@ -23,6 +23,8 @@ LONGEST = 8
 # Words that stay small inside a name, in European languages: "University of Copenhagen", "Vasco da Gama".
 _SMALL = "of|the|de|la|le|les|du|des|del|della|di|da|do|dos|das|van|von|der|den|zu|af|av|y|e|et|&"
 _INNER = frozenset(_SMALL.split("|"))
+# Words that are large only because a sentence begins with them. Not here: those with which names begin ("La Paz").
+_FIRST = frozenset(re.findall(r"\w+", "a an the der das ein eine un une una in on at as by for from after during"))
 _CAPITALS = "".join(
     letter
     for first, last in ((0x41, 0x590), (0x10A0, 0x10D0), (0x1E00, 0x2000), (0x2C00, 0x2D00), (0xFF21, 0xFF3B))
@@ -62,20 +64,15 @@ def named_phrases(text: str) -> tuple[Phrase, ...]:
     doubted: list[tuple[int, Phrase]] = []
     found: list[tuple[int, Phrase]] = []
     for match in _RUN.finditer(text):
-        words = _without_number(tuple(match.group().split()))
-        place = match.start()
-        if words and words[0][1:].islower() and _begins(text, place):
+        words, place = _without_number(tuple(match.group().split())), match.start()
+        read: tuple[Phrase, ...] = (words,)
+        if (words[0][1:].islower() or len(words[0]) == 1) and _begins(text, place):
             small = frozenset(text.split()) if small is None else small
-            if len(words) == 1:
-                if not _ends(text, match.end()):
-                    doubted.append((place, words))
-                    continue
-            elif words[0].lower() in small:
-                words = _without_number(_without_first(words))
-            elif len(words) == 2:
-                found.append((place, words[1:]))  # "Die Pumpe" or "Tom Hanks": both, since nothing tells them apart
-        if len(words) <= LONGEST and _is_name(words):
-            found.append((place, words))
+            if len(words) == 1 and not _ends(text, match.end()):
+                doubted.append((place, words))
+                continue
+            read = _at_beginning(words, small)
+        found += [(place, phrase) for phrase in read if len(phrase) <= LONGEST and _is_name(phrase)]
     sure = {word for _, words in found for word in words}
     found += [(place, words) for place, words in doubted if words[0] in sure]
     if not text.isascii() and _NOT_SPACED.search(text):
@@ -128,6 +125,21 @@ def _is_name(words: Phrase) -> bool:
     if len(words) > 1 and (_DATE.fullmatch(phrase) or not any(word[0].isupper() for word in words)):
         return False
     return says_something(phrase) and not is_measure(phrase)
+
+
+def _at_beginning(words: Phrase, small: frozenset[str]) -> tuple[Phrase, ...]:
+    """Return what a run at the beginning of a sentence names: all of it, or without its first word, or both.
+
+    Nothing tells "Die Pumpe" from "Tom Hanks", or "Press the Start" from "Alexander the Great": both are both. A code
+    is a name by itself ("Turn the HX-200").
+    """
+    if len(words) == 1:
+        return (words,)
+    rest = _without_number(_without_first(words))
+    joined = len(rest) < len(words) - 1
+    if words[0].lower() in _FIRST or words[0].lower() in small or (joined and any(map(str.isdigit, rest[0]))):
+        return (rest,)
+    return (words, rest) if joined or len(rest) == 1 else (words,)  # of three words, two are a part in any case
 
 
 def _without_number(words: Phrase) -> Phrase:

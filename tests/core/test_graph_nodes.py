@@ -1,0 +1,275 @@
+"""Nodes of the graph: the names, keywords and titles of one chunk, and the kinds of edge that they make."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catena.citation import TITLE
+from catena.errors import ParameterError
+from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, keywords_of_node, names_of_node, rarity
+from catena.graph.node import Node, node_of
+from catena.keyphrases import keywords_of
+from catena.model import Chunk
+from catena.phrases import LONGEST, MOST_NAMES, named_phrases, names_in, without_parenthesis
+from catena.text import normalise_term
+from conftest import printed_under_hash_seeds
+
+BANKER = "Sir Francis Baring, 1st Baronet was a British merchant banker. He led Baring's of London in 1762."
+WORDS = [
+    "the",
+    "The",
+    "Pump",
+    "HX-200",
+    "of",
+    "seal",
+    "shaft",
+    "1995",
+    "St.",
+    "Louis",
+    ".",
+    "|",
+    "\n",
+    "軸封",
+    "ポンプ",
+]
+texts = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join) | st.text(max_size=200)
+
+
+def chunk(text: str, *, title: str = "", path: tuple[str, ...] = (), **others: object) -> Chunk:
+    metadata = {TITLE: title} if title else {}
+    return Chunk(
+        id="c", document_id="d", position=0, start=0, end=len(text), text=text, path=path, metadata=metadata, **others
+    )
+
+
+# names
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("He met J. K. Rowling in St. Louis.", ["J. K. Rowling", "St. Louis"]),
+        ("It is the University of Copenhagen.", ["University of Copenhagen"]),
+        ("It was Baring's bank.", ["Baring"]),  # not the owner's "s"
+        ("He served in the U.S. Army until 1945.", ["U.S. Army"]),  # a year alone is no name
+        ("In 2001 the Leopold Museum opened in Wien.", ["Leopold Museum", "Wien"]),
+        ("The pump is old. Replace the seal.", []),  # a capital that begins a sentence says nothing
+        ("London is big. He left London.", ["London", "London"]),  # unless the word is a name elsewhere
+        ("| Shaft seal | Berlin |", ["Berlin"]),  # a cell of one word is a name
+        ("it runs at 230 V, with an HX-200 at 10 bar", ["HX-200"]),  # no sizes
+        ("use the esp32-c6 board", ["esp32-c6"]),  # a code without a capital
+        ("born on 18 July 1920 in Bonn", ["Bonn"]),  # no dates
+        ("Die Pumpe hat einen Dichtring.", ["Die Pumpe", "Pumpe", "Dichtring"]),  # nothing tells which
+        ("Tom Hanks has a pump.", ["Tom Hanks", "Hanks"]),
+        ("The Beatles met. A Beatle left.", ["Beatles", "Beatle"]),
+        ("Press the Start button.", ["Press the Start", "Start"]),
+        ("Turn the HX-200 off.", ["HX-200"]),
+        ("使用HX-200前請閱讀《安全手冊》。", ["HX-200", "安全手冊"]),
+        ("東京タワーはスカイツリーより低い", ["タワー", "スカイツリー"]),
+        ("", []),
+    ],
+)
+def test_names_as_printed(text: str, phrases: list[str]) -> None:
+    assert sorted(map(" ".join, named_phrases(text))) == sorted(phrases)
+
+
+def test_a_name_and_a_longer_one_share_the_part_that_both_print() -> None:
+    one, other = names_in(BANKER), names_in("Francis Baring was born in Exeter.")
+    assert one[:4] == ("sir francis baring", "1st baronet", "british", "baring")
+    assert "francis baring" in set(one) & set(other)
+
+
+def test_a_line_in_capitals_is_no_name_and_has_no_parts() -> None:
+    line = " ".join(["WARNING"] * (LONGEST + 1))
+    assert named_phrases(line) == ()
+    assert names_in("", titles=[line]) == (line.lower(),)
+
+
+@given(texts)
+@example("A " * 5_000)
+@example("Ab. " * 5_000)
+@example("a1-" * 5_000)
+def test_names_are_few_normalised_distinct_and_printed(text: str) -> None:
+    names = names_in(text)
+    assert len(names) <= MOST_NAMES
+    assert len(set(names)) == len(names)
+    whole = normalise_term(text)
+    for name in names:
+        assert any(map(str.isalpha, name))
+        assert normalise_term(name) == name
+        assert name.replace(" ", "") in whole.replace(" ", "")
+
+
+def test_a_parenthesis_at_the_end_of_a_title_is_left_off() -> None:
+    assert without_parenthesis("Battery (electricity)") == "Battery"
+    assert without_parenthesis("Mercury（planet） ") == "Mercury"
+    assert without_parenthesis("(500) Days of Summer") == "(500) Days of Summer"
+    assert without_parenthesis("(What?)") == "(What?)"
+
+
+# keywords
+
+
+@pytest.mark.parametrize(
+    ("text", "keywords"),
+    [
+        (
+            "Remove the old shaft seal. Press the new shaft seal into the housing (HX-200).",
+            ("shaft seal", "hx 200", "housing"),
+        ),
+        ("| Part | Number |\n|---|---|\n| Cover | HX-210 |", ("number", "hx 210", "cover", "part")),
+        ("Figure 3: exploded view of the Aqua pump with its housing", ("figure 3", "aqua", "exploded", "housing")),
+        ("軸封必須潤滑。先拆下軸封。", ("軸封",)),
+        ("Der Dichtring sitzt im Gehäuse. Ein Dichtring fehlt.", ("dichtring", "gehäuse", "sitzt", "fehlt")),
+        ("of to in it", ()),
+    ],
+)
+def test_keywords_of_manuals_tables_captions_and_other_languages(text: str, keywords: tuple[str, ...]) -> None:
+    assert keywords_of(text)[: len(keywords)] == keywords
+
+
+def test_the_weight_of_a_keyword_by_hand() -> None:
+    # seals: 2 places * log2(1 + 5) = 5.17; pumps: 1 * log2(6) = 2.58; Bonn: 2 * log2(1 + 4) = 4.64
+    assert keywords_of("these seals and seals of pumps, made in Bonn") == ("seals", "bonn", "these", "pumps")
+
+
+def test_titles_are_no_keywords_with_or_without_their_parenthesis() -> None:
+    text = "The Battery stores power. A Battery has cells. Alessandro Volta built one."
+    assert "battery" in keywords_of(text)
+    assert "battery" not in keywords_of(text, but=["BATTERY (electricity)"])
+
+
+@given(texts, st.integers(1, 8))
+def test_keywords_are_at_most_so_many_and_none_stands_inside_another(text: str, count: int) -> None:
+    keywords = keywords_of(text, count=count)
+    assert len(keywords) <= count
+    assert keywords == keywords_of(text, count=count + 3)[:count]
+    for term in keywords:
+        assert term
+        assert [other for other in keywords if f" {term} " in f" {other} "] == [term]
+
+
+# nodes
+
+
+def test_a_node_has_the_title_of_its_document_and_its_own_heading_and_their_names() -> None:
+    node = node_of(
+        chunk("It pumps; made by Acme.", title="HX-200 (manual)", path=("HX-200 (manual)", "Use", "Shaft Seal"))
+    )
+    assert node.titles == ("HX-200", "Shaft Seal")
+    assert node.names == ("hx 200", "shaft seal", "acme")
+    assert node.keywords == ("acme", "pumps")
+    assert node.id == "c"
+
+
+def test_keywords_that_were_given_are_normalised_and_distinct_and_hold_no_title() -> None:
+    printed = chunk("text", title="Battery (electricity)", path=("Battery (electricity)",))
+    node = node_of(printed, keywords=["Shaft-Seal", "shaft seal", "", "battery", "A", "B", "C", "D", "E"])
+    assert node.keywords == ("shaft seal", "a", "b", "c", "d", "e")
+    assert node_of(printed, keywords=()).keywords == ()
+
+
+def test_titles_that_were_given_take_the_place_of_the_printed_ones() -> None:
+    node = node_of(chunk("text", title="Manual"), titles=["Manual of the Pump", "manual of the pump", "!"])
+    assert node.titles == ("Manual of the Pump",)
+
+
+def test_a_chunk_without_words_is_a_node_without_terms() -> None:
+    assert node_of(chunk("")) == Node(chunk=chunk(""))
+
+
+@given(texts, texts)
+def test_a_node_depends_on_its_chunk_alone(text: str, other: str) -> None:
+    first = node_of(chunk(text, title="A title", path=("A title", "Heading")))
+    node_of(chunk(other, title=text[:30]))
+    again = node_of(chunk(text, title="A title", path=("A title", "Heading")))
+    assert again == first
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert not set(first.keywords) & {"a title", "heading"}
+
+
+def test_no_term_depends_on_a_hash_seed() -> None:
+    code = (
+        "from catena.keyphrases import keywords_of\nfrom catena.phrases import names_in\n"
+        f"text = {BANKER!r} + ' The shaft seal and the Shaft, of HX-200. 軸封必須潤滑。先拆下軸封。'\n"
+        "print(keywords_of(text, but=['London', 'Bank']), names_in(text, titles=['Baring (bank)']))"
+    )
+    assert len(printed_under_hash_seeds(code)) == 1
+
+
+# kinds of edge
+
+
+def test_the_paper_asks_for_more_than_two_of_five_keywords_and_one_rare_name_is_ours() -> None:
+    node = node_of(chunk(BANKER))
+    assert (KEYWORDS.name, KEYWORDS.more_than, KEYWORDS.weight) == ("keyword", 2, "count")
+    assert (NAMES.name, NAMES.more_than, NAMES.weight) == ("name", 0, "rarity")
+    assert KEYWORDS.of(node) == keywords_of_node(node) == node.keywords
+    assert NAMES.of(node) == names_of_node(node) == node.names
+    assert pickle.loads(pickle.dumps(NAMES)) == NAMES
+
+
+def test_a_cap_is_a_number_of_nodes_or_a_share_of_them() -> None:
+    assert replace(NAMES, cap=7).limit(1_000_000) == 7
+    assert replace(NAMES, cap=0.01).limit(1_000) == 10
+    assert replace(NAMES, cap=0.01).limit(10) == 2  # a term of one node joins nothing
+
+
+def test_rarity_by_hand() -> None:
+    assert rarity(np.array([1, 10, 10_000]), 9_999) == pytest.approx([1.0, 0.75, 0.0])
+    assert rarity(np.array([2]), 2)[0] == pytest.approx(1 - np.log(2) / np.log(3))  # two nodes that share a name
+
+
+@given(st.integers(1, 10**6), st.data())
+def test_rarity_falls_with_the_number_of_nodes_and_is_never_nothing(nodes: int, data: st.DataObject) -> None:
+    holding = sorted(data.draw(st.lists(st.integers(1, nodes), min_size=1, max_size=5)))
+    rarities = rarity(np.array(holding), nodes)
+    assert (rarities > 0).all()
+    assert (rarities <= 1).all()
+    assert (np.diff(rarities) <= 0).all()
+
+
+def test_the_identity_of_a_kind_says_all_that_decides_its_edges() -> None:
+    others = [
+        replace(NAMES, **change)
+        for change in (
+            {"name": "other"},
+            {"of": keywords_of_node},
+            {"more_than": 1},
+            {"weight": "count"},
+            {"cap": 3},
+            {"version": 2},
+        )
+    ]
+    assert len({NAMES.identity, *(kind.identity for kind in others)}) == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": " "},
+        {"name": "structural"},
+        {"name": "semantic"},
+        {"name": "mention"},
+        {"name": "mentioned"},
+        {"of": "keywords"},
+        {"more_than": -1},
+        {"more_than": True},
+        {"version": 1.5},
+        {"weight": "size"},
+        {"cap": 1},
+        {"cap": 0.0},
+        {"cap": 1.5},
+        {"cap": True},
+        {"cap": None},
+    ],
+)
+def test_what_is_no_kind_of_edge_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        TermEdges(**{"name": "mine", "of": names_of_node, **change})  # type: ignore[arg-type]
