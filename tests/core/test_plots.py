@@ -20,7 +20,9 @@ from catena.evaluation.curves import index_over_gamma, recall_curve
 from catena.evaluation.question_bank import BankQuestion, Gold
 from catena.evaluation.report import Judgement, retrieval_report
 from catena.extraction import extract
-from catena.model import Chunk, Document, Hit, Ranking, Scale
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.node import node_of
+from catena.model import Chain, Chunk, Document, Edge, Hit, Hop, Ranking, Scale
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
 from catena.rerank.reliability import reliability
 from catena.retrieval.multi_view import ExactUnion, multi_view
@@ -60,6 +62,20 @@ def found_under_views():
     first, second = (Hit(chunk, 0.5) for chunk in found_chunks())
     by_view = {"raw": (first, second), "keywords": (second,)}
     return multi_view({kind: Ranking(hits, Scale.SIMILARITY) for kind, hits in by_view.items()}, ExactUnion(), 2)
+
+
+def chunk_graph():
+    return ChunkGraph.build([node_of(chunk) for chunk in found_chunks()], np.eye(2))
+
+
+def chain():
+    first, second = found_chunks()
+    return Chain(
+        (
+            Hop(chunk=first, score=0.5),
+            Hop(chunk=second, score=0.25, came_from="ab", edge=Edge(weights={"structural": 1.0})),
+        )
+    )
 
 
 def report():
@@ -135,6 +151,26 @@ PICTURES = {
             Document(id="d", text="ab cd"), {"one": found_chunks()}, [(0, 5)], path
         ),
         "one 100.0% (1 torn by 2)",
+    ),
+    "chain_graph": (lambda path=None: plots.chain_graph(chunk_graph(), [chain()], path), "1 chain of 2 chunks"),
+    "chain_strip": (lambda path=None: plots.chain_strip([chain()], path), "1 chain. Above each box"),
+    "path_lengths": (
+        lambda path=None: plots.path_lengths([{"name": "A", "at": 1, "value": 0.5}], path),
+        "A 0.500 at 1",
+    ),
+    "graph_density": (
+        lambda path=None: plots.graph_density(
+            [{"name": "A", "at": 5, "value": 0.5, "setting": setting} for setting in ("neighbours", "keyword")], path
+        ),
+        "neighbours: A 0.500 → 0.500, best 0.500 at 5.",
+    ),
+    "training_history": (
+        lambda path=None: plots.training_history([{"epoch": 1, "loss": 0.5, "validation": 0.75}], path),
+        "best 0.750 at epoch 1",
+    ),
+    "graph_degrees": (
+        lambda path=None: plots.graph_degrees(chunk_graph(), path),
+        "structural 1.0 (0 have none, the most 1)",
     ),
 }
 

@@ -4,6 +4,16 @@ Every caption states the numbers that the picture shows. Needs the extra `plots`
 """
 
 from catena.plots.fidelity import FidelityPage, FidelityReportLike, fidelity_strip
+from catena.plots.graph import chain_graph
+from catena.plots.graph_strip import chain_strip
+from catena.plots.graph_studies import (
+    EpochMeasured,
+    Measured,
+    graph_degrees,
+    graph_density,
+    path_lengths,
+    training_history,
+)
 from catena.plots.growth import Cost, cost_growth
 from catena.plots.picture import Picture
 from catena.plots.ranking import (
@@ -37,8 +47,16 @@ __all__ = [
     "view_attribution",
     "scope_recall",
     "chunking_errors",
+    "chain_graph",
+    "chain_strip",
+    "path_lengths",
+    "graph_density",
+    "training_history",
+    "graph_degrees",
     "Cost",
+    "EpochMeasured",
     "FidelityPage",
     "FidelityReportLike",
+    "Measured",
     "Recall",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import MissingExtraError
+from catena.plots import graph_interactive
 from catena.plots.picture import (
     GREY,
     SHADE,
@@ -93,6 +94,11 @@ def _frame(figure: Any, picture: Picture) -> None:
 def _axes(figure: Any, panel: Panel, row: int, column: int) -> None:
     for axis, update in ((panel.x, figure.update_xaxes), (panel.y, figure.update_yaxes)):
         update(**_axis(axis), row=row, col=column)
+    if panel.drawing:
+        anchor = f"x{max(row, column)}".removesuffix("1")
+        figure.update_xaxes(visible=False, row=row, col=column)
+        figure.update_yaxes(visible=False, scaleanchor=anchor, row=row, col=column)
+        figure.update_layout(legend={"itemsizing": "constant"})
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -125,6 +131,8 @@ def _traces(mark: Any, figure: Any, number: int) -> list[Any]:
             traces = [_spans(go, mark, figure, number)]
         case Labels():
             traces = [_labels(go, mark)]
+        case _:
+            traces = graph_interactive.traces(mark, figure, number)
     return traces
 
 

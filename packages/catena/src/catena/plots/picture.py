@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from catena.errors import EvaluationError, ParameterError
+from catena.plots.graph_marks import GraphMark
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, told apart by all kinds of colour vision; their yellow is too pale for a white page."""
@@ -117,7 +118,7 @@ class Labels:
     leading: bool = False
 
 
-Mark: TypeAlias = Line | Points | Bars | Arrows | Cells | Spans | Labels
+Mark: TypeAlias = Line | Points | Bars | Arrows | Cells | Spans | Labels | GraphMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +133,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One pair of axes with its marks, drawn in order."""
+    """One pair of axes with its marks, drawn in order; a `drawing` shows no axes and is to scale."""
 
     marks: Sequence[Mark]
     x: Axis
     y: Axis
     title: str = ""
+    drawing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,7 @@ class Picture:
     Attributes:
         height: in inches; the width follows from the number of panels.
         stacked: panels are one below the other, wide, instead of side by side.
+        inches: the width where it does not follow from the panels.
     """
 
     title: str
@@ -154,10 +157,13 @@ class Picture:
     panels: Sequence[Panel]
     height: float = 4.4
     stacked: bool = False
+    inches: float | None = None
 
     @property
     def width(self) -> float:
         """The width in inches."""
+        if self.inches is not None:
+            return self.inches
         if self.stacked:
             return STACKED_WIDTH
         return 8.4 if len(self.panels) == 1 else 4.0 * len(self.panels) + 1.6

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.errors import MissingExtraError
+from catena.plots import graph_static
 from catena.plots.picture import SHADE, Arrows, Bars, Cells, Labels, Line, Panel, Picture, Points, Spans, colour
 
 DPI = 150
@@ -101,6 +102,9 @@ def _panel(figure: Any, ax: Any, panel: Panel) -> None:
         if axis.limits is not None:
             getattr(ax, f"set_{side}lim")(*axis.limits)
         ax.tick_params(axis=side, which="major", labelsize=8.5)
+    if panel.drawing:
+        ax.set_axis_off()
+        ax.set_aspect("equal")
 
 
 def _mark(figure: Any, ax: Any, mark: Any) -> None:
@@ -123,6 +127,8 @@ def _mark(figure: Any, ax: Any, mark: Any) -> None:
                 ax.axvspan(first, last, color=SHADE, alpha=0.35, linewidth=0, label=label, zorder=0)
         case Labels():
             _labels(ax, mark)
+        case _:
+            graph_static.draw(ax, mark)
 
 
 def _points(ax: Any, mark: Points) -> None:

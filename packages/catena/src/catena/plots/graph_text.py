@@ -1,0 +1,78 @@
+"""How the texts of a drawing are broken into lines: by the inches that letters take, about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from unicodedata import east_asian_width
+
+from catena.plots.graph_marks import LETTER_SIZE, LINE
+
+LINE_HEIGHT = LETTER_SIZE * LINE / 72  # inches, of a line of a card
+_NARROW, _USUAL, _CAPITAL, _WIDE = 0.36, 0.615, 0.68, 0.9  # widths of letters, in their heights, as in DejaVu Sans
+_BOLD = 1.15  # how much wider bold letters are
+_MARGIN = 0.2  # inches beside the text of a card
+
+
+def width(text: str, size: float = LETTER_SIZE) -> float:
+    """Return how wide a line is, in inches."""
+    return sum(map(_letter, text)) * size / 72
+
+
+def _letter(letter: str) -> float:
+    if letter in " ijlItfr.,:;'|!()[]-/":
+        return _NARROW
+    if letter in "mwMW@%…—":
+        return _WIDE
+    if east_asian_width(letter) in "WF":
+        return 1.0
+    return _CAPITAL if letter.isupper() or letter.isdigit() else _USUAL
+
+
+def lines_of(text: str, room: float, most: int, size: float = LETTER_SIZE, *, bold: bool = False) -> list[str]:
+    """Return text in at most so many lines of so many inches; what does not fit is cut off with an ellipsis."""
+    room = room / _BOLD if bold else room
+    if most < 1:
+        return []
+    words = [piece for word in text.split() for piece in _pieces(word, room, size)]
+    lines: list[str] = []
+    for word in words:
+        if lines and width(f"{lines[-1]} {word}", size) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    if len(lines) <= most:
+        return lines
+    last = lines[most - 1]
+    while last and width(f"{last}…", size) > room:
+        last = last[:-1]
+    return [*lines[: most - 1], f"{last.rstrip(' ,;.')}…"]
+
+
+def one_line(text: str, room: float, size: float = LETTER_SIZE) -> str:
+    """Return the beginning of text that fits into so many inches."""
+    return next(iter(lines_of(text, room, 1, size)), "")
+
+
+def card_lines(parts: Sequence[tuple[str, int]], room: float, *, bold: bool = False) -> list[str]:
+    """Return the lines of a card of so many inches: of each part at most its number of lines."""
+    return [line for text, most in parts for line in lines_of(text, room - _MARGIN, most, bold=bold)]
+
+
+def card_height(lines: int) -> float:
+    """Return the height in inches of a card of so many lines, its title among them."""
+    return 0.1 + lines * LINE_HEIGHT
+
+
+def _pieces(word: str, room: float, size: float) -> list[str]:
+    """Return a word, or its parts where it is wider than the room."""
+    if width(word, size) <= room:
+        return [word]
+    cuts, used = [0], 0.0
+    for at, letter in enumerate(word):
+        wide = width(letter, size)
+        if used + wide > room and at > cuts[-1]:
+            cuts.append(at)
+            used = 0.0
+        used += wide
+    return [word[start:end] for start, end in pairwise([*cuts, len(word)])]
