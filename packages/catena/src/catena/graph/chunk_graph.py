@@ -28,6 +28,7 @@ from catena.graph.updating import Places, updated_state
 from catena.ids import digest
 from catena.model import Edge
 from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.steps import DescribeEdges
 
 if TYPE_CHECKING:
     import networkx
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from catena.graph.node import Node
     from catena.model import Chunk
     from catena.services import Cancel
-    from catena.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+    from catena.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +253,15 @@ class ChunkGraph:
 
     def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
         """Return what joins pairs of chunks, each seen from its first; None where nothing does."""
-        return tuple(self.edge(one, other) if one in self and other in self else None for one, other in request.pairs)
+        firsts = [each for each in dict.fromkeys(one for one, _ in request.pairs) if each in self]
+        source, target, weights = edges_of(self._state, self.options, self._places(firsts), self.kinds)
+        rows = {pair: row for row, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True))}
+        numbers = {each: number for number, each in enumerate(firsts)}
+        found = [rows.get((numbers.get(one, -1), self._place(other))) for one, other in request.pairs]
+        return tuple(
+            None if row is None else self._edge(*pair, weights[row].tolist())
+            for pair, row in zip(request.pairs, found, strict=True)
+        )
 
     def count_edges(self, request: CountEdges) -> tuple[int, ...]:
         """Return how many neighbours nodes have, by whatever kinds; 0 for what it does not have."""
@@ -267,12 +276,12 @@ class ChunkGraph:
         Raises:
             ParameterError: the graph has no such node.
         """
-        here, there = self._known_place(one), self._known_place(other)
-        _, target, weights = edges_of(self._state, self.options, np.array([here]), self.kinds)
-        found = np.flatnonzero(target == there)
-        if not len(found):
-            return None
-        by_kind = {kind: float(weight) for kind, weight in zip(self.kinds, weights[found[0]], strict=True) if weight}
+        self._known_place(one), self._known_place(other)
+        (edge,) = self.describe_edges(DescribeEdges(pairs=((one, other),)))
+        return edge
+
+    def _edge(self, one: str, other: str, weights: Sequence[float]) -> Edge:
+        by_kind = {kind: weight for kind, weight in zip(self.kinds, weights, strict=True) if weight}
         words = {kind: self.shared_words(one, other, kind) for kind in by_kind}
         return Edge(weights=by_kind, words={kind: shared for kind, shared in words.items() if shared})
 

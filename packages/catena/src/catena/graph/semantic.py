@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from catena.graph.approximate import candidates
 from catena.graph.layers import Layers
 
 if TYPE_CHECKING:
@@ -72,35 +73,54 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(vectors / lengths[:, None], dtype=np.float32)
 
 
-def nearest(vectors: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+def nearest(vectors: NDArray[np.float32], k: int, tick: Tick, *, exact: bool = True) -> Nearest:
     """Return the lists of all nodes among each other.
 
     Of equal vectors, as boilerplate makes them, only one is compared: it stands for all, and the first k + 1 of them
-    are as near as any. Each product of two blocks serves both.
+    are as near as any.
 
     Args:
         vectors: of unit length or zero, shape (n, dim); a zero row is near nobody.
         k: neighbours of each.
-        tick: told the products done.
+        tick: told what is done.
+        exact: compare all with all; if not, only with those that an inverted file thinks near.
+
+    Raises:
+        MissingExtraError: not exact, and faiss is not installed.
     """
     if not k:
         return Nearest.nothing(len(vectors), k)
     groups = _groups(vectors)
     distinct = vectors if len(groups.firsts) == len(vectors) else vectors[groups.firsts]
-    lists = Nearest.nothing(len(distinct), k + 1)  # its own group is one of them
-    starts = range(0, len(distinct), _BLOCK)
+    lists = _compared(distinct, k + 1, tick) if exact else _likely(distinct, k + 1, tick)
+    return _of_members(lists, groups, len(vectors), k)
+
+
+def _compared(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+    """Return the lists of rows among each other, each itself among them; a product of two blocks serves both."""
+    lists = Nearest.nothing(len(rows), k)
+    starts = range(0, len(rows), _BLOCK)
     pairs = [(a, a) for a in starts] + [(a, b) for a in starts for b in starts if a < b]
     for done, (a, b) in enumerate(pairs):
         tick(done, len(pairs))
-        rows, columns = distinct[a : a + _BLOCK], distinct[b : b + _BLOCK]
-        products = rows @ columns.T
+        products = rows[a : a + _BLOCK] @ rows[b : b + _BLOCK].T
         for here, there, block in ((a, b, products), (b, a, products.T))[: 1 if a == b else 2]:
-            row, column = _promising(block, lists.floors(slice(here, here + block.shape[0])), k + 1)
+            row, column = _promising(block, lists.floors(slice(here, here + block.shape[0])), k)
             if len(row):
                 row, column = row + here, column + there
-                lists.offer(row, column, _cosines(distinct, row, distinct, column))
+                lists.offer(row, column, _cosines(rows, row, rows, column))
     tick(len(pairs), len(pairs))
-    return _of_members(lists, groups, len(vectors), k)
+    return lists
+
+
+def _likely(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+    """Return about the same, from candidates."""
+    lists = Nearest.nothing(len(rows), k)
+    for first, places in candidates(rows, k, tick):
+        row, at = np.nonzero(places >= 0)
+        row, column = row + first, places[row, at]
+        lists.offer(row, column, _cosines(rows, row, rows, column))
+    return lists
 
 
 def nearest_of(rows: NDArray[np.float32], vectors: Layers, places: NDArray[np.integer], k: int) -> Nearest:
@@ -169,6 +189,7 @@ def updated(
     slots: NDArray[np.integer],
     vectors: Layers,
     tick: Tick,
+    exact: bool = True,
 ) -> Nearest:
     """Return the lists after nodes moved, went and came, equal to those of `nearest`.
 
@@ -181,7 +202,8 @@ def updated(
         newcomers: places, ascending.
         slots: of each node there is now.
         vectors: of all slots.
-        tick: told the products done.
+        tick: told what is done.
+        exact: as for `nearest`, where all are sought anew.
     """
     k = old.places.shape[1]
     stayed = moved != NOBODY
@@ -189,7 +211,7 @@ def updated(
     short = ((followed == NOBODY) & (old.places != NOBODY)).any(axis=1)
     sought = np.union1d(moved[stayed & short], newcomers)
     if not k or len(sought) > _ANEW * len(slots):
-        return nearest(np.ascontiguousarray(vectors.take(slots)), k, tick)
+        return nearest(np.ascontiguousarray(vectors.take(slots)), k, tick, exact=exact)
     lists = Nearest.nothing(len(slots), k)
     lists.places[moved[stayed]], lists.cosines[moved[stayed]] = followed[stayed], old.cosines[stayed]
     places = np.full(len(vectors), NOBODY, np.int64)

@@ -103,7 +103,15 @@ def updated_state(
         words=words,
         vocabulary=state.vocabulary.changed(added=Vocabulary.of(came), removed=went),
         reading=Reading.of(places.spread(reading.documents, documents), places.spread(reading.positions, positions)),
-        nearest=semantic.updated(state.nearest, places.moved, places.added, slots=slots, vectors=vectors, tick=tick),
+        nearest=semantic.updated(
+            state.nearest,
+            places.moved,
+            places.added,
+            slots=slots,
+            vectors=vectors,
+            tick=tick,
+            exact=places.size <= options.exact_up_to,
+        ),
         terms={
             kind.name: _changed(state.terms[kind.name], places, *terms_of(map(kind.of, added)))
             for kind in options.term_kinds

@@ -1,0 +1,268 @@
+"""What edges a graph has, against the definitions; that no order, thread or block changes them; what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graph_cases import expected, graph_options, node, nodes_and_vectors, weights_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from catena.errors import CancelledError, MissingExtraError, ParameterError
+from catena.graph import semantic
+from catena.graph.chunk_graph import ChunkGraph, GraphProgress
+from catena.graph.edge_kinds import KEYWORDS, TermEdges
+from catena.graph.node import Node
+from catena.graph.options import GraphOptions
+from catena.model import Edge
+from catena.ports import Graph
+from catena.services import Cancel
+from catena.steps import CountWords, Expand, FetchById, FetchNodes
+from catena.text import word_keys
+from conftest import printed_under_hash_seeds
+
+PHONE, SCREEN, BATTERY = (
+    node(0, "The phone has a Lithium battery.", titles=["Phone"], keywords=["phone", "battery", "cell", "usb"]),
+    node(1, "Its screen is large.", titles=["Screen"], keywords=["screen", "battery", "cell", "usb"]),
+    node(4, "A lithium battery (電池) ages.", titles=["Lithium battery"], keywords=["battery", "screen"]),
+)
+ROWS = np.array([[1, 0], [0, 2], [0.6, 0.8]], np.float32)
+
+
+def built(options: GraphOptions | None = None) -> ChunkGraph:
+    return ChunkGraph.build([PHONE, SCREEN, BATTERY], ROWS, options)
+
+
+def test_edges_are_those_computed_by_hand() -> None:
+    graph = built(GraphOptions(neighbours=1, kinds=(KEYWORDS,)))
+    phone = graph.edge(PHONE.id, SCREEN.id)
+    assert phone == Edge(weights={"keyword": 3.0, "structural": 1.0}, words={"keyword": ("battery", "cell", "usb")})
+    assert phone.triple == (1.0, 0.0, 3.0)
+    rarity = pytest.approx(np.log(4 / 2) / np.log(4))  # one node says it, another bears it
+    assert graph.edge(PHONE.id, BATTERY.id) == Edge(
+        weights={"mention": rarity, "semantic": pytest.approx(0.6)}, words={"mention": ("Lithium battery",)}
+    )
+    back = graph.edge(BATTERY.id, PHONE.id)
+    assert back is not None
+    assert back.words == {"mentioned": ("Lithium battery",)}
+    assert graph.edge(SCREEN.id, BATTERY.id) == Edge(weights={"semantic": pytest.approx(0.8)})
+    assert graph.edge(PHONE.id, PHONE.id) is None
+    assert isinstance(graph, Graph)
+
+
+@settings(max_examples=40)
+@given(nodes_and_vectors(), graph_options())
+def test_all_edges_are_those_of_the_definitions(
+    case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions
+) -> None:
+    graph = ChunkGraph.build(*case, options)
+    wanted = expected(*case, options)
+    assert graph.kinds == tuple(sorted(wanted))
+    for kind, weights in wanted.items():
+        assert weights_of(graph, kind) == pytest.approx(weights, abs=2e-6)
+    pairs = {pair for weights in wanted.values() for pair in weights}
+    assert graph.degrees().tolist() == [sum(one == each for each, _ in pairs) for one in graph.ids]
+    for one, other in pairs:
+        edge = graph.edge(one, other)
+        assert edge is not None
+        assert list(edge.weights) == [kind for kind in graph.kinds if (one, other) in wanted[kind]]
+        assert set(edge.words) == set(edge.weights) - {"structural", "semantic"}
+
+
+@settings(max_examples=40)
+@given(nodes_and_vectors(), graph_options(), st.randoms())
+def test_expanding_nodes_finds_the_same_edges(
+    case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions, random: st.random.Random
+) -> None:
+    graph = ChunkGraph.build(*case, options)
+    asked = random.sample(graph.ids, len(graph.ids) // 2)
+    found = graph.expand(Expand(chunk_ids=(*asked, "nobody", *asked)))
+    assert found.sources == tuple(asked)
+    assert found.nodes.ids == tuple(sorted(set(found.nodes.ids)))
+    ends = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
+    assert ends == sorted(set(ends))
+    for column, kind in enumerate(found.kinds):
+        weights = {
+            (asked[s], found.nodes.ids[t]): w
+            for (s, t), w in zip(ends, found.weights[:, column].tolist(), strict=True)
+            if w
+        }
+        assert weights == {pair: w for pair, w in weights_of(graph, kind).items() if pair[0] in asked}
+    for kind in graph.kinds:
+        alone = graph.expand(Expand(chunk_ids=tuple(asked), kinds=(kind,)))
+        assert alone.kinds == (kind,)
+        assert alone.weights.all()
+        assert np.array_equal(
+            alone.weights[:, 0],
+            found.weights[found.weights[:, found.kinds.index(kind)] > 0][:, found.kinds.index(kind)],
+        )
+
+
+@settings(max_examples=40)
+@given(nodes_and_vectors(), st.lists(st.sampled_from(["alpha", "beta", "電", "電池", "no"]), max_size=4))
+def test_words_are_counted_as_the_text_divides_them(
+    case: tuple[list[Node], NDArray[np.float32]], words: list[str]
+) -> None:
+    graph = ChunkGraph.build(*case)
+    asked = tuple(reversed(graph.ids))
+    found = graph.nodes(FetchNodes(chunk_ids=("nobody", *asked), words=tuple(words)))
+    assert found.ids == asked
+    every = {}
+    for row, chunk_id in enumerate(asked):
+        each = graph.node(chunk_id)
+        text, titles = word_keys(each.chunk.text), [key for title in each.titles for key in word_keys(title)]
+        assert found.counts[row].tolist() == [(text + titles).count(word) for word in words]
+        assert found.in_title[row].tolist() == [word in titles for word in words]
+        assert found.lengths[row] == len(text + titles)
+        every[chunk_id] = text + titles
+    counts = graph.count_words(CountWords(words=tuple(words)))
+    assert counts.holding == tuple(sum(word in held for held in every.values()) for word in words)
+    assert counts.nodes == len(graph)
+    assert counts.mean_length * (len(graph) or 1) == pytest.approx(sum(map(len, every.values())))
+
+
+def test_chunks_come_by_id_and_unknown_ones_are_none() -> None:
+    graph = built()
+    assert graph.chunks_by_id(FetchById(chunk_ids=("nobody", PHONE.id))) == (None, PHONE.chunk)
+    assert graph.chunk(SCREEN.id) == SCREEN.chunk
+    assert SCREEN.id in graph
+    assert "nobody" not in graph
+
+
+def clustered(size: int, *, copies: int = 1) -> NDArray[np.float32]:
+    """Return vectors in clusters, each some times."""
+    rng = np.random.default_rng(5)
+    centres = rng.standard_normal((max(size // 20, 1), 16))
+    rows = centres[rng.integers(0, len(centres), size)] + 0.5 * rng.standard_normal((size, 16))
+    return semantic.unit(np.repeat(rows, copies, axis=0)[:size].astype(np.float32))
+
+
+def brute(rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    cosines = np.round(rows.astype(np.float64) @ rows.T.astype(np.float64), 5)
+    np.fill_diagonal(cosines, -1)
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("copies", [1, 9])
+@pytest.mark.parametrize("block", [7, 64, 2_048])
+def test_neighbours_do_not_depend_on_the_blocks(block: int, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = clustered(200, copies=copies)
+    monkeypatch.setattr(semantic, "_BLOCK", block)
+    found = semantic.nearest(rows, 5, lambda done, total: None)
+    cosines = np.round(rows.astype(np.float64) @ rows.T.astype(np.float64), 6)
+    for place, (near, weights) in enumerate(zip(found.places, found.cosines, strict=True)):
+        others = [other for other in range(len(rows)) if other != place]
+        best = sorted(others, key=lambda other: -cosines[place, other])[:5]
+        assert weights == pytest.approx(cosines[place, best], abs=2e-6)
+        assert len(set(near)) == 5
+        assert place not in near
+        assert all(one < other for one, other in pairwise(zip(-weights, near, strict=True)))
+
+
+def test_of_equal_vectors_the_lowest_ids_are_nearest() -> None:
+    graph = ChunkGraph.build([node(number) for number in range(9)], np.ones((9, 2)), GraphOptions(neighbours=2))
+    first, second, third = graph.ids[:3]
+    near = {one: {other for each, other in weights_of(graph, "semantic") if each == one} for one in graph.ids}
+    assert near[graph.ids[8]] == {first, second}
+    assert near[third] >= {first, second}
+    assert near[first] == {*graph.ids} - {first}
+
+
+def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
+    pytest.importorskip("faiss")
+    rows = clustered(3_000)
+    nodes = [node(number) for number in range(len(rows))]
+    exact = ChunkGraph.build(nodes, rows, GraphOptions(exact_up_to=3_000)).links("semantic")
+    graph = ChunkGraph.build(nodes, rows, GraphOptions(exact_up_to=2_999))
+    found = weights_of(graph, "semantic")
+    wanted = set(zip(exact.sources.tolist(), exact.targets.tolist(), strict=True))
+    places = {chunk_id: place for place, chunk_id in enumerate(graph.ids)}
+    same = sum((places[one], places[other]) in wanted for one, other in found)
+    assert same / len(wanted) >= 0.99
+    assert found == weights_of(ChunkGraph.build(nodes[::-1], rows[::-1], graph.options), "semantic")
+
+
+def test_without_faiss_approximate_neighbours_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.graph.approximate.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[ann\]'"):
+        built(GraphOptions(exact_up_to=2))
+
+
+def test_no_hash_seed_changes_a_graph() -> None:
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "from test_graph_building import built, PHONE\n"
+        "graph = built()\n"
+        "print(graph.identity, graph.edge(PHONE.id, graph.ids[0]), graph.links('name').weights, graph.degrees())"
+    )
+    here = Path(__file__).parent
+    assert len(printed_under_hash_seeds(code, str(here), str(here.parent))) == 1
+
+
+def test_a_kind_of_ones_own_joins_by_any_terms() -> None:
+    figures = TermEdges(name="parity", of=parity, weight="count", cap=100)
+    graph = built(GraphOptions(kinds=(figures,), mentions=False))
+    assert graph.kinds == ("parity", "semantic", "structural")
+    assert set(weights_of(graph, "parity")) == {(PHONE.id, BATTERY.id), (BATTERY.id, PHONE.id)}
+
+
+def parity(one: Node) -> Sequence[str]:
+    return ["even" if one.chunk.position % 2 == 0 else "odd"]
+
+
+def test_building_tells_how_far_it_is_and_can_be_stopped() -> None:
+    told: list[GraphProgress] = []
+    ChunkGraph.build([PHONE, SCREEN, BATTERY], ROWS, progress=told.append)
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert told[-1].done == told[-1].total
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(CancelledError):
+        ChunkGraph.build([PHONE, SCREEN, BATTERY], ROWS, cancel=cancel)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "vectors", "message"),
+    [
+        ([PHONE, SCREEN], ROWS, r"vectors must be of shape \(2, dim\)"),
+        ([PHONE, SCREEN, PHONE], ROWS, "nodes must be of distinct chunks"),
+        ([PHONE], [[np.nan, 1.0]], "vectors must be finite numbers, got 'row 0"),
+        ([PHONE], [[np.inf, 1.0]], "vectors must be finite numbers"),
+        ([PHONE], "ab", "vectors must be an array of numbers"),
+    ],
+)
+def test_what_cannot_be_a_graph_is_named(nodes: list[Node], vectors: object, message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
+        ChunkGraph.build(nodes, vectors)  # type: ignore[arg-type]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_unknown_kinds_and_chunks_are_named() -> None:
+    graph = built()
+    with pytest.raises(ParameterError, match="kind of edge must be one of keyword, mention, mentioned, name"):
+        graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("semantic", "keywords")))
+    with pytest.raises(ParameterError, match="chunk id must be of a node of the graph, got 'nobody'"):
+        graph.edge(PHONE.id, "nobody")
+    for wrong in ({"neighbours": -1}, {"cap": 0}, {"exact_up_to": 1.5}, {"kinds": (KEYWORDS, KEYWORDS)}):
+        with pytest.raises(ParameterError):
+            GraphOptions(**wrong)  # type: ignore[arg-type]
+
+
+@settings(max_examples=20)
+@given(nodes_and_vectors(), st.randoms())
+def test_no_order_of_the_nodes_changes_a_graph(
+    case: tuple[list[Node], NDArray[np.float32]], random: st.random.Random
+) -> None:
+    nodes, vectors = case
+    order = random.sample(range(len(nodes)), len(nodes))
+    one, other = ChunkGraph.build(nodes, vectors), ChunkGraph.build([nodes[i] for i in order], vectors[order])
+    assert one.ids == other.ids
+    assert one.identity == other.identity
+    for kind in one.kinds:
+        assert weights_of(one, kind) == weights_of(other, kind)

@@ -1,0 +1,145 @@
+"""A graph after additions, replacements and deletions is the one that would be built of what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+import pytest
+from graph_cases import DIM, graph_options, node, nodes_and_vectors
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from catena.errors import CancelledError, ParameterError
+from catena.graph import updating
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.node import Node
+from catena.graph.options import GraphOptions
+from catena.graph.updating import compact
+from catena.services import Cancel
+
+
+def assert_equal(one: object, other: object) -> None:
+    """Assert that two values are equal, array by array."""
+    if isinstance(one, np.ndarray):
+        assert isinstance(other, np.ndarray)
+        assert one.shape == other.shape
+        assert np.array_equal(one, other)
+    elif isinstance(one, Mapping):
+        assert isinstance(other, Mapping)
+        assert list(one) == list(other)
+        for key in one:
+            assert_equal(one[key], other[key])
+    elif is_dataclass(one):
+        for field in fields(one):
+            assert_equal(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert one == other
+
+
+def assert_same(one: ChunkGraph, other: ChunkGraph) -> None:
+    """Assert that two graphs are equal in all that they hold."""
+    assert one.ids == other.ids
+    assert one.identity == other.identity
+    assert_equal(compact(one._state), compact(other._state))
+    for kind in one.kinds:
+        assert_equal(one.links(kind), other.links(kind))
+
+
+@pytest.mark.parametrize("spare", [0, 4_096])
+@given(nodes_and_vectors(most=16), graph_options(), st.data())
+def test_any_sequence_of_changes_equals_a_graph_built_anew(
+    spare: int, case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions, data: st.DataObject
+) -> None:
+    nodes, vectors = case
+    everyone = range(len(nodes))
+    some = st.lists(st.sampled_from(everyone), unique=True) if nodes else st.just([])
+    held = set(data.draw(some, label="at first"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(updating, "_SPARE", spare)
+        graph = ChunkGraph.build([nodes[i] for i in sorted(held)], vectors[sorted(held)], options)
+        for _ in range(3):
+            removed = held & set(data.draw(some, label="removed"))
+            added = [i for i in data.draw(some, label="added") if i not in held or i in removed]
+            graph = graph.updated(
+                added=[nodes[i] for i in added], vectors=vectors[added], removed={nodes[i].id for i in removed}
+            )
+            held = (held - removed) | set(added)
+    assert_same(graph, ChunkGraph.build([nodes[i] for i in sorted(held)], vectors[sorted(held)], options))
+
+
+def test_a_large_graph_takes_a_document_in_and_lets_it_go() -> None:
+    rng = np.random.default_rng(2)
+    words = [f"w{i}" for i in range(200)]
+    nodes = [
+        node(
+            i,
+            " ".join(rng.choice(words, 12)),
+            titles=[" ".join(rng.choice(words, 2))],
+            names=rng.choice(words, 3).tolist(),
+        )
+        for i in range(400)
+    ]
+    vectors = rng.standard_normal((400, 8))
+    whole, part = ChunkGraph.build(nodes, vectors), ChunkGraph.build(nodes[:390], vectors[:390])
+    before = part.identity
+    assert_same(part.updated(added=nodes[390:], vectors=vectors[390:]), whole)
+    assert_same(whole.updated(removed=[each.id for each in nodes[390:]]), part)
+    assert part.identity == before
+    assert len(part) == 390  # what was updated is as it was
+
+
+def test_replacing_is_removing_and_adding_at_once() -> None:
+    old, new, other = node(0, "alpha"), replace(node(0, "beta"), titles=("Gamma",)), node(1, "gamma")
+    graph = ChunkGraph.build([old, other], np.eye(2, DIM))
+    changed = graph.updated(added=[new], vectors=np.ones((1, DIM)), removed=[old.id])
+    assert changed.node(old.id) == new
+    assert_same(changed, ChunkGraph.build([new, other], np.array([[1, 1, 1], [0, 1, 0]])))
+
+
+def test_a_title_that_goes_and_comes_back_is_heard_by_those_who_came_meanwhile() -> None:
+    bearer, sayer = node(0, "x", titles=["Alpha beta"]), node(4, "say alpha beta")
+    graph = ChunkGraph.build([bearer], np.eye(1, DIM)).updated(removed=[bearer.id])
+    graph = graph.updated(added=[sayer], vectors=np.eye(1, DIM)).updated(added=[bearer], vectors=np.eye(1, DIM))
+    edge = graph.edge(sayer.id, bearer.id)
+    assert edge is not None
+    assert edge.words["mention"] == ("Alpha beta",)
+
+
+def test_a_term_that_becomes_common_joins_no_more_and_joins_again() -> None:
+    nodes = [node(i, names=["rare"]) for i in range(0, 16, 4)]
+    options = GraphOptions(kinds=(replace(GraphOptions().kinds[1], cap=2),))
+    graph = ChunkGraph.build(nodes[:2], np.zeros((2, DIM)), options)
+    assert len(graph.links("name").targets) == 2
+    more = graph.updated(added=nodes[2:], vectors=np.zeros((2, DIM)))
+    assert len(more.links("name").targets) == 0
+    assert len(more.updated(removed=[each.id for each in nodes[:2]]).links("name").targets) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"removed": ["nobody"]}, "chunk id must be of a node of the graph, got 'nobody'"),
+        ({"added": [node(0)], "vectors": np.ones((1, DIM))}, "added must be of new chunks, or also in `removed`"),
+        ({"added": [node(5), node(5)], "vectors": np.ones((2, DIM))}, "nodes must be of distinct chunks"),
+        (
+            {"added": [node(5)], "vectors": np.ones((1, DIM + 1))},
+            r"vectors must be of shape \(1, 3\), as the graph's",
+        ),
+        ({"added": [node(5)]}, r"vectors must be of shape \(1, dim\)"),
+    ],
+)
+def test_changes_that_cannot_be_made_are_named(change: dict[str, object], message: str) -> None:
+    graph = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM))
+    with pytest.raises(ParameterError, match=message):
+        graph.updated(**change)  # type: ignore[arg-type]
+
+
+def test_an_update_can_be_stopped() -> None:
+    graph = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM))
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(CancelledError):
+        graph.updated(removed=[node(0).id], cancel=cancel)
