@@ -94,15 +94,18 @@ def chain_graph(
     shades = {chunk_id: colours.get(chunk.document_id, (GREY, 0)) for chunk_id, chunk in chunks.items()}
     stage = (margins if whole else rows_of)(drawn, {key: shades[key][0] for key in chain_chunks})
     places = _placed(chunks, links, stage, seed)
+    counts = _counts(links)
+    labels = {kind: f"{kind} ({count:,})" for kind, count in counts.items()}
+    names = {key: told(chunk, graph) for key, chunk in chain_chunks.items()}
     marks: list[Mark] = [
-        *_edges(graph, links, places, chain_chunks, whole=whole),
+        *_edges(graph, links, places, chain_chunks, labels=labels, whole=whole),
         *_nodes(graph, chunks, chain_chunks, places, colours=colours, whole=whole),
-        *chain_marks(drawn, stage, places, shades, {key: told(each, graph) for key, each in chain_chunks.items()}),
+        *chain_marks(drawn, stage, places, shades, names=names, labels=labels),
     ]
     area = f"all {len(chunks):,} nodes" if whole else _said(len(near), reached, hops)
     x, y = (Axis(limits=(-_RIM, size + _RIM)) for size in (stage.width, stage.height))
     panel = Panel(marks=marks, x=x, y=y, drawing=True)
-    caption = f"{_chains_told(drawn, len(told_chains))}; {area}; {_kinds_told(links)}."
+    caption = f"{_chains_told(drawn, len(told_chains))}; {area}; {_kinds_told(len(links), counts)}."
     picture = Picture(
         title=title, caption=f"{caption} In the discs: the order of the hops; beside them: the scorer's score.",
         panels=[panel], height=stage.height + 1.0, inches=stage.width + _LEGEND,
@@ -145,6 +148,7 @@ def _edges(
     places: Mapping[str, Place],
     chain_chunks: Mapping[str, Chunk],
     *,
+    labels: Mapping[str, str],
     whole: bool,
 ) -> list[Strokes]:
     """Return the edges of each kind that is there, pale; those at the chain a little darker, and they tell."""
@@ -160,7 +164,7 @@ def _edges(
             made.append(
                 Strokes(
                     paths=[_strand(link, kind, places) for link in here],
-                    label=f"{kind} ({len(held):,})", colour=shade, dash=dash, names=names, opacity=opacity,
+                    label=labels[kind], colour=shade, dash=dash, names=names, opacity=opacity,
                     width=0.5 if whole and not at_chain else 0.9,
                 )
             )  # fmt: skip
@@ -223,6 +227,11 @@ def _chains_told(drawn: Sequence[Chain], given: int) -> str:
     )
 
 
-def _kinds_told(links: Sequence[Link]) -> str:
+def _counts(links: Sequence[Link]) -> dict[str, int]:
+    """Return how many edges are of each kind, in the order of the legend."""
     counts = Counter(kind for link in links for kind in in_order(link.weights))
-    return f"{len(links):,} edges: " + (", ".join(f"{kind} {counts[kind]:,}" for kind in in_order(counts)) or "none")
+    return {kind: counts[kind] for kind in in_order(counts)}
+
+
+def _kinds_told(edges: int, counts: Mapping[str, int]) -> str:
+    return f"{edges:,} edges: " + (", ".join(f"{kind} {count:,}" for kind, count in counts.items()) or "none")

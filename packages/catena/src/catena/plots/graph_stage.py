@@ -97,7 +97,9 @@ def chain_marks(
     stage: Stage,
     places: Mapping[str, Place],
     shades: Mapping[str, tuple[str, int]],
+    *,
     names: Mapping[str, str],
+    labels: Mapping[str, str],
 ) -> list[Mark]:
     """Return arrows with their kinds, discs with their numbers, scores, cards, and the reasons on the arrows.
 
@@ -107,6 +109,7 @@ def chain_marks(
         places: of all nodes.
         shades: colour and number of the shape of each chunk of the chains.
         names: of these chunks, shown on hovering.
+        labels: of the kinds of edge in the legend, so that a click there switches those of the chains too.
     """
     cards = _in_margins(stage, places) if stage.whole else dict(stage.cards)
     numbers = _numbers(chains)
@@ -128,7 +131,7 @@ def chain_marks(
             width=2.2 if stage.whole else 3.2,
             names=["\n".join(reasons(hop.edge)) if hop.edge else "" for hop, _ in arrows],
         ),
-        *([] if stage.whole else _strands(arrows)),
+        *([] if stage.whole else _strands(arrows, labels)),
         *discs,
         Texts(
             places=list(beside_disc.values()), texts=[f"{scores[key]:.2f}" for key in beside_disc], bold=True,
@@ -213,7 +216,7 @@ def _arrows(
     return list(made.values())
 
 
-def _strands(arrows: Sequence[tuple[Hop, list[Place]]]) -> list[Strokes]:
+def _strands(arrows: Sequence[tuple[Hop, list[Place]]], labels: Mapping[str, str]) -> list[Strokes]:
     """Return the kinds of each arrow's edge as lines beside it, in their own dashes."""
     found: dict[str, list[list[Place]]] = {}
     for hop, arrow in arrows:
@@ -221,7 +224,9 @@ def _strands(arrows: Sequence[tuple[Hop, list[Place]]]) -> list[Strokes]:
             offset = (0.055 + 0.035 * (number // 2)) * (1 if number % 2 == 0 else -1)
             found.setdefault(kind, []).append(beside(arrow[:-3] or arrow, offset))
     return [
-        Strokes(paths=found[kind], label="", colour=style(kind)[0], dash=style(kind)[1], width=1.5)
+        Strokes(
+            paths=found[kind], label=labels.get(kind, kind), colour=style(kind)[0], dash=style(kind)[1], width=1.5
+        )
         for kind in in_order(found)
     ]
 
