@@ -34,10 +34,9 @@ def best_first(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Tra
         for place in range(expanded, min(len(hops), options.expand)):
             hood = yield from neighbours(ground, [hops[place].id])
             follow = depths[hops[place].id] < options.max_length
-            more = yield from leading_on(ground, hood, hops[place].id, place, follow=follow)
+            more = (yield from leading_on(ground, hood, hops[place].id, place, follow=follow)).without(depths)
             frontier = more if frontier is None else joined([frontier, more])
             expanded = place + 1
-        frontier = frontier.without(depths) if frontier is not None else None
         if frontier is None or not len(frontier):
             break
         scores = yield from scored(ground, path, frontier)
@@ -48,7 +47,7 @@ def best_first(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Tra
             passed.append(hop.id)
         else:
             break
-        frontier = frontier.without(passed)
+        frontier = frontier.without({hop.id, *passed})
         hops.append(hop)
         path = concatenated([path, hop.node])
         depths[hop.id] = depths.get(hop.came_from, 0) + 1

@@ -135,7 +135,9 @@ def leading_on(ground: Ground, hood: Neighbourhood, last: str, place: int, *, fo
     if looks_at == "ranking":
         pool = frozenset(ground.pool.ids)
         edges = np.array([e for e in edges if hood.nodes.ids[hood.target[e]] in pool], dtype=np.intp)
-    nodes, weights = taken(hood.nodes, hood.target[edges]), hood.weights[edges]
+    whole = len(edges) == len(hood.nodes.ids) == len(hood.target)  # of one source: nothing to copy
+    nodes = hood.nodes if whole else taken(hood.nodes, hood.target[edges])
+    weights = hood.weights[edges]
     if looks_at != "graph":
         linked = frozenset(nodes.ids)
         beside = np.array([row for row, i in enumerate(ground.pool.ids) if i not in linked], dtype=np.intp)
@@ -222,7 +224,7 @@ def scored(ground: Ground, path: Nodes, frontier: Frontier) -> Step[NDArray[np.f
 def taken(nodes: Nodes, rows: NDArray[np.intp] | NDArray[np.int32]) -> Nodes:
     """Return some of the nodes, in the order of `rows`."""
     return Nodes(
-        ids=tuple([nodes.ids[row] for row in rows]),
+        ids=tuple([nodes.ids[row] for row in rows.tolist()]),
         vectors=nodes.vectors[rows],
         counts=nodes.counts[rows],
         in_title=nodes.in_title[rows],
