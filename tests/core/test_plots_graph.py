@@ -157,6 +157,13 @@ def test_several_chains_are_rows_and_a_shared_chunk_is_drawn_once():
     assert many.caption.startswith("4 chains (of 6, the first ones) of ")
 
 
+def test_no_arrow_comes_from_a_chunk_that_is_not_drawn():
+    lone = Hop(chunk=CHUNKS[5], score=0.5, came_from="c09", edge=GRAPH.edge("c05", "c09"))
+    made = plots.chain_graph(GRAPH, [Chain((hop(0), lone))])
+    assert not [mark for mark in marks(made, Strokes) if mark.heads]
+    assert [disc.texts for disc in hops_of(made)] == [["1"], ["2"]]
+
+
 def test_the_whole_graph_has_every_node_and_every_edge():
     made = plots.chain_graph(GRAPH, [CHAIN], whole=True)
     assert sum(len(mark.places) for mark in marks(made, Discs)) == N
