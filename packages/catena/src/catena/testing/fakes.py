@@ -334,7 +334,7 @@ class FakeGraph(Recorder):
     def covering(self, request: FindCovering) -> Nodes:
         """Return the nodes that cover most of the terms, best first."""
         self.record(request)
-        wanted = [set(word_keys(term)) for term in request.terms]
+        wanted = [words for term in request.terms if (words := set(word_keys(term)))]
         covered = {i: sum(words <= set(_keys_of(chunk)) for words in wanted) for i, chunk in self._chunks.items()}
         like = {i: sum(a * b for a, b in zip(request.vector, self._row(i), strict=True)) for i in covered}
         best = sorted((i for i in covered if covered[i]), key=lambda i: (-covered[i], -like[i], i))
