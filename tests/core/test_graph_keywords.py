@@ -21,6 +21,7 @@ from catena.model import Chunk, Degraded, View
 from catena.plan import plan
 from catena.testing.fakes import FakeLLM
 from catena.text import normalise_query, normalise_term
+from catena.tokens import count_tokens
 from conftest import printed_under_hash_seeds
 
 SEALS = "The shaft seal of the HX-200 pump is changed after 900 hours. Cooling water is shut off by Acme."
@@ -106,17 +107,15 @@ def test_a_failed_answer_costs_its_chunk_alone_and_is_named() -> None:
 
 
 def test_parts_of_a_long_chunk_take_turns_and_none_counts_twice() -> None:
-    text = "Acme pumps. " * 30 + "Motor parts. " * 30
+    text = "Acme pumps. " * 10 + "ACME parts. " * 10
 
     def reply(request: Complete) -> str:
-        said = [word for word in ("Acme", "Motor", "pumps", "parts") if f"{word} " in request.prompt + " "]
-        return json.dumps([*said, "Acme pumps", "Motor parts"])
+        return '["Acme", "pumps"]' if "pumps. Acme" in request.prompt else '["ACME", "parts", "ACME parts"]'
 
-    views, _, llm = made(GraphKeywords(count=3, part_tokens=40), reply, chunk(text))
-    assert len(llm.calls) > 2
-    (view,) = views
-    terms = keywords_of_view(view.text)
-    assert len(terms) == len({normalise_term(term) for term in terms}) == 3
+    maker = GraphKeywords(count=3, part_tokens=count_tokens("Acme pumps. " * 10))
+    views, degraded, llm = made(maker, reply, chunk(text))
+    assert (degraded, len(llm.calls)) == ((), 2)
+    assert [view.text for view in views] == ["Acme; pumps; parts"]  # one list of one chunk
 
 
 def test_a_dry_run_counts_one_request_a_chunk() -> None:
