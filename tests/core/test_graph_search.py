@@ -116,7 +116,7 @@ def test_nothing_asked_is_nothing_found(query: str, k: int) -> None:
 
 
 def test_a_graph_that_fails_costs_the_walk_and_says_so() -> None:
-    broken = Flaky(graph(), [None, None, ServiceError("graph", "away")])
+    broken = Flaky(graph(), [None, ServiceError("graph", "away")])
     found = run(search_graph(QUERY, HOW, k=1), services(graph=broken))
     assert (ids(found.ranking), found.chains) == ("a", ())
     assert found.ranking.scale is found.first.scale
