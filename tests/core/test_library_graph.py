@@ -22,7 +22,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena import Library, library_graph, library_graph_files
-from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Search, arun, ask, run
+from catena.effects import (
+    Cancel,
+    CountEdges,
+    CountWords,
+    DescribeEdges,
+    Expand,
+    FetchById,
+    FetchNodes,
+    FindCovering,
+    Search,
+    arun,
+    ask,
+    run,
+)
 from catena.enrichment.graph_keywords import GraphKeywords
 from catena.errors import CancelledError, LibraryError
 from catena.graph.chunk_graph import ChunkGraph
@@ -46,7 +59,7 @@ PARTS = (
 
 
 def document(name: str, parts: Sequence[int], title: str = "") -> Document:
-    sections = "".join(f"\n## Section {place}\n\n{PARTS[part]}\n" for place, part in enumerate(parts))
+    sections = "".join(f"\n## Part {part}\n\n{PARTS[part]}\n" for part in parts)
     return Document(id=name, text=f"# {title or name} reference\n{sections}", media_type="text/markdown")
 
 
@@ -114,6 +127,8 @@ def test_of_a_chunk_with_several_vectors_it_takes_their_mean(tmp_path: Path) -> 
         mean = np.mean(np.asarray(EMBEDDER.embed_documents(rows), np.float64), axis=0)
         (vector,) = graph.nodes(FetchNodes(chunk_ids=(chunk.id,))).vectors
         np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-6)
+        with library.store.contents() as contents:
+            np.testing.assert_allclose(np.linalg.norm(contents.vectors([chunk.id]), axis=1), 1.0, atol=1e-6)
 
 
 def test_an_empty_library_may_have_a_graph(tmp_path: Path) -> None:
@@ -169,7 +184,11 @@ def test_a_change_of_place_alone_reaches_the_graph(library: Library) -> None:
     library.replace(document("Osprey", [1, 3], title="Merlin"))  # the same texts under another title
     assert told(library.graph) == told(rebuilt(library))
     assert library.graph.node(library.get("Osprey").chunks[0].id).titles[0] == "Merlin reference"
-    library.replace(document("Osprey", [3, 1]))  # and in another order
+    library.replace(document("Osprey", [0, 1, 3]))
+    assert told(library.graph) == told(rebuilt(library))
+    library.replace(document("Osprey", [1, 3]))  # all that stays moves back to where it was
+    assert told(library.graph) == told(rebuilt(library))
+    library.replace(document("Osprey", [3, 1]))
     assert told(library.graph) == told(rebuilt(library))
     assert len(before.ids) == 6  # what was given out does not change
 
@@ -207,7 +226,12 @@ def test_when_much_has_changed_the_files_are_written_anew(tmp_path: Path, monkey
         assert Manifest.read(path / "graph").generation == generation
         library.add(document("Swift", [2]))
         assert told(library.graph) == told(rebuilt(library))
-        assert Manifest.read(path / "graph").generation == library.stats().generation
+        written = Manifest.read(path / "graph")
+        assert written.generation == library.stats().generation
+        library.delete("Swift")
+        assert told(library.graph) == told(rebuilt(library))
+        assert Manifest.read(path / "graph") == written
+        library.build_graph(OPTIONS)
     monkeypatch.setattr(ChunkGraph, "updated", None)
     with open_library(path) as library:  # and nothing is left to be caught up with
         assert told(library.graph) == told(rebuilt(library))
@@ -242,6 +266,22 @@ def test_a_graph_can_be_built_otherwise_and_dropped(library: Library) -> None:
     assert not (library.store.path / "graph").exists()
     assert library.verify() == ()
     library.drop_graph()
+
+
+def test_a_graph_that_was_dropped_meanwhile_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path / "library")
+    shutil.rmtree(path / "graph")
+    build = ChunkGraph.build
+    with open_library(path) as library, open_library(path) as other:
+
+        def dropped(*arguments: object, **how: object) -> ChunkGraph:
+            other.drop_graph()
+            return build(*arguments, **how)
+
+        monkeypatch.setattr(ChunkGraph, "build", dropped)
+        assert len(library.graph) == 6  # of the moment at which it was asked for
+        assert not (path / "graph").exists()
+        assert not library.has_graph
 
 
 def test_a_build_that_is_stopped_leaves_the_graph_that_was_there(library: Library) -> None:
@@ -391,7 +431,7 @@ def test_a_full_disk_costs_the_files_and_not_the_graph(
 
 @pytest.mark.parametrize("files", ["as written", "gone"])
 def test_a_folder_that_cannot_be_written_has_its_graph_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, files: str
 ) -> None:
     path = filled(tmp_path / "library")
     with open_library(path) as library:
@@ -407,6 +447,7 @@ def test_a_folder_that_cannot_be_written_has_its_graph_in_memory(
             library.build_graph(OPTIONS)
         with pytest.raises(LibraryError, match="cannot be written"):
             library.drop_graph()
+    assert caplog.text == ""
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == content
 
 
@@ -452,13 +493,19 @@ def asked(library: Library) -> list[object]:
         FetchNodes(chunk_ids=ids),
         CountWords(words=words),
         FetchById(chunk_ids=(*ids, "x")),
+        DescribeEdges(pairs=(ids,)),
+        CountEdges(chunk_ids=ids),
+        FindCovering(terms=("voltage regulator", "jumper"), vector=np.ones(16, np.float32)),
     ]
 
 
 def test_steps_are_answered_by_the_graph_of_the_library(library: Library) -> None:
     requests = asked(library)
-    around, nodes, counts, chunks = run(ask(requests), library.services)
+    around, nodes, counts, chunks, edges, degrees, covering = run(ask(requests), library.services)
     assert around.sources == nodes.ids == requests[1].chunk_ids
+    assert edges == (library.graph.edge(*nodes.ids),)
+    assert degrees == tuple(np.bincount(around.source).tolist())
+    assert covering.ids == (library.get("Osprey").chunks[0].id,)
     assert (counts.nodes, counts.holding) == (6, (3,))
     assert chunks == (*library.get("Kestrel").chunks, None)
     library.add(document("Merlin", [1, 1, 3]))

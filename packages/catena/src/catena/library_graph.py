@@ -32,9 +32,9 @@ from catena.library_graph_files import KeptGraph, function_name, options_of, opt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.effects import Cancel, CountWords, Expand, FetchById
+    from catena.effects import Cancel, CountEdges, CountWords, DescribeEdges, Expand, FetchById, FindCovering
     from catena.graph.chunk_graph import Progress
-    from catena.model import Chunk
+    from catena.model import Chunk, Edge
     from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
 
 FOLDER = "graph"
@@ -88,13 +88,24 @@ class LibraryGraph:
         """As `ChunkGraph.chunks_by_id`, in the present graph."""
         return self.current().chunks_by_id(request)
 
+    def covering(self, request: FindCovering) -> Nodes:
+        """As `ChunkGraph.covering`, in the present graph."""
+        return self.current().covering(request)
+
+    def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
+        """As `ChunkGraph.describe_edges`, in the present graph."""
+        return self.current().describe_edges(request)
+
+    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
+        """As `ChunkGraph.count_edges`, in the present graph."""
+        return self.current().count_edges(request)
+
     # What a library does with it.
 
     @property
     def exists(self) -> bool:
         """Whether the library has a graph; nothing of it is read."""
-        with self._store.contents() as contents:
-            return bool(contents.setting(SETTING))
+        return bool(self._store.standing(SETTING)[1])
 
     def current(self) -> ChunkGraph:
         """Return the graph of the library's present generation.
@@ -102,8 +113,7 @@ class LibraryGraph:
         Raises:
             LibraryError: the library has none, or one with a kind of edge that is not known here.
         """
-        with self._store.contents() as contents:
-            setting, generation = contents.setting(SETTING), contents.generation
+        generation, setting = self._store.standing(SETTING)
         held = self._held
         if held is not None and held.setting == setting and held.generation == generation:
             return held.graph
@@ -152,8 +162,7 @@ class LibraryGraph:
         Missing and damaged files are written anew when the graph is next read from them.
         """
         try:
-            with self._store.contents() as contents:
-                setting = contents.setting(SETTING)
+            _, setting = self._store.standing(SETTING)
             if setting:
                 yield from self._differences(setting)
         except CatenaError as error:
@@ -176,8 +185,7 @@ class LibraryGraph:
     # How it gets to the present generation.
 
     def _caught_up(self) -> KeptGraph:
-        with self._store.contents() as contents:
-            setting, generation = contents.setting(SETTING), contents.generation
+        generation, setting = self._store.standing(SETTING)
         options = self._options(setting)
         held = self._held
         if held is not None and (held.setting != setting or held.generation > generation):

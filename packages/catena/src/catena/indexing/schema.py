@@ -193,6 +193,13 @@ def get_meta(connection: sqlite3.Connection, name: str) -> str:
     return str(row[0]) if row else ""
 
 
+def standing(connection: sqlite3.Connection, name: str) -> tuple[int, str]:
+    """Return the generation and a value of the meta table, "" where there is none, both of one moment."""
+    select = "SELECT name, value FROM meta WHERE name IN ('generation', ?)"
+    found = dict(connection.execute(select, (name,)).fetchall())
+    return int(found["generation"]), str(found.get(name, ""))
+
+
 def set_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
     """Write a value of the meta table; "" leaves none."""
     if value:

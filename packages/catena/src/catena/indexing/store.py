@@ -23,7 +23,7 @@ from catena.errors import (
 )
 from catena.indexing import figures, keywords, listing, records, schema, writing
 from catena.indexing.checks import check_entry
-from catena.indexing.connections import Connections
+from catena.indexing.connections import Connections, named
 from catena.indexing.contents import Contents, setting_name
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
@@ -334,6 +334,11 @@ class LibraryStore:
     def read_only(self) -> bool:
         """Whether the library lies in a folder that cannot be written."""
         return self._connections.read_only
+
+    def standing(self, name: str) -> tuple[int, str]:
+        """Return the present generation and what `remember` keeps under a name: one look, before every request."""
+        with self._connections.connection() as connection, named(self.path):
+            return schema.standing(connection, setting_name(name))
 
     @contextmanager
     def contents(self) -> Iterator[Contents]:
