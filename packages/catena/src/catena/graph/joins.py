@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.edge_kinds import rarity
-from catena.graph.layers import ranges, starts_of
+from catena.graph.layers import distinct, ranges, starts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,9 +72,7 @@ class Terms:
         ordered_places: NDArray[np.integer],
         nodes: int,
     ) -> Terms:
-        first = np.ones(len(terms), bool)
-        first[1:] = ordered_terms[1:] != ordered_terms[:-1]
-        firsts = np.flatnonzero(first)
+        firsts = np.flatnonzero(distinct(ordered_terms))
         return cls(
             starts_of(np.bincount(places, minlength=nodes)),
             terms,
@@ -94,14 +92,15 @@ class Terms:
 
     def held_by(self, places: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the terms of some nodes: which of the nodes, and the term."""
-        counts = self.starts[places + 1] - self.starts[places]
-        return np.repeat(np.arange(len(places)), counts), self.terms[ranges(self.starts[places], counts)]
+        starts = self.starts[places]
+        counts = self.starts[places + 1] - starts
+        return np.arange(len(places)).repeat(counts), self.terms[ranges(starts, counts)]
 
     def find(self, terms: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return where the nodes of each term begin in `places`, and how many they are."""
         if not len(self.keys):
             return np.zeros(len(terms), np.int64), np.zeros(len(terms), np.int64)
-        at = np.searchsorted(self.keys, terms)
+        at = self.keys.searchsorted(terms)
         at[at == len(self.keys)] = 0
         starts = self.key_starts[at]
         return starts, np.where(self.keys[at] == terms, self.key_starts[at + 1] - starts, 0)
@@ -163,14 +162,21 @@ def joined(index: Terms, kind: TermEdges, places: NDArray[np.integer]) -> Joined
     starts, holding = index.find(terms)
     fit = (holding > 1) & (holding <= kind.limit(nodes))
     source, starts, holding = source[fit], starts[fit], holding[fit]
-    pairs = np.repeat(source, holding) * nodes + index.places[ranges(starts, holding)]
-    pairs, place, shared = np.unique(pairs, return_inverse=True, return_counts=True)
-    weights = shared.astype(np.float64)
+    pairs = (source * nodes).repeat(holding) + index.places[ranges(starts, holding)]
+    order = pairs.argsort(kind="stable")
+    pairs = pairs[order]
+    first = distinct(pairs)
+    firsts = first.nonzero()[0]
+    shared = np.diff(firsts, append=len(pairs))
+    kept = shared > kind.more_than
+    pairs, weights = pairs[firsts[kept]], shared[kept]
     if kind.weight == "rarity":
-        weights = np.bincount(place, weights=np.repeat(rarity(holding, nodes), holding), minlength=len(pairs))
-    source, target = np.divmod(pairs, nodes)
-    kept = (shared > kind.more_than) & (places[source] != target)
-    return Joined(source[kept], target[kept], weights[kept].astype(np.float32))
+        rare = rarity(holding, nodes).repeat(holding)[order]
+        weights = np.bincount(first.cumsum() - 1, weights=rare, minlength=len(firsts))[kept]
+    source = pairs // nodes
+    target = pairs - source * nodes
+    other = places[source] != target
+    return Joined(source[other], target[other], weights[other].astype(np.float32))
 
 
 def all_joined(index: Terms, kind: TermEdges) -> Joined:
@@ -214,13 +220,14 @@ def mentioned(sayers: Terms, bearers: Terms, cap: int, places: NDArray[np.intege
     starts, borne = bearers.find(titles)
     fit = (said <= cap) & (borne <= cap) & (borne > 0)
     source, starts, said, borne = source[fit], starts[fit], said[fit], borne[fit]
-    pairs = np.repeat(source, borne) * nodes + bearers.places[ranges(starts, borne)]
-    weights = np.repeat(rarity(said + borne, nodes), borne)
+    pairs = (source * nodes).repeat(borne) + bearers.places[ranges(starts, borne)]
+    weights = rarity(said + borne, nodes).repeat(borne)
     order = np.lexsort((-weights, pairs))
     pairs, weights = pairs[order], weights[order]
-    best = np.ones(len(pairs), bool)
-    best[1:] = pairs[1:] != pairs[:-1]
-    source, target = np.divmod(pairs[best], nodes)
+    best = distinct(pairs)
+    pairs = pairs[best]
+    source = pairs // nodes
+    target = pairs - source * nodes
     return Joined(source, target, weights[best].astype(np.float32))
 
 

@@ -51,9 +51,17 @@ class Layers:
 
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the numbers of some ranges [start, start + count), one range after the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    ends = counts.cumsum(dtype=np.int64)
+    numbers = (starts - (ends - counts)).repeat(counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def distinct(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of some values, ascending, are the first of their kind."""
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
 
 
 def starts_of(counts: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from catena.errors import ParameterError
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
@@ -14,7 +15,7 @@ FORMAT = 1
 """Of what a graph keeps of a node; raised where equal nodes and options give other edges than before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GraphOptions:
     """How chunks are joined.
 
@@ -47,9 +48,9 @@ class GraphOptions:
         if len(set(names)) < len(names):
             raise ParameterError("kinds", tuple(names), "of distinct names")
 
-    @property
+    @cached_property
     def term_kinds(self) -> tuple[TermEdges, ...]:
-        """Return the kinds of edge by shared terms, by name, the threshold of keywords among them."""
+        """The kinds of edge by shared terms, by name, the threshold of keywords among them."""
         more_than = self.keywords_more_than
         kinds = [
             replace(kind, more_than=more_than) if kind.name == KEYWORD and more_than is not None else kind
@@ -57,15 +58,15 @@ class GraphOptions:
         ]
         return tuple(sorted(kinds, key=lambda kind: kind.name))
 
-    @property
+    @cached_property
     def all_kinds(self) -> tuple[str, ...]:
-        """Return the names of all kinds of edge, sorted."""
+        """The names of all kinds of edge, sorted."""
         mentions = (MENTION, MENTIONED) if self.mentions else ()
         return tuple(sorted((STRUCTURAL, SEMANTIC, *mentions, *(kind.name for kind in self.kinds))))
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        """Return a name that graphs of equal options, and no others, share."""
+        """A name that graphs of equal options, and no others, share."""
         kinds = [kind.identity for kind in self.term_kinds]
         numbers = (FORMAT, self.neighbours, self.cap, int(self.mentions), self.exact_up_to)
         return digest(*map(str, numbers), *kinds)

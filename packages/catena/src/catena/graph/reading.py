@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.joins import Joined, all_joined, joined, mentioned
+from catena.graph.layers import distinct
 from catena.neighbourhood import MENTION, MENTIONED, SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
@@ -28,18 +29,23 @@ def edges_of(
     source = np.concatenate([np.empty(0, np.int64), *(edges.source for edges in found)])
     target = np.concatenate([np.empty(0, np.int64), *(edges.target for edges in found)])
     size = max(state.size, 1)
-    pairs, row = np.unique(source * size + target, return_inverse=True)
+    ends = source * size + target
+    order = ends.argsort(kind="stable")
+    first = distinct(ends[order])
+    row = np.empty(len(ends), np.int64)
+    row[order] = first.cumsum() - 1
+    pairs = ends[order][first]
     weights = np.zeros((len(pairs), len(kinds)), np.float32)
-    column = np.repeat(np.arange(len(kinds)), [len(edges.source) for edges in found])
+    column = np.arange(len(kinds)).repeat([len(edges.source) for edges in found])
     weights[row, column] = np.concatenate([np.empty(0, np.float32), *(edges.weight for edges in found)])
-    return *np.divmod(pairs, size), weights
+    source = pairs // size
+    return source, pairs - source * size, weights
 
 
 def all_edges(state: GraphState, options: GraphOptions, kind: str) -> Joined:
     """Return all edges of one kind, `source` being a place; ordered."""
-    by_name = {each.name: each for each in options.term_kinds}
-    if kind in by_name:
-        return all_joined(state.terms[kind], by_name[kind])
+    if kind in state.terms:
+        return all_joined(state.terms[kind], next(each for each in options.term_kinds if each.name == kind))
     return _of_kind(state, options, np.arange(state.size), kind)
 
 
@@ -54,5 +60,4 @@ def _of_kind(state: GraphState, options: GraphOptions, places: NDArray[np.intege
         return mentioned(state.sayers, state.bearers, options.cap, places)
     if kind == MENTIONED:
         return mentioned(state.bearers, state.sayers, options.cap, places)
-    by_name = {each.name: each for each in options.term_kinds}
-    return joined(state.terms[kind], by_name[kind], places)
+    return joined(state.terms[kind], next(each for each in options.term_kinds if each.name == kind), places)

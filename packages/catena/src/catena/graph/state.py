@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.joins import Joined, Terms, terms_of
-from catena.graph.layers import Layers, ranges, starts_of
+from catena.graph.layers import Layers, distinct, ranges, starts_of
 from catena.graph.mentions import titles_of
 from catena.graph.semantic import NOBODY, Nearest
 from catena.graph.structural import Reading, standings
@@ -86,11 +86,12 @@ class GraphState:
         own, at = np.nonzero(self.nearest.cosines[places] > 0)
         counts = starts[places + 1] - starts[places]
         of_others = ranges(starts[places], counts)
-        source = np.concatenate([own, np.repeat(np.arange(len(places)), counts)])
+        source = np.concatenate([own, np.arange(len(places)).repeat(counts)])
         target = np.concatenate([self.nearest.places[places[own], at], near[of_others]])
         weight = np.concatenate([self.nearest.cosines[places[own], at], cosines[of_others]])
-        _, first = np.unique(source * np.int64(max(self.size, 1)) + target, return_index=True)
-        first = first[weight[first] > 0]
+        pairs = source * max(self.size, 1) + target
+        order = pairs.argsort()
+        first = order[distinct(pairs[order])]
         return Joined(source[first], target[first].astype(np.int64), weight[first])
 
 

@@ -141,8 +141,8 @@ def _state(folder: Path, manifest: Mapping[str, Any], options: GraphOptions) -> 
 
         return GraphState(
             slots=np.arange(manifest["nodes"]),
-            vectors=Layers.of(np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)),
-            words=part(Words, "words", words=Layers.of(np.load(folder / WORDS, mmap_mode="r", allow_pickle=False))),
+            vectors=Layers.of(_mapped(folder / VECTORS)),
+            words=part(Words, "words", words=Layers.of(_mapped(folder / WORDS))),
             vocabulary=part(Vocabulary, "vocabulary", length=manifest["words"]),
             reading=part(Reading, "reading"),
             nearest=part(Nearest, "nearest"),
@@ -150,6 +150,11 @@ def _state(folder: Path, manifest: Mapping[str, Any], options: GraphOptions) -> 
             sayers=part(Terms, "sayers"),
             bearers=part(Terms, "bearers"),
         )
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """Return an array that stays in its file; a plain one, since those that know it is a file are slow."""
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _described(options: GraphOptions) -> dict[str, Any]:

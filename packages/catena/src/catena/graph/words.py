@@ -88,16 +88,17 @@ class Words:
         shape = (len(slots), len(words))
         if not words or not len(slots):
             return np.zeros(shape, np.int32), np.zeros(shape, bool)
-        asked, column = np.unique(np.array([word_number(word) for word in words], np.uint32), return_inverse=True)
+        asked, column = _columns(tuple(words))
         lengths = self.all[slots]
+        ends = lengths.cumsum()
         found = self.words.take(ranges(self.starts[slots], lengths))
-        at = np.searchsorted(asked, found)
+        at = asked.searchsorted(found)
         at[at == len(asked)] = 0
-        hit = np.flatnonzero(asked[at] == found)
-        row = np.searchsorted(np.cumsum(lengths), hit, side="right")
+        hit = (asked[at] == found).nonzero()[0]
+        row = ends.searchsorted(hit, side="right")
         cell = row * len(asked) + at[hit]
         size = len(slots) * len(asked)
-        titled = hit >= (np.cumsum(lengths) - lengths + self.text[slots])[row]
+        titled = hit >= (ends - lengths + self.text[slots])[row]
         counts = np.bincount(cell, minlength=size).reshape(len(slots), -1)
         in_title = np.bincount(cell[titled], minlength=size).reshape(len(slots), -1) > 0
         return counts[:, column].astype(np.int32), in_title[:, column]
@@ -157,6 +158,13 @@ class Vocabulary:
 def word_number(word: str) -> int:
     """Return a word as 32 bits, equal in every process; two words of a collection rarely share one."""
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
+
+
+@lru_cache(maxsize=256)  # a walk asks for the words of its question at each hop
+def _columns(words: tuple[str, ...]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+    """Return the distinct numbers of some words, ascending, and the place of each word among them."""
+    numbers, places = np.unique(np.array([word_number(word) for word in words], np.uint32), return_inverse=True)
+    return numbers, places
 
 
 def title_number(title: Title) -> int:

@@ -1,0 +1,167 @@
+"""A graph on disk and for other tools: what comes back is what went out, and nothing broken is taken for whole."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graph_cases import DIM, graph_options, node, nodes_and_vectors
+from hypothesis import given, settings
+from numpy.typing import NDArray
+from test_graph_updating import assert_same
+
+from catena.errors import LibraryError, MissingExtraError, ParameterError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.edge_kinds import TermEdges
+from catena.graph.node import Node
+from catena.graph.options import GraphOptions
+
+BROKEN = "a\x00b\x1b \ud800 <&>\r\n 電池"
+
+
+def small() -> ChunkGraph:
+    nodes = [node(i, "alpha beta", titles=["beta" * (i % 2)], names=["x y"], keywords=["k"]) for i in range(6)]
+    return ChunkGraph.build(nodes, np.eye(6, DIM) + 0.1)
+
+
+@settings(max_examples=25)
+@given(nodes_and_vectors(), graph_options())
+def test_what_is_loaded_is_what_was_saved(
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions
+) -> None:
+    folder = tmp_path_factory.mktemp("graph")
+    graph = ChunkGraph.build(*case, options)
+    graph.save(folder)
+    loaded = ChunkGraph.load(folder)
+    assert loaded.options == options
+    assert [loaded.node(each) for each in loaded.ids] == [graph.node(each) for each in graph.ids]
+    assert_same(loaded, graph)
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_a_loaded_graph_is_updated_and_saved_over_its_own_files(tmp_path: Path) -> None:
+    graph = small()
+    graph.save(tmp_path)
+    loaded = ChunkGraph.load(tmp_path)
+    changed = loaded.updated(removed=graph.ids[:2])
+    changed.save(tmp_path)
+    assert_same(ChunkGraph.load(tmp_path), graph.updated(removed=graph.ids[:2]))
+    assert_same(loaded, graph)  # its files were replaced, not overwritten
+
+
+def test_chunks_keep_everything_on_disk(tmp_path: Path) -> None:
+    plain = node(0, BROKEN, titles=[BROKEN])
+    chunk = replace(
+        plain.chunk,
+        kind="table",
+        path=("A", BROKEN),
+        section=3,
+        pages=(1, 2),
+        lines=(4, 5),
+        metadata={"n": [1, None]},
+    )
+    ChunkGraph.build([replace(plain, chunk=chunk)], np.ones((1, DIM))).save(tmp_path)
+    assert ChunkGraph.load(tmp_path).chunk(plain.id) == chunk
+    odd = replace(plain, chunk=replace(chunk, metadata={"set": object()}))
+    with pytest.raises(ParameterError, match="must be of values that JSON can write"):
+        ChunkGraph.build([odd], np.ones((1, DIM))).save(tmp_path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0x55
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("name", ["graph.json", "nodes.jsonl", "ids.json", "vectors.npy", "words.npy", "arrays.npz"])
+@pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
+def test_damaged_files_are_never_a_graph(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
+    small().save(tmp_path)
+    harm(tmp_path / name)
+    with pytest.raises(LibraryError, match=r"(graph|nothing was changed).*Try: ") as caught:
+        ChunkGraph.load(tmp_path)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_foreign_folders_and_other_versions_are_named(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match=r"graph\.json is missing"):
+        ChunkGraph.load(tmp_path / "nowhere")
+    small().save(tmp_path)
+    manifest = json.loads((tmp_path / "graph.json").read_bytes())
+    (tmp_path / "graph.json").write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(LibraryError, match="no graph of this version"):
+        ChunkGraph.load(tmp_path)
+    with pytest.raises(LibraryError, match="cannot be written"):
+        small().save(tmp_path / "graph.json")
+
+
+def lengths(one: Node) -> list[str]:
+    return [str(len(one.chunk.text))]
+
+
+def test_kinds_of_ones_own_are_given_again(tmp_path: Path) -> None:
+    options = GraphOptions(kinds=(TermEdges(name="length", of=lengths),))
+    graph = ChunkGraph.build([node(0, "ab"), node(4, "cd")], np.eye(2, DIM), options)
+    graph.save(tmp_path)
+    with pytest.raises(LibraryError, match=r"edges 'length' by .*lengths, which is not known here.*Try: load"):
+        ChunkGraph.load(tmp_path)
+    with pytest.raises(LibraryError, match="built with other options"):
+        ChunkGraph.load(tmp_path, GraphOptions())
+    assert_same(ChunkGraph.load(tmp_path, options), graph)
+
+
+def test_networkx_gets_one_edge_a_pair_with_all_weights() -> None:
+    pytest.importorskip("networkx")
+    graph = small()
+    made = graph.to_networkx()
+    assert list(made.nodes) == list(graph.ids)
+    assert sum(dict(made.degree()).values()) == graph.degrees().sum()
+    for one, other, held in made.edges(data=True):
+        low, high = sorted((one, other))
+        edge = graph.edge(low, high)
+        assert edge is not None
+        weights = {kind: weight for kind, weight in held.items() if not kind.endswith("_words")}
+        assert weights == pytest.approx(dict(edge.weights), abs=1e-6)
+        assert {kind: held[f"{kind}_words"] for kind in edge.words} == {
+            k: "; ".join(w) for k, w in edge.words.items()
+        }
+    first = graph.node(graph.ids[0])
+    assert made.nodes[first.id] == {
+        "document": first.chunk.document_id,
+        "position": first.chunk.position,
+        "path": "",
+        "kind": "text",
+        "titles": "; ".join(first.titles),
+        "keywords": "k",
+        "names": "x y",
+    }
+
+
+def test_graphml_is_well_formed_whatever_the_text(tmp_path: Path) -> None:
+    networkx = pytest.importorskip("networkx")
+    nodes = [node(i, BROKEN, names=[BROKEN], keywords=[BROKEN], titles=[BROKEN]) for i in range(3)]
+    graph = ChunkGraph.build(nodes, np.eye(3, DIM) + 0.1)
+    graph.write_graphml(tmp_path / "graph.graphml")
+    read, made = networkx.read_graphml(tmp_path / "graph.graphml"), graph.to_networkx()
+    assert set(read.nodes) == set(made.nodes)
+    assert {frozenset(edge) for edge in read.edges} == {frozenset(edge) for edge in made.edges}
+    for chunk_id, held in read.nodes(data=True):
+        assert held["keywords"] == "a\\u0000b\\u001b \\ud800 <&>\\u000d\n 電池"
+        assert held["position"] == made.nodes[chunk_id]["position"]
+    with pytest.raises(LibraryError, match="cannot be written"):
+        graph.write_graphml(tmp_path / "nowhere" / "graph.graphml")
+
+
+def test_without_networkx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.graph.export.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[graph\]'"):
+        small().to_networkx()
