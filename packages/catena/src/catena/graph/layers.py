@@ -52,7 +52,7 @@ class Layers:
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the numbers of some ranges [start, start + count), one range after the other."""
     ends = counts.cumsum(dtype=np.int64)
-    numbers = (starts - (ends - counts)).repeat(counts)
+    numbers: NDArray[np.int64] = (starts - (ends - counts)).repeat(counts)
     numbers += np.arange(len(numbers))
     return numbers
 
