@@ -100,4 +100,5 @@ def network_scores(
     shared = first[:, :dim] @ query + first[:, dim : 2 * dim] @ path + weights["score.first_bias"]
     inner = nodes @ first[:, 2 * dim : 3 * dim].T + edges @ first[:, 3 * dim :].T + shared
     scores: NDArray[np.float64] = np.maximum(inner, 0.0).astype(np.float64) @ weights["score.second"][0]
-    return scores + weights["score.second_bias"][0]
+    scores += weights["score.second_bias"][0]
+    return scores
