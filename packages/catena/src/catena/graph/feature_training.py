@@ -1,0 +1,277 @@
+"""Training the small scorer on numpy alone: from questions with their supporting chunks, in seconds.
+
+The choices that it learns from are those of real walks: a walk is made for each training question, by hand-set
+weights first and by what was learned then, and every choice is kept that had a supporting chunk among its candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.errors import CancelledError, ParameterError
+from catena.graph.feature_scorer import FeatureScorer
+from catena.graph.features import FEATURES, features
+from catena.graph.untrained import UntrainedScorer
+from catena.graph.walk import walk
+from catena.graph.walk_options import WalkOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from catena.graph.scoring import Candidates, Question, Scorer
+    from catena.model import Ranking
+    from catena.services import Cancel
+    from catena.steps import Step
+
+_LEAST_SPREAD = 1e-3  # of a feature; one that hardly varies is not blown up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCase:
+    """A question as a walk is told it, the ranking it begins with, and the ids of its supporting chunks."""
+
+    question: Question
+    ranking: Ranking
+    supporting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """One choice of a walk: a row of features per way to go on, and which of them lead to a supporting chunk."""
+
+    rows: NDArray[np.float32]
+    right: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureTraining:
+    """How the small scorer is trained.
+
+    Attributes:
+        networks: that are averaged; they differ in their random start and in what is hidden from them.
+        units: of each network.
+        rounds: of walks: by hand-set weights, then by what was learned from all choices so far.
+        epochs: over all choices, per network.
+        rate: of learning (Adam).
+        batch: choices per step.
+        hidden: share of the features that are replaced by their means in a second copy of each choice, so that no
+            single one is relied on: what is told by one collection is not told by the next.
+        hops: chunks that a training walk takes.
+        seed: of all random numbers.
+        walk: of the training walks; its `max_chunks` is `hops`.
+    """
+
+    networks: int = 8
+    units: int = 8
+    rounds: int = 2
+    epochs: int = 10
+    rate: float = 3e-3
+    batch: int = 64
+    hidden: float = 0.3
+    hops: int = 5
+    seed: int = 0
+    walk: WalkOptions = field(default_factory=WalkOptions)
+
+    def __post_init__(self) -> None:
+        for name in ("networks", "units", "rounds", "epochs", "batch", "hops"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ParameterError(name, value, "an integer >= 1")
+        if not 0.0 < self.rate < 1.0:
+            raise ParameterError("rate", self.rate, "a number in (0, 1)")
+        if not 0.0 <= self.hidden < 1.0:
+            raise ParameterError("hidden", self.hidden, "a number in [0, 1)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureProgress:
+    """A walk was made, or a network trained: `done` of `total` of this stage."""
+
+    stage: str
+    done: int
+    total: int
+
+
+Watch = Callable[[FeatureProgress], None]
+
+
+def train_features(
+    cases: Sequence[TrainingCase],
+    training: FeatureTraining | None = None,
+    *,
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> Step[FeatureScorer]:
+    """Return a scorer trained on these questions; equal cases and options give equal weights.
+
+    Args:
+        cases: of one graph, or of several: a step asks the graph of the run, so those of one graph at a time; see
+            `choices_of` and `fit` for several.
+        training: how.
+        watch: told of every walk and network.
+        cancel: another thread may stop it.
+
+    Raises:
+        ParameterError: there is no case, or no walk of any came to a choice with a supporting chunk.
+        CancelledError: it was stopped.
+    """
+    training = training or FeatureTraining()
+    choices = yield from choices_of(cases, UntrainedScorer(), training, watch=watch, cancel=cancel)
+    scorer = fit(choices, training, watch=watch, cancel=cancel)
+    for number in range(1, training.rounds):
+        choices += yield from choices_of(cases, scorer, training, watch=watch, cancel=cancel)
+        scorer = fit(choices, replace(training, seed=training.seed + number), watch=watch, cancel=cancel)
+    return FeatureScorer(weights=scorer.weights, record={**scorer.record, "questions": len(cases)})
+
+
+def choices_of(
+    cases: Sequence[TrainingCase],
+    scorer: Scorer,
+    training: FeatureTraining,
+    *,
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> Step[list[Choice]]:
+    """Return the choices of one walk per case that have a right way on and a wrong one, in order."""
+    options = replace(training.walk, max_chunks=training.hops)
+    found: list[Choice] = []
+    for done, case in enumerate(cases, start=1):
+        _go_on(cancel)
+        notes = _Notes(scorer, case.supporting)
+        yield from walk(case.question, case.ranking, options, notes, k=training.hops)
+        found.extend(choice for choice in notes.choices if choice.right.any() and not choice.right.all())
+        if watch is not None:
+            watch(FeatureProgress(stage="walks", done=done, total=len(cases)))
+    return found
+
+
+class _Notes:
+    """A scorer that notes what it is shown."""
+
+    def __init__(self, scorer: Scorer, supporting: frozenset[str]) -> None:
+        self._scorer, self._supporting = scorer, supporting
+        self.identity = scorer.identity
+        self.choices: list[Choice] = []
+
+    def score(self, candidates: Candidates) -> Step[NDArray[np.float64]]:
+        right = np.array([chunk_id in self._supporting for chunk_id in candidates.nodes.ids], dtype=bool)
+        self.choices.append(Choice(rows=features(candidates), right=right))
+        return (yield from self._scorer.score(candidates))
+
+
+def fit(
+    choices: Sequence[Choice],
+    training: FeatureTraining | None = None,
+    *,
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> FeatureScorer:
+    """Return a scorer fitted to choices: `loss = -ln(sum over right rows of softmax(score))`, averaged over choices.
+
+    Raises:
+        ParameterError: no choice has a right way on and a wrong one.
+        CancelledError: it was stopped.
+    """
+    training = training or FeatureTraining()
+    usable = [choice for choice in choices if choice.right.any() and not choice.right.all()]
+    if not usable:
+        allowed = "at least one with a supporting chunk among the candidates, and another chunk"
+        raise ParameterError("choices of the training walks", len(choices), allowed)
+    rows = np.concatenate([choice.rows for choice in usable]).astype(np.float64)
+    mean, spread = rows.mean(axis=0), rows.std(axis=0) + _LEAST_SPREAD
+    networks, losses = [], []
+    for number in range(training.networks):
+        random = np.random.default_rng((training.seed, number))
+        standard = [((choice.rows - mean) / spread, choice.right) for choice in usable]
+        network, loss = _fitted([*standard, *_with_gaps(standard, training.hidden, random)], training, random, cancel)
+        networks.append(network)
+        losses.append(loss)
+        if watch is not None:
+            watch(FeatureProgress(stage="networks", done=number + 1, total=training.networks))
+    arrays = [np.stack(each).astype(np.float32) for each in zip(*networks, strict=True)]
+    weights = dict(zip(("hidden", "bias", "out"), arrays, strict=True))
+    weights |= {"mean": mean.astype(np.float32), "spread": spread.astype(np.float32)}
+    record = {"choices": len(usable), "loss_per_epoch": np.mean(losses, axis=0).round(4).tolist()}
+    return FeatureScorer(weights=weights, record=record)
+
+
+_Standard = tuple["NDArray[np.float64]", "NDArray[np.bool_]"]
+
+
+def _with_gaps(choices: Sequence[_Standard], share: float, random: np.random.Generator) -> Iterator[_Standard]:
+    """Yield each choice with some of its features hidden, that is, at their mean."""
+    if share:
+        for rows, right in choices:
+            yield np.where(random.random(rows.shape[1]) < share, 0.0, rows), right
+
+
+def _fitted(
+    choices: Sequence[_Standard], training: FeatureTraining, random: np.random.Generator, cancel: Cancel | None
+) -> tuple[list[NDArray[np.float64]], list[float]]:
+    """Return the weights of one network (hidden, bias, out), and its mean loss in each epoch."""
+    count, units = len(FEATURES), training.units
+    weights = [
+        random.normal(0.0, count**-0.5, (count, units)),
+        np.zeros(units),
+        random.normal(0.0, units**-0.5, units),
+    ]
+    adam = _Adam(weights, training.rate)
+    losses: list[float] = []
+    for _ in range(training.epochs):
+        _go_on(cancel)
+        order = random.permutation(len(choices))
+        total = 0.0
+        for first, last in pairwise([*range(0, len(order), training.batch), len(order)]):
+            loss, slopes = _slopes(weights, [choices[at] for at in order[first:last]])
+            adam.step(weights, slopes)
+            total += loss * (last - first)
+        losses.append(total / len(order))
+    return weights, losses
+
+
+def _slopes(
+    weights: Sequence[NDArray[np.float64]], choices: Sequence[_Standard]
+) -> tuple[float, list[NDArray[np.float64]]]:
+    """Return the mean loss of some choices, and its derivative by each weight."""
+    hidden, bias, out = weights
+    rows = np.concatenate([rows for rows, _ in choices])
+    right = np.concatenate([right for _, right in choices])
+    lengths = np.array([len(rows) for rows, _ in choices])
+    starts, owner = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(choices)), lengths)
+    units = np.tanh(rows @ hidden + bias)
+    scores = units @ out
+    powers = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
+    sums = np.add.reduceat(powers, starts)
+    of_right = np.add.reduceat(powers * right, starts)
+    slope = (powers / sums[owner] - powers * right / np.maximum(of_right, 1e-300)[owner]) / len(choices)
+    below = np.outer(slope, out) * (1.0 - units * units)
+    loss = float(-np.log(np.maximum(of_right, 1e-300) / sums).mean())
+    return loss, [rows.T @ below, below.sum(axis=0), units.T @ slope]
+
+
+class _Adam:
+    """Adam (Kingma and Ba, arXiv 1412.6980), with its usual constants; weights are changed in place."""
+
+    def __init__(self, weights: Sequence[NDArray[np.float64]], rate: float) -> None:
+        self._rate, self._steps = rate, 0
+        self._first = [np.zeros_like(each) for each in weights]
+        self._second = [np.zeros_like(each) for each in weights]
+
+    def step(self, weights: Sequence[NDArray[np.float64]], slopes: Sequence[NDArray[np.float64]]) -> None:
+        self._steps += 1
+        for at, slope in enumerate(slopes):
+            self._first[at] += 0.1 * (slope - self._first[at])
+            self._second[at] += 0.001 * (slope * slope - self._second[at])
+            first = self._first[at] / (1.0 - 0.9**self._steps)
+            second = self._second[at] / (1.0 - 0.999**self._steps)
+            weights[at][...] -= self._rate * first / (np.sqrt(second) + 1e-8)
+
+
+def _go_on(cancel: Cancel | None) -> None:
+    if cancel is not None and cancel.is_set:
+        raise CancelledError

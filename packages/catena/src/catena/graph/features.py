@@ -1,0 +1,104 @@
+"""What a small scorer looks at: thirteen numbers of a way to go on, alike in meaning for any embedder and corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.neighbourhood import MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from catena.graph.scoring import Candidates, Question
+
+FEATURES = (
+    "question",
+    "path",
+    "rest",
+    "structural",
+    "semantic",
+    "name",
+    "mention",
+    "mentioned",
+    "new_words",
+    "words",
+    "new_matches",
+    "title",
+    "ranked",
+)
+"""Names of the columns, in order; what each is says `features`."""
+
+_TOP = 20  # ranks that count as found by the first ranking
+_NAMES = 5.0  # sum of rarities above which names say no more
+_K1, _B = 1.2, 0.75  # of BM25, as the lexical route has them
+_GONE = 0.5  # how much of the path is taken from the question to give its rest
+_LEAST_SPREAD = 1e-3  # of cosines; below it they are equal
+
+
+def features(candidates: Candidates) -> NDArray[np.float32]:
+    """Return one row of features per candidate n, reached from the node p of the path, shape (m, 13), float32.
+
+    With q the question, m the mean of the path's vectors made a unit vector, W the words of the question and
+    `idf(w) = ln(1 + (N - df(w) + 1/2) / (df(w) + 1/2))` over the N nodes of the graph, U the words of W that no node
+    of the path holds, and `bm25(w, n)` with k1 = 1.2 and b = 3/4:
+
+    - question, path, rest: `cos(q, n)`, `cos(m, n)`, `cos(q - m/2, n)`, each less its mean over the candidates and
+      over its spread there, so that embedders with narrow and with wide cosines look alike;
+    - structural, semantic: 1 where the edge from p to n is of that kind;
+    - name: weight of that edge, at most 5, over 5; mention, mentioned: weights of that edge;
+    - new_words: `sum of idf(w) over w in U and in n / sum of idf(w) over W`;
+    - words, new_matches: `sum of idf(w) bm25(w, n) / (k1 + 1) / sum of idf(w)`, the first sum over W, or over U;
+    - title: share of the words of n's titles that are words of the question;
+    - ranked: 1 where n is among the first 20 of the first ranking.
+
+    Where the path is empty, m is 0 and U is W.
+    """
+    question, nodes = candidates.question, candidates.nodes
+    idf = _idf(question)
+    total = float(idf.sum()) or 1.0
+    new = ~(candidates.path.counts > 0).any(axis=0)
+    mean = _unit(candidates.path_mean)
+    towards = np.stack([question.vector, mean, _unit(question.vector - _GONE * mean)], axis=1)
+    matches = _saturated(candidates) * idf
+    columns = np.empty((len(candidates), len(FEATURES)), dtype=np.float32)
+    columns[:, :3] = _standardised(nodes.vectors @ towards)
+    columns[:, 3] = candidates.weight(STRUCTURAL) > 0
+    columns[:, 4] = candidates.weight(SEMANTIC) > 0
+    columns[:, 5] = np.minimum(candidates.weight(NAME), _NAMES) / _NAMES
+    columns[:, 6] = candidates.weight(MENTION)
+    columns[:, 7] = candidates.weight(MENTIONED)
+    columns[:, 8] = (nodes.counts > 0) @ (idf * new) / total
+    columns[:, 9] = matches.sum(axis=1) / total
+    columns[:, 10] = matches @ new / total
+    columns[:, 11] = np.minimum(nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1), 1.0)
+    columns[:, 12] = (candidates.ranks >= 1) & (candidates.ranks <= _TOP)
+    return columns
+
+
+def _idf(question: Question) -> NDArray[np.float64]:
+    """Return the rarity of each word of the question, shape (words,); 0 for a word that no node holds."""
+    holding = question.holding
+    rarity = np.log1p((question.nodes - holding + 0.5) / (holding + 0.5))
+    return np.where(holding > 0, rarity, 0.0)
+
+
+def _saturated(candidates: Candidates) -> NDArray[np.float64]:
+    """Return BM25's part of each word of the question in each node without its idf, over its limit: in [0, 1)."""
+    nodes, average = candidates.nodes, candidates.question.mean_length or 1.0
+    length = _K1 * (1.0 - _B + _B * nodes.lengths / average)
+    counts = nodes.counts.astype(np.float64)
+    return np.asarray(counts / np.maximum(counts + length[:, None], 1e-9), dtype=np.float64)
+
+
+def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector
+
+
+def _standardised(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return each column less its mean and over its spread; where all are equal, zeros."""
+    spread = cosines.std(axis=0)
+    centred = cosines - cosines.mean(axis=0)
+    return np.where(spread < _LEAST_SPREAD, np.float32(0.0), centred / np.maximum(spread, _LEAST_SPREAD))
