@@ -17,7 +17,7 @@ from catena.errors import CatenaError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import TermEdges, keywords_of_node
 from catena.model import Chunk, Hit, Ranking, Scale
-from catena_bench import graph, graph_speed, graph_speed_rounds
+from catena_bench import graph, graph_pictures, graph_speed, graph_speed_rounds, graph_studies
 from catena_bench.graph_cli import app
 from catena_bench.graph_data import Asked, read_split
 from catena_bench.graph_embedding import KeptVectors
@@ -252,6 +252,54 @@ def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+def test_what_cannot_be_had_is_left_out_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    figures = graph.run(folder, embedder=Letters(), methods=["paper_trained", "bm25"], tell=told.append)
+    assert figures["skipped.paper_trained"] == 1
+    assert not any(key.endswith(".paper_trained") and key.startswith("recall") for key in figures)
+    assert any("without paper_trained: needs train_corpus" in message for message in told)
+    monkeypatch.setattr("catena_bench.graph_training.find_spec", lambda name: None)
+    for part in ("corpus", "questions"):
+        source = next(folder.glob(f"dev_{part}.*"))
+        source.with_name(source.name.replace("dev", "train")).write_bytes(source.read_bytes())
+    graph.run(folder, embedder=Letters(), methods=["paper_trained"], tell=told.append)
+    assert "without paper_trained: needs torch" in told[-1]
+
+
+@pytest.mark.torch
+def test_the_papers_scorer_is_trained_on_the_train_split(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for part in ("corpus", "questions"):
+        source = next(folder.glob(f"dev_{part}.*"))
+        (other / source.name.replace("dev", "train")).write_bytes(source.read_bytes())
+    figures = graph.run(folder, embedder=Letters(), methods=["paper_trained"], train_on=other)
+    assert figures["recall_at_20.paper_trained"] == 100
+    assert figures["training_seconds"] > 0
+
+
+def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_studies, "NEIGHBOURS", (0, 3))
+    monkeypatch.setattr(graph_studies, "KEYWORDS_MORE_THAN", (0, 4))
+    monkeypatch.setattr(graph_studies, "STUDIED", 3)
+    figures = graph.run(folder, embedder=Letters(), methods=["hybrid"], studies=["lengths", "density"])
+    assert figures["n_studied"] == 3
+    assert figures["mean_degree.neighbours_0"] == 0 < figures["mean_degree.neighbours_3"] <= 5
+    assert figures["mean_degree.keyword_4"] == figures["mean_degree.length_1"]  # no two passages share so many
+    seeds, long = (figures[f"match_rate.length_{at}.paper_untrained"] for at in (1, 5))
+    assert figures["match_rate.neighbours_0.paper_untrained"] == seeds  # no edge leads on
+    assert seeds < long
+    assert figures["chunks.length_1.paper_untrained"] < figures["chunks.length_5.paper_untrained"]
+    drawn = graph_pictures.draw(figures, ["hybrid"], tmp_path / "pictures")
+    assert [path.name for path in drawn] == [
+        "recall_at_5.png",
+        "all_at_5.png",
+        "path_lengths.png",
+        "graph_density.png",
+    ]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
 def test_grown_chunks_are_what_the_speed_bench_says() -> None:

@@ -14,7 +14,8 @@ from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
 from catena_bench.graph_methods import METHODS
 from catena_bench.graph_rankings import HYBRID, first_rankings
-from catena_bench.graph_setting import Setting
+from catena_bench.graph_setting import LeftOut, Setting
+from catena_bench.graph_studies import STUDIES, figures_of_study
 
 Figures = dict[str, float]
 
@@ -29,6 +30,8 @@ def run(
     k: Sequence[int] = CUTOFFS,
     questions: int | None = None,
     cache: Path | None = None,
+    train_on: Path | None = None,
+    studies: Sequence[str] = (),
     tell: Callable[[str], None] = lambda message: None,
 ) -> Figures:
     """Ask the questions of the dev split of a folder, each of the whole corpus, by every method.
@@ -40,18 +43,21 @@ def run(
         k: the cutoffs of recall.
         questions: ask only so many.
         cache: folder in which vectors are kept between runs.
+        train_on: folder whose train split scorers are trained on, where a method trains one; `data` by default.
+        studies: of `STUDIES`.
         tell: is told how far the run is.
 
     Returns:
         In percent `recall_at_K.METHOD` (mean share of a question's evidence among the first K) and `all_at_5.METHOD`
         (share of questions with all of it among the first 5), with `.low` and `.high` before the method, the ends of
         their 95% bootstrap intervals; `difference.…` of each method to "hybrid", see `differences_of`;
+        `skipped.METHOD` is 1 where what it needs is not here; of studies what `graph_studies.figures_of_study` says;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 
     Raises:
         ParameterError: the folder has no dev split, a method is not known, or a cutoff is below 1.
     """
-    _check(methods, k)
+    _check(methods, k, studies)
     split = read_split(data, DEV, questions)
     tell(f"{split.name}: {len(split.chunks):,} passages, {len(split.questions):,} questions")
     kept = KeptVectors(embedder, cache, tell)
@@ -62,6 +68,7 @@ def run(
         embedder=kept,
         vectors=vectors,
         first=first_rankings(split, vectors, asked, tell),
+        trained_on=train_on or data,
         k=max(*k, 5),
         tell=tell,
     )
@@ -73,17 +80,25 @@ def run(
     found: dict[str, Results] = {}
     for method in dict.fromkeys(methods):
         start = perf_counter()
-        found[method] = results_of(split.questions, METHODS[method](setting), k)
+        try:
+            found[method] = results_of(split.questions, METHODS[method](setting), k)
+        except LeftOut as why:
+            figures[f"skipped.{method}"] = 1
+            tell(f"without {method}: {why}")
+            continue
         figures |= figures_of(method, found[method])
         reached = figures[f"recall_at_5.{method}"]
         tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
+    for study in dict.fromkeys(studies):
+        figures |= figures_of_study(STUDIES[study](setting))
     return figures | differences_of(found, PAIRS) | setting.figures | _times(setting)
 
 
-def _check(methods: Sequence[str], k: Sequence[int]) -> None:
-    for method in methods:
-        if method not in METHODS:
-            raise ParameterError("methods", method, f"of {', '.join(METHODS)}")
+def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> None:
+    for option, given, known in (("methods", methods, METHODS), ("studies", studies, STUDIES)):
+        for name in given:
+            if name not in known:
+                raise ParameterError(option, name, f"of {', '.join(known)}")
     if not methods or not k or min(k) < 1:
         raise ParameterError("methods and k", (tuple(methods), tuple(k)), "at least one method and one cutoff >= 1")
 

@@ -14,11 +14,12 @@ from rich.table import Table
 
 from catena.cli.failures import ProblemError, check_targets
 from catena.errors import CatenaError, ParameterError
-from catena_bench import graph
+from catena_bench import graph, graph_pictures
 from catena_bench.graph_embedding import STATIC, embedder_named
 from catena_bench.graph_measures import CUTOFFS
 from catena_bench.graph_methods import METHODS
 from catena_bench.graph_rankings import HYBRID
+from catena_bench.graph_studies import STUDIES
 from catena_bench.sizes import sizes_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -27,7 +28,7 @@ Figures = Mapping[str, float | str]
 
 
 @app.command("graph")
-def measured(
+def command(
     *,
     data: Annotated[Path, typer.Option(help="A folder with dev_corpus and dev_questions, .jsonl or .jsonl.gz.")],
     embedder: Annotated[
@@ -36,7 +37,14 @@ def measured(
     methods: Annotated[str, typer.Option(help="Which, between commas.")] = ",".join(METHODS),
     k: Annotated[str, typer.Option("--k", help="Cutoffs of recall.")] = ",".join(map(str, CUTOFFS)),
     size: Annotated[list[str] | None, typer.Option(help="questions=NUMBER: ask only so many.")] = None,
+    train_on: Annotated[
+        Path | None, typer.Option(help="A folder whose train split scorers are trained on [that of --data].")
+    ] = None,
+    studies: Annotated[str, typer.Option(help=f"Which, of {','.join(STUDIES)}.")] = "",
     cache: Annotated[Path | None, typer.Option(help="A folder in which vectors are kept between runs.")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
 ) -> None:
     """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr."""
@@ -46,17 +54,30 @@ def measured(
         console.print(f"graph: {message}", markup=False, highlight=False)
 
     try:
-        check_targets(json_file)
+        check_targets(json_file, plots)
         sizes = sizes_of(size or [], ("questions",))
         cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys(_listed(methods)))
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
-        figures |= graph.run(data, embedder=model, methods=chosen, k=cutoffs, cache=cache, tell=tell, **sizes)
+        figures |= graph.run(
+            data,
+            embedder=model,
+            methods=chosen,
+            k=cutoffs,
+            questions=sizes.get("questions"),
+            cache=cache,
+            train_on=train_on,
+            studies=_listed(studies),
+            tell=tell,
+        )
+        measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
+        for picture in graph_pictures.draw(figures, measured, plots) if plots is not None else ():
+            tell(f"drew {picture}")
     except (CatenaError, ProblemError) as error:
         what = f"{error.what}. Try: {error.hint}" if isinstance(error, ProblemError) else str(error)
         console.print(f"error: {what}", markup=False, soft_wrap=True)
         raise typer.Exit(2) from None
-    console.print(table(figures, chosen, cutoffs))
+    console.print(table(figures, measured, cutoffs))
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     if json_file is None:
         sys.stdout.write(text)

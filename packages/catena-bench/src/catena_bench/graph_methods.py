@@ -5,6 +5,7 @@
 | bm25, dense, hybrid | those of `graph_rankings` |
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
 | paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
+| paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from catena.model import Entry
 from catena.pipeline import embed
 from catena_bench.graph_rankings import BM25, DENSE, HYBRID, Rankings
 from catena_bench.graph_setting import Method, Setting
+from catena_bench.graph_training import paper_scorer
 from catena_bench.graph_walks import walking
 
 LIBRARY = "library_hybrid"
@@ -51,6 +53,7 @@ METHODS: dict[str, Method] = {
     HYBRID: listed(HYBRID),
     LIBRARY: library_hybrid,
     "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
+    "paper_trained": walking("paper_trained", PAPER, paper_scorer),
 }
 
 

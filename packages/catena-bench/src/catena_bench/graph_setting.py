@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
 
@@ -13,12 +14,16 @@ from numpy.typing import NDArray
 
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.node import Node, node_of
-from catena.graph.options import GraphOptions
+from catena.graph.paper_scorer import PaperScorer
 from catena_bench.graph_data import Split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_rankings import Rankings
 
 DEPTH = 20  # hits of a ranking: the largest usual cutoff
+
+
+class LeftOut(Exception):
+    """What a method cannot do without is not here; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,20 +33,24 @@ class Setting:
     Attributes:
         vectors: of the chunks, in their order, shape (chunks, dim).
         first: the rankings of `graph_rankings`.
+        trained_on: a folder with a train split, for scorers that are trained here.
         k: length of the rankings that are judged.
         tell: is told how far a method is.
         figures: what is measured besides the rankings; written as it is known.
         times: by method, milliseconds of each question; written by methods that are timed.
+        trained: by name, scorers that were trained for this run.
     """
 
     split: Split
     embedder: KeptVectors
     vectors: NDArray[np.float32]
     first: Mapping[str, Rankings]
+    trained_on: Path
     k: int = DEPTH
     tell: Callable[[str], None] = lambda message: None
     figures: dict[str, float] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
+    trained: dict[str, PaperScorer] = field(default_factory=dict)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -58,14 +67,10 @@ class Setting:
         nodes = self.nodes
         self.tell("building the graph")
         start = perf_counter()
-        graph = self.built(nodes, GraphOptions())
+        graph = ChunkGraph.build(nodes, self.vectors)
         self.figures["graph_seconds"] = perf_counter() - start
         self.figures["graph_mean_degree"] = float(graph.degrees().mean())
         return graph
-
-    def built(self, nodes: tuple[Node, ...], options: GraphOptions) -> ChunkGraph:
-        """Return a graph of the corpus by other options."""
-        return ChunkGraph.build(nodes, self.vectors, options)
 
 
 Method: TypeAlias = Callable[[Setting], Rankings]

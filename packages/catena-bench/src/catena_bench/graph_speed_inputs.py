@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ def grown(chunks: int, seed: int = 0, *, first: int = 0) -> Grown:
         _zipf(draw, _VOCABULARY[kind], (chunks, width))
         for kind, width in (("words", WORDS), ("keywords", KEYWORDS), ("names", NAMES))
     )
-    spelled = np.array([_word(number) for number in range(max(_VOCABULARY.values()))])
+    spelled = _spelled()
     says = np.where(draw.random(chunks) < _SAYING, draw.integers(0, documents, chunks), -1)
     nodes = [
         Node(
@@ -97,6 +98,12 @@ def _zipf(draw: np.random.Generator, size: int, shape: tuple[int, int]) -> NDArr
     until = np.cumsum(1.0 / np.arange(1, size + 1))
     numbers: NDArray[np.int64] = np.searchsorted(until, draw.random(shape) * until[-1], side="right")
     return np.minimum(numbers, size - 1)
+
+
+@cache
+def _spelled() -> NDArray[np.str_]:
+    """Return the words by their numbers."""
+    return np.array([_word(number) for number in range(max(_VOCABULARY.values()))])
 
 
 def _word(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import process_time
 
 from catena.effects import Services
@@ -10,7 +10,9 @@ from catena.effects import run as run_step
 from catena.graph.scoring import Scorer
 from catena.graph.walk_options import WalkOptions
 from catena.graph_search import GraphResult, GraphSearch, widen
-from catena.ports import Graph
+from catena.model import Ranking
+from catena.ports import Embedder, Graph
+from catena_bench.graph_data import Asked
 from catena_bench.graph_rankings import HYBRID, Rankings
 from catena_bench.graph_setting import Method, Setting
 
@@ -30,19 +32,22 @@ def walking(name: str, walk: WalkOptions, scorer: MAKES) -> Method:
 
     def ranked(setting: Setting) -> Rankings:
         how = GraphSearch(walk=walk, scorer=scorer(setting), on_graph_error="raise")
-        results, setting.times[name] = walked(setting, setting.graph, how)
+        asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
+        results, setting.times[name] = walked(asked, how, setting.embedder, setting.graph, setting.k)
         return tuple(result.ranking for result in results)
 
     return ranked
 
 
-def walked(setting: Setting, graph: Graph, how: GraphSearch) -> tuple[list[GraphResult], list[float]]:
-    """Return what each question's walk over a graph found, and the milliseconds that it took."""
-    services = Services(embedder=setting.embedder, graph=graph, max_concurrency=1)
+def walked(
+    asked: Sequence[tuple[Asked, Ranking]], how: GraphSearch, embedder: Embedder, graph: Graph, k: int
+) -> tuple[list[GraphResult], list[float]]:
+    """Return what the walk from each question's first ranking found, and the milliseconds that it took."""
+    services = Services(embedder=embedder, graph=graph, max_concurrency=1)
     results: list[GraphResult] = []
     times: list[float] = []
-    for question, first in zip(setting.split.questions, setting.first[HYBRID], strict=True):
+    for question, first in asked:
         start = process_time()
-        results.append(run_step(widen(question.text, first, how, k=setting.k), services))
+        results.append(run_step(widen(question.text, first, how, k=k), services))
         times.append(1_000 * (process_time() - start))
     return results, times

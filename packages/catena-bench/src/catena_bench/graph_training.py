@@ -1,0 +1,53 @@
+"""The paper's scorer, trained for `catena-bench graph` on the train split of a folder: never on what is reported."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from time import perf_counter
+
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.node import node_of
+from catena.graph.paper_scorer import PaperScorer
+from catena.graph.training import ListOptions, TrainingQuestion
+from catena.graph.training_lists import training_lists
+from catena.graph.walk_options import PAPER_KINDS
+from catena_bench.graph_data import TRAIN, has_split, read_split
+from catena_bench.graph_setting import LeftOut, Setting
+
+
+def paper_scorer(setting: Setting) -> PaperScorer:
+    """Return the paper's scorer with the encoder frozen, trained on shortest paths between pieces of evidence.
+
+    It is trained once, on the whole train split of `setting.trained_on`; `training_seconds` says how long it took,
+    its graph and its lists given.
+
+    Raises:
+        LeftOut: there is no train split, or no torch.
+        CatenaError: training failed.
+    """
+    kept = setting.trained.get("paper")
+    if kept is None:
+        kept = setting.trained["paper"] = _trained(setting)
+    return kept
+
+
+def _trained(setting: Setting) -> PaperScorer:
+    if not has_split(setting.trained_on, TRAIN):
+        raise LeftOut(f"needs {TRAIN}_corpus and {TRAIN}_questions in {setting.trained_on}")
+    if find_spec("torch") is None:
+        raise LeftOut("needs torch, as in nox -s torch")
+    from catena.scorer_training import train_chain_scorer
+
+    split = read_split(setting.trained_on, TRAIN)
+    setting.tell(f"training on {split.name}: {len(split.questions):,} questions over {len(split.chunks):,} passages")
+    vectors = setting.embedder.embed_documents([chunk.text for chunk in split.chunks])
+    graph = ChunkGraph.build([node_of(chunk) for chunk in split.chunks], vectors)
+    questions = [
+        TrainingQuestion(question=question.text, supporting=question.evidence) for question in split.questions
+    ]
+    lists = training_lists(questions, graph, ListOptions(kinds=PAPER_KINDS, missing="skip"))
+    setting.tell(f"learning from {lists}")
+    start = perf_counter()
+    trained = train_chain_scorer(lists, graph, setting.embedder)
+    setting.figures["training_seconds"] = perf_counter() - start
+    return trained.scorer
