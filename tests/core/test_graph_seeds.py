@@ -81,6 +81,7 @@ def test_both_takes_the_first_and_what_covers_the_rest() -> None:
     both = WalkOptions(strategy="paper", seeds="both", max_length=1)
     assert seeds(both) == [("f", 1.0), ("b", 3.0), ("a", 1.0), ("c", 1.0)]
     two = WalkOptions(strategy="paper", seeds="both", most_seeds=2, max_length=1)
+    assert seeds(two, ("epsilon coefficient",)) == [("f", 1.0), ("c", 0.5)]  # c covers it, and is no seed twice
     assert seeds(two) == [("f", 1.0), ("c", 0.5), ("b", 3.0), ("a", 1.0)]  # c was taken as second of the ranking
 
 

@@ -30,7 +30,7 @@ from catena.model import Chunk, Edge, Hit, Provenance, Ranking, Scale
 from catena.testing.fakes import FakeGraph, Flaky
 from catena.tokens import count_tokens
 
-QUESTION = "Which Quasar hums?"
+QUESTION = "Which Quasar hums in text?"
 VALUES = {"a": 0, "b": 5, "c": 4, "d": 6, "e": 3, "f": 1, "g": 7, "h": 2, "x": 9}
 EDGES: dict[tuple[str, str], dict[str, float]] = {
     ("a", "b"): {"semantic": 0.9},
@@ -242,7 +242,7 @@ def test_every_hop_says_its_edge_and_the_words_of_the_question_that_it_adds() ->
     assert hops[1].edge == Edge(weights={"keyword": 3.0}, words={"keyword": ("one", "three", "two")})
     assert hops[2].edge is not None
     assert hops[2].edge.words == {"mention": ("Title of e",)}
-    assert [hop.words for hop in hops] == [("quasar",), (), ("hums",), ()]  # e says quasar as well, but a did before
+    assert [hop.words for hop in hops] == [("quasar",), (), ("hums",), ()]  # e says quasar too; most say "text"
 
 
 def test_a_graph_that_cannot_describe_edges_costs_their_words_only() -> None:
@@ -282,8 +282,8 @@ def test_a_scorer_is_shown_rows_with_edges_ranks_and_scores_of_routes() -> None:
     assert first.ranks.tolist() == [0, 4, 2]
     assert first.lexical.tolist() == pytest.approx([0, 0.25, 0.5])
     assert first.dense.tolist() == [0, 0, 0]
-    assert first.question.words == ("which", "quasar", "hums")
-    assert first.question.holding.tolist() == [0, 2, 2]
+    assert first.question.words == ("which", "quasar", "hums", "in", "text")
+    assert first.question.holding.tolist() == [0, 2, 2, 0, 5]
     assert first.question.nodes == 8
 
 
