@@ -232,6 +232,13 @@ def test_a_seed_of_a_path_that_the_beam_drops_costs_nothing() -> None:
     assert ids(walked(options, graph=graph, first=first)) == "abd"
 
 
+def test_how_a_seed_was_selected_is_no_part_of_what_its_path_is_worth() -> None:
+    options = WalkOptions(
+        strategy="beam", seeds="first", most_seeds=2, candidates="graph", width=1, max_length=2, fill=False
+    )
+    assert chains(walked(options, scorer=Valued({**VALUES, "b": 1.0, "c": 0.0, "f": 1.1}))) == ["hf"]
+
+
 # What a hop says, and what a scorer is shown.
 
 
