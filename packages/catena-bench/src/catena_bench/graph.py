@@ -19,7 +19,10 @@ from catena_bench.graph_studies import STUDIES, figures_of_study
 
 Figures = dict[str, float]
 
-PAIRS = (*((method, HYBRID) for method in METHODS if method != HYBRID),)
+PAIRS = (
+    *((method, HYBRID) for method in METHODS if method != HYBRID),
+    ("walk_untrained", "walk_untrained_scorer_only"),
+)
 
 
 def run(
@@ -50,7 +53,9 @@ def run(
     Returns:
         In percent `recall_at_K.METHOD` (mean share of a question's evidence among the first K) and `all_at_5.METHOD`
         (share of questions with all of it among the first 5), with `.low` and `.high` before the method, the ends of
-        their 95% bootstrap intervals; `difference.…` of each method to "hybrid", see `differences_of`;
+        their 95% bootstrap intervals; `difference.…` of each method to "hybrid", and of a walk to its scorer without
+        the graph, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`, milliseconds of processor time of a
+        walk, first ranking and vectors given; `node_seconds` (keywords and names), `graph_seconds` (all else);
         `skipped.METHOD` is 1 where what it needs is not here; of studies what `graph_studies.figures_of_study` says;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 

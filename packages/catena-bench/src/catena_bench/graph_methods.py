@@ -6,6 +6,8 @@
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
 | paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
 | paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
+| walk_untrained | the library's own walk from "hybrid", by hand-set weights |
+| walk_untrained_scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from tempfile import TemporaryDirectory
 
 from catena.effects import run as run_step
 from catena.graph.scoring import SimilarityScorer
-from catena.graph.walk_options import PAPER
+from catena.graph.untrained import UntrainedScorer
+from catena.graph.walk_options import PAPER, WalkOptions
 from catena.library import Library
 from catena.model import Entry
 from catena.pipeline import embed
@@ -27,6 +30,7 @@ from catena_bench.graph_training import paper_scorer
 from catena_bench.graph_walks import walking
 
 LIBRARY = "library_hybrid"
+WITHOUT_GRAPH = WalkOptions(candidates="ranking", kinds=())
 _TOGETHER = 200  # documents written in one transaction
 
 
@@ -54,6 +58,10 @@ METHODS: dict[str, Method] = {
     LIBRARY: library_hybrid,
     "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
     "paper_trained": walking("paper_trained", PAPER, paper_scorer),
+    "walk_untrained": walking("walk_untrained", WalkOptions(), lambda setting: UntrainedScorer()),
+    "walk_untrained_scorer_only": walking(
+        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
+    ),
 }
 
 
