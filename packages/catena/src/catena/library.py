@@ -34,6 +34,7 @@ from catena.errors import (
 from catena.extraction import Extraction
 from catena.figures import FIGURE
 from catena.file_ingestion import SIDE_BY_SIDE, Batch, FileIngestion, Source, grouped
+from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.ingestion import PLANNED_ANSWERS
 from catena.library_graph import LibraryGraph
@@ -419,6 +420,70 @@ class Library:
             what = f"kinds of view that this library holds ({', '.join(held)}); Preparation(views=...) makes others"
             raise ParameterError("views", missing, what)
         return search_views(query, how, k=k, where=where)
+
+    def search_graph(
+        self, query: str, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    ) -> GraphResult:
+        """Return the chunks that answer a question together, and the chains by which the graph led to them.
+
+        For questions whose answer stands in several places, each of which says where the next one is: a first
+        ranking, then a walk over the graph from there. `build_graph` makes the graph.
+
+        Args:
+            query: as typed.
+            how: first ranking, walk and scorer; see `catena.graph_search`.
+            k: length of the ranking, >= 0.
+            where: a filter that every route obeys, and the graph.
+
+        Raises:
+            LibraryError: the library has no graph.
+            ParameterError: an option is out of range, or a model is asked for that was not given.
+            CatenaError: the walk failed, and `how.on_graph_error` is "raise".
+        """
+        self._check_graph(how)
+        return run(search_graph(query, how, k=k, where=where), self._in_turn)
+
+    async def asearch_graph(
+        self, query: str, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    ) -> GraphResult:
+        """As `search_graph`, without blocking the event loop."""
+        await asyncio.to_thread(self._check_graph, how)
+        return await arun(search_graph(query, how, k=k, where=where), self._services)
+
+    def widen(
+        self, query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    ) -> GraphResult:
+        """Return a ranking of any retriever over this library's chunks, widened by a walk over its graph from there.
+
+        Args:
+            query: as typed.
+            ranking: of chunks of this library, in any scale.
+            how: walk and scorer; its first ranking is the one that is given.
+            k: length of the ranking, >= 0.
+            where: a filter that the graph obeys; the given ranking is believed to obey it.
+
+        Raises:
+            LibraryError: the library has no graph.
+            ParameterError: an option is out of range, or a model is asked for that was not given.
+            CatenaError: the walk failed, and `how.on_graph_error` is "raise".
+        """
+        self._check_graph(how)
+        return run(widen(query, ranking, how, k=k, where=where), self._in_turn)
+
+    async def awiden(
+        self, query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    ) -> GraphResult:
+        """As `widen`, without blocking the event loop."""
+        await asyncio.to_thread(self._check_graph, how)
+        return await arun(widen(query, ranking, how, k=k, where=where), self._services)
+
+    def _check_graph(self, how: GraphSearch | None) -> None:
+        if not isinstance(how, GraphSearch | None):
+            raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
+        if not self.has_graph:
+            raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph, or catena graph build")
+        asks = how is not None and how.keywords_by == "llm" and how.walk.needs_keywords
+        self._check_given({"llm": asks})
 
     def passages(
         self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,

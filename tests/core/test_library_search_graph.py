@@ -1,0 +1,73 @@
+"""Searches of a library over its graph: chains on the bundled manuals, in a thread of its own or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catena.driver import run
+from catena.errors import LibraryError, ParameterError
+from catena.graph.walk_options import WalkOptions
+from catena.graph_search import GraphSearch, search_graph
+from catena.library import Library
+
+MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
+QUESTION = "maximum relative humidity of the HX200"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with Library.open(tmp_path_factory.mktemp("graph") / "library") as opened:
+        opened.index(MANUALS)
+        opened.build_graph()
+        yield opened
+
+
+def test_a_search_is_the_step_with_the_services_of_the_library(library: Library) -> None:
+    found = library.search_graph(QUESTION, k=5)
+    assert found.ranking == run(search_graph(QUESTION, k=5), library.services).ranking
+    assert found.chains
+    assert len(found.ranking.hits) == 5
+
+
+def test_the_async_twins_find_the_same(library: Library) -> None:
+    found = library.search_graph(QUESTION, k=5)
+    assert asyncio.run(library.asearch_graph(QUESTION, k=5)) == found
+    widened = library.widen(QUESTION, found.first, k=5)
+    assert asyncio.run(library.awiden(QUESTION, found.first, k=5)) == widened
+
+
+def test_widening_the_first_ranking_is_the_search(library: Library) -> None:
+    found = library.search_graph(QUESTION, k=5)
+    assert library.widen(QUESTION, found.first, k=5) == found
+
+
+def test_a_filter_binds_the_graph_too(library: Library) -> None:
+    document = library.documents()[0].id
+    found = library.search_graph(QUESTION, k=8, where={"document_id": document})
+    assert {hit.chunk.document_id for hit in found.ranking.hits} == {document}
+
+
+def test_a_library_without_a_graph_says_how_to_build_one(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as bare:
+        with pytest.raises(LibraryError, match=r"no graph.*build_graph"):
+            bare.search_graph("x")
+        with pytest.raises(LibraryError, match=r"no graph.*build_graph"):
+            bare.widen("x", bare.search("x"))
+        with pytest.raises(LibraryError, match="no graph"):
+            asyncio.run(bare.asearch_graph("x"))
+        with pytest.raises(LibraryError, match="no graph"):
+            asyncio.run(bare.awiden("x", bare.search("x")))
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_asked(library: Library) -> None:
+    with pytest.raises(ParameterError, match="GraphSearch"):
+        library.search_graph("x", WalkOptions())  # type: ignore[arg-type]
+    by_model = GraphSearch(walk=WalkOptions(strategy="paper"), keywords_by="llm")
+    with pytest.raises(ParameterError, match="llm"):
+        library.search_graph("x", by_model)
+    seeds_of_ranking = GraphSearch(keywords_by="llm")  # a walk whose seeds need no keywords asks no model
+    assert library.search_graph(QUESTION, seeds_of_ranking).chains
