@@ -65,7 +65,8 @@ def walk(
         the order in which documents were added changes nothing.
 
     Raises:
-        ParameterError: k is out of range, or the scorer gives no scores.
+        ParameterError: k is out of range, the question's vector is of another length than the nodes', or the scorer
+            gives no scores.
         CatenaError: whatever the graph or a model that the scorer asks fails with.
     """
     if not isinstance(k, int) or isinstance(k, bool) or k < 0:
@@ -74,6 +75,9 @@ def walk(
     first = First.of(ranking)
     pool: Nodes
     (pool,) = yield from ask([FetchNodes(chunk_ids=tuple(first.hits)[: options.pool], words=question.words)])
+    if pool.ids and pool.vectors.shape[1:] != question.vector.shape:
+        allowed = f"of shape {pool.vectors.shape[1:]}: by the embedder of the graph's nodes"
+        raise ParameterError("vector of the question", question.vector.shape, allowed)
     ground = Ground(
         question=question,
         first=first,
