@@ -8,6 +8,10 @@ from langchain_catena.docstores import DocumentStore
 from langchain_catena.enrichment import CatenaEntityTransformer
 from langchain_catena.extraction import CatenaSegmentExtractor
 from langchain_catena.figures import CatenaFigureRetriever
+from langchain_catena.graph.building import abuild_graph, aupdate_graph, build_graph, update_graph
+from langchain_catena.graph.chains import chain_formatter, chains_of, format_chains
+from langchain_catena.graph.compressor import CatenaChainCompressor
+from langchain_catena.graph.retrieval import CatenaGraphRetriever
 from langchain_catena.loading import CatenaLoader
 from langchain_catena.neighbours import Neighbours
 from langchain_catena.places import with_links
@@ -30,10 +34,12 @@ from langchain_catena.views import CatenaViewTransformer
 __version__ = "0.1.0"
 
 __all__ = [
+    "CatenaChainCompressor",
     "CatenaDocumentTransformer",
     "CatenaEmbeddings",
     "CatenaEntityTransformer",
     "CatenaFigureRetriever",
+    "CatenaGraphRetriever",
     "CatenaLoader",
     "CatenaMultiViewRetriever",
     "CatenaRerank",
@@ -51,10 +57,17 @@ __all__ = [
     "Neighbours",
     "RetrieverStore",
     "ViewChanges",
+    "abuild_graph",
+    "aupdate_graph",
+    "build_graph",
+    "chain_formatter",
+    "chains_of",
+    "format_chains",
     "segment_answer_chain",
     "to_chunk",
     "to_core_document",
     "to_document",
+    "update_graph",
     "whole_chunk",
     "with_content_ids",
     "with_links",

@@ -44,8 +44,8 @@ def with_content_ids(
     seen: Counter[str] = Counter()
     ids = []
     for document in given:
-        said = _said(document, source_of(document, source_key), metadata_keys)
-        ids.append(digest(said, str(seen[said]), length=32))
+        said = content_of(document, source_of(document, source_key), metadata_keys)
+        ids.append(content_id(said, seen[said]))
         seen[said] += 1
     renamed = {document.id: name for document, name in zip(given, ids, strict=True) if document.id}
     return [_renamed(document, name, renamed) for document, name in zip(given, ids, strict=True)]
@@ -83,8 +83,13 @@ def chunk_of(document: Document, source: str) -> Chunk:
     return to_linked(document, PlaceKeys(), name=source).chunk
 
 
-def _said(document: Document, source: str, metadata_keys: Sequence[str]) -> str:
-    """Return the hash of all that the views of a parent are made from."""
+def content_id(said: str, number: int = 0) -> str:
+    """Return the id of what says this; `number` tells equal ones apart, in order, from 0."""
+    return digest(said, str(number), length=32)
+
+
+def content_of(document: Document, source: str, metadata_keys: Sequence[str] = FILTERS) -> str:
+    """Return the hash of what a document says and whose it is: of all that the views of a parent are made from."""
     chunk = chunk_of(document, source)
     known = {key: repr(document.metadata.get(key)) for key in sorted({TITLE, TABLE_HEADER, *metadata_keys})}
     return digest(source, repr(chunk.path), chunk.kind, repr(known), chunk.text, length=32)

@@ -49,6 +49,22 @@ class LangChainEmbedder:
         return _unit_row(await self.embeddings.aembed_query(text))
 
 
+def to_embedder(given: Embeddings | Embedder) -> Embedder:
+    """Return embeddings of either kind as the core's embedder.
+
+    Raises:
+        ParameterError: they are neither.
+    """
+    if isinstance(given, CatenaEmbeddings):
+        return given.embedder
+    if isinstance(given, Embeddings):
+        return LangChainEmbedder(given)
+    # not isinstance(…, Embedder): that would ask some models for the length of their vectors
+    if isinstance(given, type) or not (hasattr(given, "embed_documents") and hasattr(given, "embed_query")):
+        raise ParameterError("embeddings", type(given).__name__, "LangChain's Embeddings, or an embedder of catena")
+    return given
+
+
 class CatenaEmbeddings(Embeddings):
     """The core's embedder (the shipped static one by default) for LangChain's vector stores: no key, no network."""
 

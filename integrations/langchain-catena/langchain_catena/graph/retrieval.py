@@ -1,0 +1,220 @@
+"""Evidence chains for a question, as a LangChain retriever: over a library, or any store or retriever and a graph."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import Runnable
+from langchain_core.vectorstores import VectorStore
+from pydantic import ConfigDict, Field, InstanceOf, model_validator
+
+from catena.effects import Failed, Handler, Services, Step
+from catena.errors import ServiceError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
+from catena.library import Library
+from catena.model import Degraded, Ranking, Scale
+from langchain_catena.convert import unknown_document
+from langchain_catena.graph.nodes import NodeKeys
+from langchain_catena.graph.widening import (
+    Given,
+    Widened,
+    check_source,
+    given_ranking,
+    ids_of,
+    one_source,
+    walking_services,
+)
+from langchain_catena.retrieval import told
+from langchain_catena.running import arun_within, run_within
+
+FIRST_RANKING = "first_ranking"
+"""Tag of the run of the retriever whose ranking a walk goes out from."""
+
+
+class AskedChains(TypedDict, total=False):
+    """What `invoke` takes besides the question; each goes before the retriever's own."""
+
+    k: int | None
+    where: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Retrieve:
+    """Ask the retriever of the first ranking; the reply is what it gave (`Given`)."""
+
+    query: str
+    where: dict[str, Any] | None
+    purpose: str = field(default="search")
+
+
+class CatenaGraphRetriever(BaseRetriever):
+    """Finds the documents that answer a question together: a first ranking, then a walk over the graph from there.
+
+        CatenaGraphRetriever(library=library)                                       # after library.build_graph()
+        CatenaGraphRetriever(vectorstore=store, graph=build_graph(splits, embeddings))
+        CatenaGraphRetriever(retriever=any_retriever, graph=graph, embeddings=embeddings)
+
+    Documents come in the order of the walk, then the rest of the first ranking. What the retriever gave is copied,
+    with all its metadata; what the graph brings is as it was when the graph was built. `metadata["catena"]` has,
+    besides what `CatenaRetriever` states, `chunk_id` (under which the graph has it) and `chains`, all its places:
+
+    - `chain` (number, from 1), `hop` (place in it, from 1), `score` (of the scorer)
+    - `came_from` (`chunk_id` of the document that led here; "" of a seed and of what the first ranking gave)
+    - `edges` (kind -> weight of what joins the two), `shared` (kind -> the words that they share)
+    - `words` (of the question, that this hop is the first to cover)
+
+    `format_chains` writes them out for a prompt, `chains_of` gives them to the core. `result` and `aresult` return
+    the core's `GraphResult`.
+
+    Attributes:
+        library: whose graph is walked, and whose chunks are ranked where there is no other retriever.
+        retriever: or any retriever for the first ranking, whose documents are (or are also) in the graph. It should
+            return many (50 or so). Those that the graph does not have are ranked behind what was walked to.
+        vectorstore: or a vector store in its place, asked for `how.depth` documents.
+        graph: of `build_graph`, where there is no library.
+        embeddings: by which it was built, of LangChain or of the core; by default those of the vector store.
+        k: documents returned. `invoke` takes it as well.
+        how: walk, scorer, and with a library alone the routes of the first ranking.
+        where: a filter on metadata, in the core's grammar. Filter inside the retriever as well: what does not fulfil
+            it is left out of its documents, and not replaced.
+        id_key, source_key: as the graph was built with, see `GraphDocuments`.
+        on_retriever_error: "degrade" walks from where the question's keywords stand in the graph when the retriever
+            fails, and says so in each document's metadata, in the log and in a custom event; "raise" raises. What the
+            walk itself fails with is treated as `how.on_graph_error` says.
+        llm: any chat model or LLM, where `how` asks one.
+        services: without a library, journal, budget and limits of the calls of models.
+        tell_unknown: the first document names what stands nowhere and what is like it; on top of k.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
+    retriever: InstanceOf[Runnable[str, list[Document]]] | None = None
+    vectorstore: InstanceOf[VectorStore] | None = Field(default=None, exclude=True)
+    graph: InstanceOf[ChunkGraph] | None = Field(default=None, exclude=True)
+    embeddings: Any = Field(default=None, exclude=True)
+    k: int = Field(default=10, ge=0)
+    how: InstanceOf[GraphSearch] = Field(default_factory=GraphSearch)
+    where: dict[str, Any] | None = None
+    id_key: str | None = None
+    source_key: str | None = None
+    on_retriever_error: Literal["raise", "degrade"] = "degrade"
+    llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
+    services: InstanceOf[Services] | None = Field(default=None, exclude=True)
+    tell_unknown: bool = False
+
+    @model_validator(mode="after")
+    def _sources(self) -> Self:
+        check_source(self.library, self.graph, self.embeddings, self.services)
+        if self.retriever is not None and self.vectorstore is not None:
+            raise ValueError("give either retriever=… or vectorstore=…")
+        if self.graph is not None:
+            if self.retriever is None and self.vectorstore is None:
+                raise ValueError("graph=… needs retriever=… or vectorstore=…, for the first ranking")
+            if self._embeddings() is None:
+                raise ValueError("graph=… needs embeddings=…: those by which it was built")
+        return self
+
+    def result(self, query: str, **asked: Unpack[AskedChains]) -> GraphResult:
+        """Return the core's result: ranking, chains, the first ranking, and what failed."""
+        return self._run(None, query, asked).result
+
+    async def aresult(self, query: str, **asked: Unpack[AskedChains]) -> GraphResult:
+        """As `result`, without blocking the event loop."""
+        return (await self._arun(None, query, asked)).result
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedChains]
+    ) -> list[Document]:
+        found = self._run(run_manager.get_child(), query, asked)
+        for name, part in told(found.result.ranking):
+            dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return self._documents(found)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedChains]
+    ) -> list[Document]:
+        found = await self._arun(run_manager.get_child(), query, asked)
+        for name, part in told(found.result.ranking):
+            await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return self._documents(found)
+
+    def _run(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
+        return run_within(callbacks, self._step(query, **asked), self._services(**asked))
+
+    async def _arun(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
+        return await arun_within(callbacks, self._step(query, **asked), self._services(**asked))
+
+    def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
+        k, where = self.k if k is None else k, self.where if where is None else where
+        if self.retriever is None and self.vectorstore is None:
+            return Widened((yield from search_graph(query, self.how, k=k, where=where)), {})
+        first: Given | Failed | Degraded
+        (first,) = yield [_Retrieve(query=query, where=where)]
+        if isinstance(first, Failed):
+            first = self._failed(first.error)
+        if isinstance(first, Degraded):
+            walk = replace(self.how.walk, seeds="keywords")
+            nothing = Ranking((), Scale.RANK, (first,))
+            return Widened((yield from widen(query, nothing, replace(self.how, walk=walk), k=k, where=where)), {})
+        return Widened((yield from widen(query, first.ranking, self.how, k=k, where=where)), first.documents)
+
+    def _failed(self, error: Exception) -> Degraded:
+        """Return what is told of a retriever that failed, where that is tolerated."""
+        if self.on_retriever_error == "raise" or not isinstance(error, ServiceError):
+            raise error
+        return Degraded("retriever", str(error))
+
+    def _services(self, *, k: int | None = None, where: dict[str, Any] | None = None) -> Services:
+        """Return who answers: the models and the graph, and the retriever of the first ranking."""
+        source = one_source(self.library, self.graph)
+        services = walking_services(source, self._embeddings(), llm=self.llm, services=self.services)
+        base = self._base(self.k if k is None else k)
+        if base is None:
+            return services
+        name, keys = type(base).__name__, NodeKeys(id=self.id_key, source=self.source_key)
+
+        def given(documents: list[Document], where: dict[str, Any] | None) -> Given:
+            return given_ranking(documents, ids_of(source), keys, route=name, where=where)
+
+        async def agiven(request: _Retrieve) -> Given:
+            documents = await base.ainvoke(request.query, config={"tags": [FIRST_RANKING]})
+            return await asyncio.to_thread(given, documents, request.where)
+
+        first = Handler(
+            identity=f"langchain:{name}",
+            call=lambda request: given(base.invoke(request.query, config={"tags": [FIRST_RANKING]}), request.where),
+            acall=agiven,
+        )
+        return replace(services, handlers={**services.handlers, _Retrieve: first})
+
+    def _base(self, k: int) -> Runnable[str, list[Document]] | None:
+        if self.vectorstore is None:
+            return self.retriever
+        return self.vectorstore.as_retriever(search_kwargs={"k": max(k, self.how.depth)})
+
+    def _embeddings(self) -> Any:
+        if self.embeddings is not None or self.vectorstore is None:
+            return self.embeddings
+        return self.vectorstore.embeddings
+
+    def _documents(self, found: Widened) -> list[Document]:
+        ranking = found.result.ranking
+        first = [unknown_document(ranking)] if self.tell_unknown and ranking.unknown else []
+        return [*first, *found.documents()]
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        return LangSmithRetrieverParams(ls_retriever_name="catena-graph", ls_vector_store_provider="catena")

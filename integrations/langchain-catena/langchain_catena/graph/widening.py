@@ -1,0 +1,140 @@
+"""Documents of any retriever as a ranking over a graph, and what a walk found from there as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
+
+from catena.effects import Services
+from catena.errors import ParameterError
+from catena.filters import compiled, fields_of
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph_search import GraphResult
+from catena.library import Library
+from catena.model import Hit, Provenance, Ranking, Where
+from catena.ports import Embedder
+from langchain_catena.convert import PROVENANCE, to_chunk, to_document
+from langchain_catena.graph.chains import CHAINS, NODE, chain_places
+from langchain_catena.graph.nodes import NodeKeys, from_graph_chunk, node_id, to_graph_chunk
+from langchain_catena.places import passages_in, ranked
+from langchain_catena.services import LangChainLLM, to_embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a retriever found.
+
+    Attributes:
+        ranking: by the ids of the graph, in its order.
+        documents: by these ids, as the retriever gave them.
+    """
+
+    ranking: Ranking
+    documents: Mapping[str, Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """What a search over the graph found, and the documents among it that a retriever gave."""
+
+    result: GraphResult
+    given: Mapping[str, Document]
+
+    def documents(self) -> list[Document]:
+        """Return the hits as documents; those of the retriever are copies of what it gave."""
+        places = chain_places(self.result.chains)
+        return [self._document(hit, places.get(hit.chunk.id, [])) for hit in self.result.ranking.hits]
+
+    def _document(self, hit: Hit, places: list[dict[str, Any]]) -> Document:
+        original = self.given.get(hit.chunk.id) or from_graph_chunk(hit.chunk)
+        shown = hit if original is None else replace(hit, chunk=to_chunk(original))
+        document = to_document(shown, self.result.ranking)
+        before = {} if original is None else original.metadata.get(PROVENANCE)
+        told = {
+            **(before if isinstance(before, Mapping) else {}),
+            **document.metadata[PROVENANCE],
+            NODE: hit.chunk.id,
+            CHAINS: places,
+        }
+        return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: told}})
+
+
+def given_ranking(
+    documents: Sequence[Document], graph: Container[str], keys: NodeKeys, *, route: str, where: Where | None
+) -> Given:
+    """Return documents as a ranking of nodes; those that the graph does not have keep their place among them.
+
+    Args:
+        documents: best first.
+        graph: its ids.
+        keys: by which documents say which node they are.
+        route: what found those that do not say it themselves.
+        where: what does not fulfil it is left out.
+
+    Raises:
+        FilterError: the filter is none.
+    """
+    found: dict[str, Document] = {}
+    chunks = {}
+    for document in passages_in(documents):
+        chunks[id(document)] = to_graph_chunk(document, node_id(document, keys, graph), keys)
+        found.setdefault(chunks[id(document)].id, document)
+    ranking = ranked(documents, lambda document: chunks[id(document)])
+    hits: Iterable[Hit] = ranking.hits
+    if where is not None:
+        fulfils = compiled(where)
+        hits = (hit for hit in hits if fulfils(fields_of(hit.chunk)))
+    named = (
+        hit if hit.provenance else replace(hit, provenance=(Provenance(route=route, rank=rank, score=hit.score),))
+        for rank, hit in enumerate(hits, start=1)
+    )
+    return Given(replace(ranking, hits=tuple(named)), found)
+
+
+def walking_services(
+    source: Library | ChunkGraph,
+    embeddings: Embeddings | Embedder | None,
+    *,
+    llm: BaseLanguageModel[Any] | None = None,
+    services: Services | None = None,
+) -> Services:
+    """Return who answers a walk: a library by itself; a graph by itself, and embeddings beside it."""
+    if isinstance(source, Library):
+        found = source.services
+    else:
+        embedder = None if embeddings is None else to_embedder(embeddings)
+        found = replace(services or Services(), graph=source, embedder=embedder)
+    return found if llm is None else replace(found, llm=LangChainLLM(llm))
+
+
+def check_source(
+    library: Library | None, graph: ChunkGraph | None, embeddings: object, services: Services | None
+) -> None:
+    """Raise `ValueError` unless there is one graph, with what it needs to be walked."""
+    if (library is None) == (graph is None):
+        raise ValueError("give either library=… or graph=…")
+    if library is not None and (embeddings is not None or services is not None):
+        raise ValueError("embeddings=… and services=… are for graph=…: a library has its own")
+    if embeddings is not None:
+        try:
+            to_embedder(embeddings)  # type: ignore[arg-type]
+        except ParameterError as error:
+            raise ValueError(str(error)) from error
+
+
+def one_source(library: Library | None, graph: ChunkGraph | None) -> Library | ChunkGraph:
+    """Return the one that `check_source` has found."""
+    found = graph if library is None else library  # not `or`: an empty graph is a graph
+    if found is None:
+        raise ParameterError("graph", None, "given, or library in its place")
+    return found
+
+
+def ids_of(source: Library | ChunkGraph) -> Container[str]:
+    """Return the ids of a graph; that of a library is read from its files where that is still to do, which blocks."""
+    return source.graph if isinstance(source, Library) else source
