@@ -67,12 +67,12 @@ class FeatureTraining:
     """
 
     networks: int = 8
-    units: int = 8
+    units: int = 16
     rounds: int = 2
-    epochs: int = 10
+    epochs: int = 20
     rate: float = 3e-3
     batch: int = 64
-    hidden: float = 0.3
+    hidden: float = 0.5
     hops: int = 5
     seed: int = 0
     walk: WalkOptions = field(default_factory=WalkOptions)
