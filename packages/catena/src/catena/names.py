@@ -54,7 +54,7 @@ def codes_in(text: str) -> tuple[str, ...]:
 
 def says_something(term: str) -> bool:
     """Return whether a normalised term is worth keeping: two characters at least, one of them a letter."""
-    return len(term) >= 2 and any(character.isalpha() for character in term)
+    return len(term) >= 2 and any(map(str.isalpha, term))
 
 
 def is_measure(term: str) -> bool:
