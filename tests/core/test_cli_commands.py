@@ -374,6 +374,7 @@ def test_version_and_help():
     shown = call("--help").stdout
     commands = ["demo", "parse", "segment", "views", "index", "search", "figures", "ask", "questions", "evaluate"]
     commands += ["judge", "tune", "calibrate", "status", "delete", "verify", "doctor"]
-    assert [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()] == commands
-    for command in commands:
-        assert "--json" in call(command, "--help").stdout
+    listed = [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()]
+    assert listed == [*commands, "graph"]
+    for command in (*commands, "graph build", "graph show", "graph export", "graph drop", "graph train"):
+        assert "--json" in call(*command.split(), "--help").stdout

@@ -58,9 +58,29 @@ def read_weights(
     Raises:
         ParameterError: the file cannot be read, is damaged or of another format, or of a newer version.
     """
+    name = Path(path).name
+    arrays, said = _read(path)
+    if said.get("format") != form:
+        raise ParameterError("file of weights", name, f"of the format {form!r}")
+    found = said.get("version")
+    if not isinstance(found, int) or not 1 <= found <= version:
+        raise ParameterError("file of weights", f"{name} of version {found!r}", f"of version {version} or before")
+    return arrays, said
+
+
+def form_of(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file that `write_weights` wrote; "" where it says none.
+
+    Raises:
+        ParameterError: the file cannot be read, or is damaged.
+    """
+    form = _read(path)[1].get("format")
+    return form if isinstance(form, str) else ""
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
-    name = Path(path).name
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             said: Any = json.loads((file.metadata() or {}).get(_KEY, "null"))
@@ -68,11 +88,6 @@ def read_weights(
     except (OSError, SafetensorError, ValueError, RecursionError, TypeError) as error:
         reason = "there is none" if isinstance(error, FileNotFoundError) else type(error).__name__
         raise ParameterError(
-            "file of weights", f"{name} ({reason})", "one that can be read and was written whole"
+            "file of weights", f"{Path(path).name} ({reason})", "one that can be read and was written whole"
         ) from None
-    if not isinstance(said, dict) or said.get("format") != form:
-        raise ParameterError("file of weights", name, f"of the format {form!r}")
-    found = said.get("version")
-    if not isinstance(found, int) or not 1 <= found <= version:
-        raise ParameterError("file of weights", f"{name} of version {found!r}", f"of version {version} or before")
-    return arrays, said
+    return arrays, said if isinstance(said, dict) else {}

@@ -14,6 +14,7 @@ from catena.cli import (
     doctor,
     evaluate,
     figures,
+    graph,
     judge,
     library,
     parse,
@@ -71,6 +72,7 @@ app.command()(evaluate.evaluate)
 app.command()(judge.judge)
 app.command()(tune.tune)
 app.command()(calibrate.calibrate)
+app.add_typer(graph.app, name="graph")
 app.command()(library.status)
 app.command()(library.delete)
 app.command()(library.verify)

@@ -1,4 +1,4 @@
-"""`catena ask`: files and a question to cited passages or segments, and to an answer where a model is named."""
+"""`catena ask`: files and a question to cited passages, segments or chains, and, with a model, to an answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli import ask_model, segment_views
+from catena.cli import ask_graph, ask_model, segment_views
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
 from catena.cli.figures import places, shown_figures
+from catena.cli.graph_options import (
+    BeamWidth,
+    GraphChoices,
+    GraphOption,
+    MaxLength,
+    PictureOption,
+    ScorerOption,
+    StripOption,
+    WalkOption,
+)
 from catena.cli.library import indexed
 from catena.cli.llm_options import BaseUrl
 from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
@@ -46,7 +56,9 @@ from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
     from catena.answering.answer import Answer
+    from catena.answering.short_answer import ShortAnswer
     from catena.extraction import Extraction
+    from catena.graph_search import GraphResult
     from catena.library import Library, SegmentSearchOptions
     from catena.model import Figure, Outcome, Ranking
     from catena.pipeline import Preparation
@@ -61,12 +73,16 @@ class _Found:
         figures: chunk id -> figure and its file.
         answer: as written, with quotes or without.
         problem: why there is no answer though a model was named.
+        chains: of `found`, where a walk made it; then the answer is `short`.
+        short: of a few words, from the chains.
     """
 
     found: Ranking | Extraction
     figures: dict[str, tuple[Figure, Path | None]] = field(default_factory=dict)
     answer: Answer | SegmentAnswer | None = None
     problem: str | None = None
+    chains: GraphResult | None = None
+    short: ShortAnswer | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -97,6 +113,13 @@ def ask(
     queries: QueriesOption = None,
     calibration: CalibrationOption = None,
     rerank: RerankOption = None,
+    graph: GraphOption = False,
+    walk: WalkOption = None,
+    scorer: ScorerOption = None,
+    max_length: MaxLength = None,
+    beam_width: BeamWidth = None,
+    picture: PictureOption = None,
+    strip: StripOption = None,
     library: Annotated[
         Path | None,
         typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
@@ -118,12 +141,28 @@ def ask(
     OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. Where the question names nothing of the
     files, and something like it (HX250 for HX200), that is the answer and no model is asked; other names that stand
     nowhere are said, to the model too.
+
+    With --graph, from chains of passages over the graph of the files: for questions whose answer stands in several
+    places. Then the answer is of a few words, without quotes, and the chains are shown hop by hop.
     """
     *files, question = words
     if not files and library is None:
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
     choices = SegmentChoices(
-        preset=preset, budget_tokens=budget_tokens, queries=queries, calibration=calibration, rerank=rerank
+        preset=preset, budget_tokens=None if graph else budget_tokens, queries=queries, calibration=calibration,
+        rerank=rerank,
+    )  # fmt: skip
+    chains = GraphChoices(
+        graph=graph, walk=walk, scorer=scorer, max_length=max_length, beam_width=beam_width, picture=picture,
+        strip=strip,
+    )  # fmt: skip
+    about_names = bool(entity or keep_neighbours or no_names)
+    chains.check(
+        {
+            "--segments": segments,
+            "--no-quotes": no_quotes,
+            "--entity, --keep-neighbours and --no-names": about_names,
+        }
     )
     _check(model, {"--base-url": base_url, "--no-quotes": no_quotes})
     check_kind(segments, choices.given, {"-k": k, "--no-quotes": no_quotes})
@@ -135,7 +174,9 @@ def ask(
         _opened(library, preparation, models, create=bool(files)) as opened,
     ):
         outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
-        if segments:
+        if graph:
+            asked = _from_chains(opened, question, chains, models, k=k or 5, budget_tokens=budget_tokens)
+        elif segments:
             asked = _from_segments(opened, question, choices, options, models)
         else:
             asked = _from_passages(opened, question, k or 5, options, models, quotes=not no_quotes)
@@ -159,7 +200,7 @@ def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     failed = _failed(outcomes)
     for outcome in failed if not asked.is_empty or len(failed) > 1 else ():
         err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
-    if not isinstance(asked.found, Ranking):
+    if not isinstance(asked.found, Ranking) or asked.chains is not None:
         tell_degraded(asked.found.degraded)
     if not asked.is_empty:
         tell_unknown(asked.found)
@@ -217,6 +258,16 @@ def _from_segments(
     return _Found(found=found, answer=written, problem=problem)
 
 
+def _from_chains(
+    opened: Library, question: str, choices: GraphChoices, models: Models, *, k: int, budget_tokens: int | None
+) -> _Found:
+    found = ask_graph.found_chains(opened, question, choices, k=k, budget_tokens=budget_tokens)
+    if models.llm is None or not found.ranking.hits:
+        return _Found(found=found.ranking, chains=found)
+    short, problem = ask_graph.answered(models.llm, question, found)
+    return _Found(found=found.ranking, chains=found, short=short, problem=problem)
+
+
 @contextmanager
 def _opened(path: Path | None, preparation: Preparation, models: Models, *, create: bool) -> Iterator[Library]:
     """Open the given library, or one that is gone afterwards."""
@@ -255,6 +306,8 @@ def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:
         found = ranking_as_json(question, asked.found, figures=_figures(asked, kept=kept))
     else:
         found = segment_views.segments_as_json(question, asked.found)
+    if asked.chains is not None:
+        return {**ask_graph.answer_as_json(asked.short, asked.chains), "problem": asked.problem, **found}
     if isinstance(asked.answer, SegmentAnswer):
         return {**ask_model.answer_as_json(asked.answer), "problem": None, **found}
     return {"answer": asked.answer, "problem": asked.problem, **found}
@@ -270,6 +323,9 @@ def _show(question: str, asked: _Found, *, kept: bool) -> None:
     from catena.model import Ranking
     from catena.segment_answer import SegmentAnswer
 
+    if asked.chains is not None:
+        ask_graph.show(question, asked.short, asked.chains)
+        return
     figures = places(_figures(asked, kept=kept))
     if isinstance(asked.answer, SegmentAnswer):
         ask_model.show_quoted(asked.answer, question, figures)

@@ -38,6 +38,7 @@ class Models:
         language: of what a model writes of them, in words; None is the document's own.
         views: kinds of view that are made of each chunk.
         views_by: who makes them; None is offline.
+        graph_keywords: who finds the keywords by which the graph joins; None is offline, and makes no view of them.
         spacy: name or path of a pipeline that finds critical entities on this machine.
         journal: where replies are kept; by default in the working directory, where a server is asked.
     """
@@ -51,6 +52,7 @@ class Models:
     language: str | None = None
     views: tuple[str, ...] = ()
     views_by: MadeBy | None = None
+    graph_keywords: MadeBy | None = None
     caption_model: str | None = None
     base_url: str | None = None
     spacy: str | None = None
@@ -71,7 +73,7 @@ class Models:
         work = {
             "--format-llm": self.format_llm, "--entities-llm": self.entities_llm,
             "--segmentation llm": self.segmentation == "llm", "--context llm": self.context == "llm",
-            "--views-by llm": self.views_by is MadeBy.LLM,
+            "--views-by llm": self.views_by is MadeBy.LLM, "--graph-keywords llm": self.graph_keywords is MadeBy.LLM,
         }  # fmt: skip
         check_makers(self.views, self.views_by)
         for option in (name for name, wanted in work.items() if wanted and self.llm is None):
@@ -95,6 +97,7 @@ class Models:
         """Return the preparation with what these models are to do."""
         from catena.enrichment.context import ContextOptions
         from catena.enrichment.detectors import LLMDetector, RecognizerDetector
+        from catena.enrichment.graph_keywords import GraphKeywords
         from catena.formatting.llm_markdown import FormatOptions
 
         detectors: list[Detector] = []
@@ -102,13 +105,15 @@ class Models:
             detectors.append(LLMDetector())
         if self.spacy is not None:
             detectors.append(RecognizerDetector())
+        for_graph = (GraphKeywords(by="llm"),) if self.graph_keywords is MadeBy.LLM else ()
+        views = makers_of(self.views, self.views_by, self._language if self.views_by is MadeBy.LLM else "")
         return replace(
             preparation,
             detectors=tuple(detectors),
             format_with_llm=FormatOptions() if self.format_llm else None,
             segmentation=self._segmentation(),
             context=None if self.context is None else ContextOptions(by=self.context, language=self._language),
-            views=makers_of(self.views, self.views_by, self._language if self.views_by is MadeBy.LLM else ""),
+            views=(*views, *for_graph),
         )
 
     @property

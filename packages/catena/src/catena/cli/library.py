@@ -85,6 +85,12 @@ def index(
     across_sections: AcrossSections = False,
     views: ViewKinds = None,
     views_by: Annotated[MadeBy | None, typer.Option("--views-by", help="Who makes the views [offline].")] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Keep a graph of the passages, for `catena search --graph`.")
+    ] = False,
+    graph_keywords: Annotated[
+        MadeBy | None, typer.Option("--graph-keywords", help="Who finds the keywords by which it joins [offline].")
+    ] = None,
     language: Annotated[
         str | None,
         typer.Option("--language", metavar="WORD", help="Of what models write about files [the document's own]."),
@@ -129,9 +135,11 @@ def index(
         segmentation=None if segmentation is None else segmentation.value,
         under_headings=None if segment_under is None else segment_under is SegmentUnder.HEADINGS,
         context=None if context is None else context.value, language=language,
-        views=made_kinds(views), views_by=views_by,
+        views=made_kinds(views), views_by=views_by, graph_keywords=graph_keywords,
         spacy=spacy, journal=journal, spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
     )  # fmt: skip
+    if graph_keywords is not None and not graph:
+        raise ProblemError("--graph-keywords is about the graph", "--graph with it")
     models.check(plan=plan)
     preparation = replace(
         preparation_of(engine, ruled_tables, figures or caption_model is not None),
@@ -148,6 +156,7 @@ def index(
         for document in gone if prune else ():
             opened.delete(document)
         stats = opened.stats()
+        joined = _joined(opened) if graph else None
     if gone:
         _tell_gone(
             gone, prune, f"catena index {shlex.join(map(str, paths))} --library {shlex.quote(str(library))} --prune"
@@ -159,12 +168,22 @@ def index(
         states = Counter(outcome.state for outcome in outcomes)
         ran = {"library": library, "files": outcomes, "states": states, "seconds": round(seconds, 3)}
         changed = {"vanished": () if prune else gone, "pruned": gone if prune else ()}
-        write_json({**ran, **changed, "holds": stats})
+        write_json({**ran, **changed, "holds": stats, **({} if joined is None else {"graph": joined})})
     else:
         _show(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
+        if joined is not None:
+            out().print(f"their graph has {joined['nodes']:,} nodes and {joined['edges']:,} edges")
     if any(outcome.state == "failed" for outcome in outcomes):
         _advise(outcomes)
         raise typer.Exit(SOME_FAILED)
+
+
+def _joined(library: Library) -> dict[str, int]:
+    """Bring the graph of a library up to date, or build it, and return its size."""
+    from catena.cli.graph_building import present
+
+    graph = present(library)
+    return {"nodes": len(graph), "edges": int(graph.degrees().sum()) // 2}
 
 
 def _terms(expert: Path | None) -> CriticalTermOptions:
@@ -265,7 +284,7 @@ def stored(library: Path) -> Iterator[LibraryStore]:
         yield store
 
 
-def _around(store: LibraryStore) -> Library:
+def around(store: LibraryStore) -> Library:
     """Return the library around a store, for what asks where files are and embeds nothing."""
     from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library import Library
@@ -278,7 +297,7 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
     """Show what a library holds, the files that failed, and those that are gone from disk."""
     with stored(library) as store:
         stats, documents, outcomes = store.stats(), store.documents(), store.ledger()
-        gone = _around(store).vanished()
+        gone = around(store).vanished()
     if as_json:
         held = {"library": library, "holds": stats, "documents": documents}
         write_json({**held, "ledger": outcomes, "vanished": gone})
@@ -320,7 +339,7 @@ def delete(
     """Remove documents with every chunk, view and vector of them."""
     with stored(library) as store:
         known = {info.id for info in store.documents()}
-        ids = {name: name if name in known else _around(store).document_id(name) for name in documents}
+        ids = {name: name if name in known else around(store).document_id(name) for name in documents}
         wanted = list(dict.fromkeys(ids.values()))
         unknown = [name for name, document in ids.items() if document not in known]
         if unknown:
@@ -340,7 +359,7 @@ def delete(
 def verify(library: LibraryPath, as_json: AsJson = False) -> None:
     """Check every invariant of what is stored; exit code 1 when something is wrong."""
     with stored(library) as store:
-        problems, stats = store.verify(), store.stats()
+        problems, stats = around(store).verify(), store.stats()
     if as_json:
         write_json({"library": library, "sound": not problems, "problems": problems})
     elif not problems:

@@ -1,4 +1,4 @@
-"""`catena search`: a question to ranked, cited passages, to what several views find, or to segments."""
+"""`catena search`: a question to ranked, cited passages, to what several views find, to segments, or to chains."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ import typer
 from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.figures import as_data, places, shown_figures
+from catena.cli.graph_options import (
+    BeamWidth,
+    GraphChoices,
+    GraphOption,
+    MaxLength,
+    PictureOption,
+    ScorerOption,
+    StripOption,
+    WalkOption,
+)
+from catena.cli.graph_views import chains_as_json, show_chains
 from catena.cli.llm_options import BaseUrl
 from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.options import (
@@ -22,6 +33,7 @@ from catena.cli.options import (
     NoNames,
     names_options,
 )
+from catena.cli.search_graph import found_chains
 from catena.cli.search_segments import Wanted, found_segments, tell_segments
 from catena.cli.search_views import (
     RuleOption,
@@ -49,6 +61,7 @@ from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, r
 from catena.cli.where import filter_of
 
 if TYPE_CHECKING:
+    from catena.graph_search import GraphResult
     from catena.library import Library, SegmentSearchOptions
     from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
@@ -93,7 +106,10 @@ def search(
     budget_tokens: Annotated[
         int | None,
         typer.Option(
-            "--budget-tokens", min=1, metavar="N", help="Tokens of all passages [1000], or of all segments [2000]."
+            "--budget-tokens",
+            min=1,
+            metavar="N",
+            help="Tokens of all passages [1000], of all segments [2000], or of what --graph finds.",
         ),
     ] = None,
     segments: Annotated[
@@ -117,6 +133,13 @@ def search(
     curve: Annotated[
         Path | None, typer.Option("--curve", metavar="FILE.png|html", help="Draw what the chunks are worth.")
     ] = None,
+    graph: GraphOption = False,
+    walk: WalkOption = None,
+    scorer: ScorerOption = None,
+    max_length: MaxLength = None,
+    beam_width: BeamWidth = None,
+    picture: PictureOption = None,
+    strip: StripOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the passages of a library for a question, each with its citation and the routes that found it.
@@ -131,17 +154,22 @@ def search(
     reranker only the order of the hits is believed, and the settings follow from the budget; the presets are made for
     a reranker's probabilities. What `catena calibrate` fitted needs --no-names.
     The keys of models are read from the environment: CATENA_API_KEY or OPENAI_API_KEY, CO_API_KEY, VOYAGE_API_KEY.
+
+    With --graph, a walk goes from the first ranking over the graph of the library: for questions whose answer stands
+    in several places. The chains are shown hop by hop, each with what joins it to the one it came from.
     """
     from catena.library import Library
 
     choices = SegmentChoices(
-        preset=preset, budget_tokens=None if passages else budget_tokens, selection=selection, penalty=penalty,
-        decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order, queries=queries,
-        calibration=calibration, rerank=rerank,
+        preset=preset, budget_tokens=None if passages or graph else budget_tokens, selection=selection,
+        penalty=penalty, decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order,
+        queries=queries, calibration=calibration, rerank=rerank,
     )  # fmt: skip
     wanted = Wanted(choices=choices, llm=llm, base_url=base_url, explain=explain, curve=curve)
     check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
-    _check_one({"--segments": segments, "--passages": passages, "--views": views, "--figures": figures})
+    _check_one(
+        {"--segments": segments, "--passages": passages, "--views": views, "--figures": figures, "--graph": graph}
+    )
     _check_passages(passages, {"-k": k, "--section": section})
     options: SegmentSearchOptions = {
         "where": filter_of(where),
@@ -154,13 +182,25 @@ def search(
     weights.check(figures=figures, about_names=about_names)
     if weights.routes:
         options["routes"] = weights.routes
+    chosen_walk = GraphChoices(
+        graph=graph, walk=walk, scorer=scorer, max_length=max_length, beam_width=beam_width, picture=picture,
+        strip=strip,
+    )  # fmt: skip
+    chosen_walk.check({"--section": section, "--entity, --keep-neighbours and --no-names": about_names})
 
     def formula(opened: Library) -> Fusion | None:
-        return weights.formula(opened, library, own_routes=not segments)
+        return weights.formula(opened, library, own_routes=not (segments or graph))
 
     if segments:
         wanted.check(whole=no_names or len(weights.routes) == 1)
         tell_segments(question, found_segments(question, library, wanted, options, formula), wanted, as_json=as_json)
+        return
+    if graph:
+        chains = found_chains(
+            question, library, chosen_walk, k=int(k or 10), where=options["where"], routes=weights.routes,
+            fusion=formula, budget_tokens=budget_tokens,
+        )  # fmt: skip
+        _tell_chains(question, chains, as_json=as_json)
         return
     budget = (budget_tokens or PASSAGE_BUDGET) if passages else None
     asked = _Asked(question=question, k=k, figures=figures, by_views=by_views, weights=weights, budget=budget)
@@ -179,6 +219,23 @@ def search(
         _show(asked, ranking.hits, kinds, sections, shown)
     if not ranking.hits:
         raise _nothing_found(ranking, asked)
+
+
+def _tell_chains(question: str, found: GraphResult, *, as_json: bool) -> None:
+    ranking = found.ranking
+    tell_degraded(ranking.degraded)
+    if ranking.hits:
+        tell_unknown(ranking)
+    if as_json:
+        write_json({**ranking_as_json(question, ranking), **chains_as_json(found)})
+    else:
+        show_chains(question, found)
+    if not ranking.hits:
+        hint = "a higher --budget-tokens, other words, or `catena status` to see what is there"
+        if ranking.unknown:
+            hint = "a name that is there, or --keep-neighbours without --graph for what is said of others"
+        what = stands_nowhere(ranking).what if ranking.unknown else "nothing was found"
+        raise ProblemError(what, hint, SOME_FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,8 @@ OWN = "headed"
 """The view that is a chunk's own text under its titles."""
 
 _FIRST = (OWN, "keywords", "summary", "questions")  # the order in which views take turns
-_NO_TURN = frozenset({"raw", "passage", "context", "caption", "table"})  # parts or forms of the chunk's own text
+# parts or forms of the chunk's own text, and what is made to join chunks, not to find them
+_NO_TURN = frozenset({"raw", "passage", "context", "caption", "table", "graph_keywords"})
 _ROUTES = ("dense", "lexical")  # those that search one kind of view
 
 

@@ -67,7 +67,9 @@ PresetOption: TypeAlias = Annotated[
 ]
 BudgetTokens: TypeAlias = Annotated[
     int | None,
-    typer.Option("--budget-tokens", min=1, metavar="N", help="Tokens of all segments, headers counted [2000]."),
+    typer.Option(
+        "--budget-tokens", min=1, metavar="N", help="Tokens of all segments, headers counted [2000], or of --graph."
+    ),
 ]
 SelectionOption: TypeAlias = Annotated[
     SelectionName | None,
