@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bench_graph_case import PASSAGES, QUESTIONS, Letters, scorer_by_hand, write, write_split
 from typer.testing import CliRunner
 
 from catena.errors import CatenaError, ParameterError
@@ -26,60 +25,12 @@ from catena_bench.graph_rankings import first_rankings
 from catena_bench.graph_speed_inputs import grown
 from catena_bench.graph_speed_peers import plain_pairs, sparse_pairs
 
-PASSAGES = {
-    "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),
-    "town": ("Norrvik", "Norrvik is a harbour town; its mayor is Ines Holm."),
-    "mayor": ("Ines Holm", "Ines Holm studied botany before she went into politics."),
-    "yard": ("Brandt (shipyard)", "Brandt is a shipyard that was founded by two brothers."),
-    "cheese": ("Kvarg", "Kvarg is a fresh cheese eaten with berries."),
-    "river": ("", "A river without a name runs past the old mill."),
-}
-QUESTIONS: dict[str, tuple[str, list[str]]] = {
-    "q1": ("Who is the mayor of the town where the Ferry Alda was built?", ["ferry", "town"]),
-    "q2": ("What did the mayor of Norrvik study?", ["town", "mayor"]),
-    "q3": ("Who founded the yard that built the Ferry Alda?", ["ferry", "yard", "ferry"]),
-    "q4": ("What is eaten with berries?", ["cheese"]),
-}
-
-
-def write(folder: Path, name: str, rows: Sequence[dict[str, Any]], packed: bool = False) -> None:
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    if packed:
-        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-    else:
-        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8", newline="")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One split of the layout, with fields missing that may be."""
     data = tmp_path / "ferries"
-    data.mkdir()
-    corpus = [{"id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
-    del corpus[-1]["title"]
-    asked = [
-        {"id": name, "question": text, "supporting": supporting} for name, (text, supporting) in QUESTIONS.items()
-    ]
-    write(data, "dev_corpus", corpus, packed=True)
-    write(data, "dev_questions", [*asked, {"id": "q5", "question": "Unanswered?", "answers": []}])
+    write_split(data)
     return data
-
-
-class Letters:
-    """Vectors of letters: alike where words are."""
-
-    def __init__(self) -> None:
-        self.identity, self.dim, self.embedded = "letters", 26, 0
-
-    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
-        self.embedded += len(texts)
-        rows = np.array([[text.lower().count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
-        unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-        return unit
-
-    def embed_query(self, text: str) -> np.ndarray:
-        row: np.ndarray = self.embed_documents([text])[0]
-        return row
 
 
 def test_a_passage_is_a_document_of_one_chunk(folder: Path) -> None:
@@ -210,12 +161,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> None:
     told: list[str] = []
     letters = Letters()
-    figures = graph.run(folder, embedder=letters, cache=tmp_path / "kept", tell=told.append)
+    figures = graph.run(folder, embedder=letters, scorer=scorer_by_hand(), cache=tmp_path / "kept", tell=told.append)
     assert (figures["n_passages"], figures["n_questions"]) == (6, 4)
     assert figures["recall_at_20.hybrid"] == figures["recall_at_20.library_hybrid"] == 100
     assert figures["recall_at_2.bm25"] >= 75
     assert figures["recall_at_20.paper_untrained"] == 100  # what it does not walk to follows as in the first ranking
-    assert {"graph_seconds", "paper_untrained_ms_p50", "paper_untrained_ms_p95"} <= figures.keys()
+    assert figures["recall_at_2.walk"] == figures["recall_at_2.walk_untrained"]  # of equal order
+    assert figures["recall_at_5.walk"] >= figures["recall_at_5.scorer_only"]
+    assert {"graph_seconds", "walk_ms_p50", "paper_untrained_ms_p50", "paper_untrained_ms_p95"} <= figures.keys()
     assert "difference.recall_at_5.dense-hybrid.p" in figures
     assert any("recall at 5" in message for message in told)
     embedded = letters.embedded
@@ -261,9 +214,7 @@ def test_what_cannot_be_had_is_left_out_by_name(folder: Path, monkeypatch: pytes
     assert not any(key.endswith(".paper_trained") and key.startswith("recall") for key in figures)
     assert any("without paper_trained: needs train_corpus" in message for message in told)
     monkeypatch.setattr("catena_bench.graph_training.find_spec", lambda name: None)
-    for part in ("corpus", "questions"):
-        source = next(folder.glob(f"dev_{part}.*"))
-        source.with_name(source.name.replace("dev", "train")).write_bytes(source.read_bytes())
+    write_split(folder, "train")
     graph.run(folder, embedder=Letters(), methods=["paper_trained"], tell=told.append)
     assert "without paper_trained: needs torch" in told[-1]
 
@@ -271,10 +222,7 @@ def test_what_cannot_be_had_is_left_out_by_name(folder: Path, monkeypatch: pytes
 @pytest.mark.torch
 def test_the_papers_scorer_is_trained_on_the_train_split(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    other.mkdir()
-    for part in ("corpus", "questions"):
-        source = next(folder.glob(f"dev_{part}.*"))
-        (other / source.name.replace("dev", "train")).write_bytes(source.read_bytes())
+    write_split(other, "train")
     figures = graph.run(folder, embedder=Letters(), methods=["paper_trained"], train_on=other)
     assert figures["recall_at_20.paper_trained"] == 100
     assert figures["training_seconds"] > 0

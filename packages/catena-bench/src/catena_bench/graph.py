@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
 
 from catena.errors import ParameterError
+from catena.graph.feature_scorer import FeatureScorer
 from catena.ports import Embedder
 from catena_bench.graph_data import DEV, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
 from catena_bench.graph_methods import METHODS
-from catena_bench.graph_rankings import HYBRID, first_rankings
-from catena_bench.graph_setting import LeftOut, Setting
+from catena_bench.graph_rankings import HYBRID
+from catena_bench.graph_setting import LeftOut, Setting, setting_of
 from catena_bench.graph_studies import STUDIES, figures_of_study
 
 Figures = dict[str, float]
 
 PAIRS = (
     *((method, HYBRID) for method in METHODS if method != HYBRID),
+    ("walk", "scorer_only"),
+    ("walk", "walk_untrained"),
     ("walk_untrained", "walk_untrained_scorer_only"),
+    ("walk", "paper_trained"),
 )
 
 
@@ -34,7 +38,9 @@ def run(
     questions: int | None = None,
     cache: Path | None = None,
     train_on: Path | None = None,
+    scorer: FeatureScorer | None = None,
     studies: Sequence[str] = (),
+    answers: Callable[[Setting], Mapping[str, float]] | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Figures:
     """Ask the questions of the dev split of a folder, each of the whole corpus, by every method.
@@ -47,15 +53,18 @@ def run(
         questions: ask only so many.
         cache: folder in which vectors are kept between runs.
         train_on: folder whose train split scorers are trained on, where a method trains one; `data` by default.
+        scorer: of the methods "walk" and "scorer_only"; the shipped one by default.
         studies: of `STUDIES`.
+        answers: lets a model answer, and returns figures of that, see `graph_answers`; nobody is asked by default.
         tell: is told how far the run is.
 
     Returns:
         In percent `recall_at_K.METHOD` (mean share of a question's evidence among the first K) and `all_at_5.METHOD`
         (share of questions with all of it among the first 5), with `.low` and `.high` before the method, the ends of
-        their 95% bootstrap intervals; `difference.…` of each method to "hybrid", and of a walk to its scorer without
-        the graph, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`, milliseconds of processor time of a
-        walk, first ranking and vectors given; `node_seconds` (keywords and names), `graph_seconds` (all else);
+        their 95% bootstrap intervals; `difference.…` of each method to "hybrid", of a walk to its scorer without the
+        graph, and of the trained walk to the others, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`,
+        milliseconds of processor time of a walk, its first ranking and its vectors given, of which `walk_ms_p50` is
+        the library's own; `node_seconds` (keywords and names), `graph_seconds` (all else);
         `skipped.METHOD` is 1 where what it needs is not here; of studies what `graph_studies.figures_of_study` says;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 
@@ -65,15 +74,11 @@ def run(
     _check(methods, k, studies)
     split = read_split(data, DEV, questions)
     tell(f"{split.name}: {len(split.chunks):,} passages, {len(split.questions):,} questions")
-    kept = KeptVectors(embedder, cache, tell)
-    vectors = kept.embed_documents([chunk.text for chunk in split.chunks])
-    asked = kept.embed_queries([question.text for question in split.questions])
-    setting = Setting(
-        split=split,
-        embedder=kept,
-        vectors=vectors,
-        first=first_rankings(split, vectors, asked, tell),
+    setting = setting_of(
+        split,
+        KeptVectors(embedder, cache, tell),
         trained_on=train_on or data,
+        scorer=scorer,
         k=max(*k, 5),
         tell=tell,
     )
@@ -96,6 +101,8 @@ def run(
         tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
     for study in dict.fromkeys(studies):
         figures |= figures_of_study(STUDIES[study](setting))
+    if answers is not None:
+        figures |= answers(setting)
     return figures | differences_of(found, PAIRS) | setting.figures | _times(setting)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +14,29 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from catena.budget import Tariff
 from catena.cli.failures import ProblemError, check_targets
+from catena.cli.llm_options import (
+    BaseUrl,
+    JournalPath,
+    PriceIn,
+    PriceOut,
+    Spending,
+    SpendingCap,
+    stoppable,
+)
 from catena.errors import CatenaError, ParameterError
-from catena_bench import graph, graph_pictures
+from catena.graph.feature_scorer import FeatureScorer
+from catena.services import Services
+from catena_bench import graph, graph_answers, graph_pictures
 from catena_bench.graph_embedding import STATIC, embedder_named
 from catena_bench.graph_measures import CUTOFFS
 from catena_bench.graph_methods import METHODS
 from catena_bench.graph_rankings import HYBRID
+from catena_bench.graph_setting import Setting
 from catena_bench.graph_studies import STUDIES
 from catena_bench.sizes import sizes_of
+from catena_bench.tables_cli import services_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -40,14 +56,34 @@ def command(
     train_on: Annotated[
         Path | None, typer.Option(help="A folder whose train split scorers are trained on [that of --data].")
     ] = None,
+    scorer: Annotated[
+        Path | None,
+        typer.Option(help="A file of scripts/train_walk_scorer.py, for walk and scorer_only [the shipped]."),
+    ] = None,
     studies: Annotated[str, typer.Option(help=f"Which, of {','.join(STUDIES)}.")] = "",
     cache: Annotated[Path | None, typer.Option(help="A folder in which vectors are kept between runs.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="Let this model answer, from chains in three orders, from gold, from nothing."
+        ),
+    ] = None,
+    base_url: BaseUrl = None,
+    journal: JournalPath = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    budget: SpendingCap = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
     plots: Annotated[
         Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
 ) -> None:
-    """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr."""
+    """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr.
+
+    With --llm replies are kept in the journal: the same command again goes on where it stopped, and pays for nothing
+    twice. The key is read from CATENA_API_KEY or OPENAI_API_KEY.
+    """
     console = Console(stderr=True)
 
     def tell(message: str) -> None:
@@ -59,17 +95,29 @@ def command(
         cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys(_listed(methods)))
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
-        figures |= graph.run(
-            data,
-            embedder=model,
-            methods=chosen,
-            k=cutoffs,
-            questions=sizes.get("questions"),
-            cache=cache,
-            train_on=train_on,
-            studies=_listed(studies),
-            tell=tell,
-        )
+        about_model = (base_url, journal, price_in, price_out, budget, plan or None)
+        if llm is None and any(value is not None for value in about_model):
+            raise ProblemError("options of a model need its name", "--llm NAME")
+        figures |= {} if llm is None else {"about.model": llm}
+        spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
+        tariff = spending.tariff() if plan else None
+        with (
+            services_of(llm, base_url, journal, spending, dry=plan) as services,
+            stoppable(services.journal) if services.journal is not None else nullcontext(),
+        ):
+            figures |= graph.run(
+                data,
+                embedder=model,
+                methods=chosen,
+                k=cutoffs,
+                questions=sizes.get("questions"),
+                cache=cache,
+                train_on=train_on,
+                scorer=None if scorer is None else FeatureScorer.load(scorer),
+                studies=_listed(studies),
+                answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
+                tell=tell,
+            )
         measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
         for picture in graph_pictures.draw(figures, measured, plots) if plots is not None else ():
             tell(f"drew {picture}")
@@ -102,6 +150,13 @@ def table(figures: Figures, methods: Sequence[str], cutoffs: Sequence[int]) -> T
         )
         shown.add_row(method, *(f"{figures[f'{measure}.{method}']:.1f}" for measure in measures), over)
     return shown
+
+
+def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> Mapping[str, float]:
+    """Let the model answer, or with a tariff only say what that would take."""
+    if tariff is None:
+        return graph_answers.answered(setting, services)
+    return graph_answers.planned(setting, services, tariff)
 
 
 def _listed(given: str) -> tuple[str, ...]:

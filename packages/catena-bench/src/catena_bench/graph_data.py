@@ -1,8 +1,8 @@
 """Passages asked as one corpus, and questions whose evidence is several of them: `{dev,train}_corpus`, `…_questions`.
 
 A row of `SPLIT_corpus.jsonl` (or `.jsonl.gz`) is `{id, title, text}`, of `SPLIT_questions.jsonl` `{id, question,
-supporting}` with `supporting` the ids of passages; a passage without a title is its text alone. What else stands in a
-row is not read.
+supporting, answers}` with `supporting` the ids of passages; a passage without a title is its text alone, and accepted
+answers are read where there are any. What else stands in a row is not read.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ DEV, TRAIN = "dev", "train"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question, and the ids of the chunks that are its evidence."""
+    """A question, the ids of the chunks that are its evidence, and the accepted answers, where they are known."""
 
     id: str
     text: str
     evidence: tuple[str, ...]
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,4 +142,5 @@ def _asked(row: Mapping[str, Any], ids: Mapping[str, str]) -> Asked:
     """Return a question; evidence that is in no row of the corpus keeps an id that no chunk has."""
     supporting = dict.fromkeys(map(str, row.get("supporting") or ()))
     evidence = tuple(ids.get(passage, f"not in the corpus: {passage}") for passage in supporting)
-    return Asked(id=str(row["id"]), text=str(row["question"]), evidence=evidence)
+    answers = tuple(map(str, row.get("answers") or ()))
+    return Asked(id=str(row["id"]), text=str(row["question"]), evidence=evidence, answers=answers)

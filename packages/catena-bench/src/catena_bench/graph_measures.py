@@ -53,19 +53,27 @@ def differences_of(found: Mapping[str, Results], pairs: Sequence[tuple[str, str]
         pairs: (A, B); one of which a method was not measured is left out.
     """
     figures: dict[str, float] = {}
-    both = [(one, other) for one, other in pairs if one in found and other in found]
     for name in COMPARED:
-        tests = {
-            f"difference.{_key(name)}.{one}-{other}": compare(
-                found[one][name].per_question, found[other][name].per_question, rounds=ROUNDS
-            )
-            for one, other in both
-        }
-        corrected = holm({key: test.p for key, test in tests.items()})
-        for key, test in tests.items():
-            low, high = test.interval
-            figures |= {key: 100 * test.difference, f"{key}.low": 100 * low, f"{key}.high": 100 * high}
-            figures |= {f"{key}.p": test.p, f"{key}.p_holm": corrected[key]}
+        values = {method: results[name].per_question for method, results in found.items()}
+        figures |= paired(_key(name), values, pairs)
+    return figures
+
+
+def paired(
+    measure: str, values: Mapping[str, Mapping[str, float]], pairs: Sequence[tuple[str, str]]
+) -> dict[str, float]:
+    """Return the figures of `differences_of` of one measure, from its values in [0, 1] by method and question."""
+    tests = {
+        f"difference.{measure}.{one}-{other}": compare(values[one], values[other], rounds=ROUNDS)
+        for one, other in pairs
+        if one in values and other in values
+    }
+    corrected = holm({key: test.p for key, test in tests.items()})
+    figures: dict[str, float] = {}
+    for key, test in tests.items():
+        low, high = test.interval
+        figures |= {key: 100 * test.difference, f"{key}.low": 100 * low, f"{key}.high": 100 * high}
+        figures |= {f"{key}.p": test.p, f"{key}.p_holm": corrected[key]}
     return figures
 
 

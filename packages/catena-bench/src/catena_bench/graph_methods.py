@@ -6,21 +6,25 @@
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
 | paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
 | paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
-| walk_untrained | the library's own walk from "hybrid", by hand-set weights |
-| walk_untrained_scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
+| walk | the library's own walk from "hybrid", by the shipped scorer |
+| scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
+| walk_untrained, walk_untrained_scorer_only | both by hand-set weights |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from catena.effects import run as run_step
+from catena.graph.feature_scorer import FeatureScorer
 from catena.graph.scoring import SimilarityScorer
 from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk_options import PAPER, WalkOptions
+from catena.graph.walk_options import PAPER
+from catena.graph_search import GraphSearch
 from catena.library import Library
 from catena.model import Entry
 from catena.pipeline import embed
@@ -30,7 +34,8 @@ from catena_bench.graph_training import paper_scorer
 from catena_bench.graph_walks import walking
 
 LIBRARY = "library_hybrid"
-WITHOUT_GRAPH = WalkOptions(candidates="ranking", kinds=())
+WALK = GraphSearch().walk  # as the library walks where nothing is said
+WITHOUT_GRAPH = replace(WALK, candidates="ranking", kinds=())
 _TOGETHER = 200  # documents written in one transaction
 
 
@@ -51,6 +56,11 @@ def library_hybrid(setting: Setting) -> Rankings:
         return tuple(library.search(text, k=setting.k, on_route_error="raise", on_unknown="keep") for text in texts)
 
 
+def feature_scorer(setting: Setting) -> FeatureScorer:
+    """Return the scorer that was given, or the shipped one."""
+    return setting.scorer or FeatureScorer.shipped()
+
+
 METHODS: dict[str, Method] = {
     BM25: listed(BM25),
     DENSE: listed(DENSE),
@@ -58,7 +68,9 @@ METHODS: dict[str, Method] = {
     LIBRARY: library_hybrid,
     "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
     "paper_trained": walking("paper_trained", PAPER, paper_scorer),
-    "walk_untrained": walking("walk_untrained", WalkOptions(), lambda setting: UntrainedScorer()),
+    "walk": walking("walk", WALK, feature_scorer),
+    "scorer_only": walking("scorer_only", WITHOUT_GRAPH, feature_scorer),
+    "walk_untrained": walking("walk_untrained", WALK, lambda setting: UntrainedScorer()),
     "walk_untrained_scorer_only": walking(
         "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
     ),

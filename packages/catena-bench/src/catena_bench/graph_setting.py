@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.feature_scorer import FeatureScorer
 from catena.graph.node import Node, node_of
 from catena.graph.paper_scorer import PaperScorer
 from catena_bench.graph_data import Split
 from catena_bench.graph_embedding import KeptVectors
-from catena_bench.graph_rankings import Rankings
+from catena_bench.graph_rankings import Rankings, first_rankings
 
 DEPTH = 20  # hits of a ranking: the largest usual cutoff
 
@@ -34,6 +35,7 @@ class Setting:
         vectors: of the chunks, in their order, shape (chunks, dim).
         first: the rankings of `graph_rankings`.
         trained_on: a folder with a train split, for scorers that are trained here.
+        scorer: of the walk; the shipped one where None.
         k: length of the rankings that are judged.
         tell: is told how far a method is.
         figures: what is measured besides the rankings; written as it is known.
@@ -46,6 +48,7 @@ class Setting:
     vectors: NDArray[np.float32]
     first: Mapping[str, Rankings]
     trained_on: Path
+    scorer: FeatureScorer | None = None
     k: int = DEPTH
     tell: Callable[[str], None] = lambda message: None
     figures: dict[str, float] = field(default_factory=dict)
@@ -71,6 +74,30 @@ class Setting:
         self.figures["graph_seconds"] = perf_counter() - start
         self.figures["graph_mean_degree"] = float(graph.degrees().mean())
         return graph
+
+
+def setting_of(
+    split: Split,
+    embedder: KeptVectors,
+    *,
+    trained_on: Path,
+    scorer: FeatureScorer | None = None,
+    k: int = DEPTH,
+    tell: Callable[[str], None] = lambda message: None,
+) -> Setting:
+    """Embed a split and rank it for the first time; the arguments are the attributes of `Setting`."""
+    vectors = embedder.embed_documents([chunk.text for chunk in split.chunks])
+    asked = embedder.embed_queries([question.text for question in split.questions])
+    return Setting(
+        split=split,
+        embedder=embedder,
+        vectors=vectors,
+        first=first_rankings(split, vectors, asked, tell),
+        trained_on=trained_on,
+        scorer=scorer,
+        k=k,
+        tell=tell,
+    )
 
 
 Method: TypeAlias = Callable[[Setting], Rankings]

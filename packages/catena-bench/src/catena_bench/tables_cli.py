@@ -98,7 +98,7 @@ def tables(
         sources = read_tabled_documents(data, questions)
         spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
         run = _Run(sources, engines, choice, llm or "", console)
-        with _services(llm, base_url, journal, spending, dry=plan) as services:
+        with services_of(llm, base_url, journal, spending, dry=plan) as services:
             if plan:
                 text, figures = run.planned(services, spending)
             else:
@@ -190,9 +190,10 @@ class _Run:
 
 
 @contextmanager
-def _services(
+def services_of(
     llm: str | None, base_url: str | None, journal: Path | None, spending: Spending, *, dry: bool
 ) -> Iterator[Services]:
+    """Open the services of a run, which has no model where none is named; a dry one leaves no journal."""
     if llm is None:
         yield Services()
         return
