@@ -7,6 +7,16 @@ from llama_index_catena.dividing import SegmentationDegradedEvent
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.entities import CatenaEntityExtractor, EntitiesDegradedEvent
 from llama_index_catena.figures import CatenaFigureRetriever
+from llama_index_catena.graph import (
+    CatenaChainPostprocessor,
+    CatenaGraphRetriever,
+    abuild_graph,
+    aupdate_graph,
+    build_graph,
+    chains_of,
+    format_chains,
+    update_graph,
+)
 from llama_index_catena.reading import CatenaReader
 from llama_index_catena.reranking import CatenaRerank, LlamaIndexReranker
 from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent, UnknownNameEvent
@@ -38,8 +48,10 @@ __all__ = [
     "CatenaFigureRetriever",
     "CatenaSegmentRetriever",
     "CatenaMultiViewRetriever",
+    "CatenaGraphRetriever",
     "CatenaRerank",
     "CatenaSegmentPostprocessor",
+    "CatenaChainPostprocessor",
     "CatenaQueryEngine",
     "RouteDegradedEvent",
     "UnknownNameEvent",
@@ -51,4 +63,10 @@ __all__ = [
     "RetrieverStore",
     "retriever_store",
     "TableNode",
+    "build_graph",
+    "abuild_graph",
+    "update_graph",
+    "aupdate_graph",
+    "chains_of",
+    "format_chains",
 ]

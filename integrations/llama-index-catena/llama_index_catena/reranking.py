@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, field_serializer
-from llama_index.core.callbacks import CBEventType, EventPayload
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -193,34 +193,40 @@ class CatenaRerank(BaseNodePostprocessor):
         node = carried_node(chunk)
         return chunk.text if node is None else node.get_content(metadata_mode=self.metadata_mode)
 
-    @contextmanager
-    def _told(self, query: str, nodes: Sequence[NodeWithScore]) -> Iterator[list[NodeWithScore]]:
-        """Tell of the start, and whatever happens of the end, with what is returned; a failure returns nothing."""
-        model, count = self.reranker.identity, len(nodes) if self.top_n is None else self.top_n
-        returned: list[NodeWithScore] = []
-        dispatcher.event(ReRankStartEvent(query=query, nodes=list(nodes), top_n=count, model_name=model))
-        payload: dict[str, Any] = {
-            EventPayload.NODES: list(nodes),
-            EventPayload.MODEL_NAME: model,
-            EventPayload.QUERY_STR: query,
-            EventPayload.TOP_K: count,
-        }
-        try:
-            with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-                yield returned
-                event.on_end(payload={EventPayload.NODES: returned})
-        finally:
-            dispatcher.event(ReRankEndEvent(nodes=returned))
+    def _told(self, query: str, nodes: Sequence[NodeWithScore]) -> AbstractContextManager[list[NodeWithScore]]:
+        count = len(nodes) if self.top_n is None else self.top_n
+        return reranking_told(self.callback_manager, self.reranker.identity, query, nodes, count)
 
 
-def required(query_bundle: QueryBundle | None) -> str:
+@contextmanager
+def reranking_told(
+    callback_manager: CallbackManager, model: str, query: str, nodes: Sequence[NodeWithScore], top_n: int
+) -> Iterator[list[NodeWithScore]]:
+    """Tell of the start, and whatever happens of the end, with what is returned; a failure returns nothing."""
+    returned: list[NodeWithScore] = []
+    dispatcher.event(ReRankStartEvent(query=query, nodes=list(nodes), top_n=top_n, model_name=model))
+    payload: dict[str, Any] = {
+        EventPayload.NODES: list(nodes),
+        EventPayload.MODEL_NAME: model,
+        EventPayload.QUERY_STR: query,
+        EventPayload.TOP_K: top_n,
+    }
+    try:
+        with callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+            yield returned
+            event.on_end(payload={EventPayload.NODES: returned})
+    finally:
+        dispatcher.event(ReRankEndEvent(nodes=returned))
+
+
+def required(query_bundle: QueryBundle | None, who: str = "a reranker") -> str:
     """Return the query of a bundle.
 
     Raises:
         ParameterError: there is none; it is a ValueError too, as LlamaIndex's own rerankers raise.
     """
     if query_bundle is None:
-        raise ParameterError("query_bundle", None, "given: a reranker needs the question")
+        raise ParameterError("query_bundle", None, f"given: {who} needs the question")
     return query_bundle.query_str
 
 

@@ -19,9 +19,9 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlo
 from llama_index.core.llms import LLM, CustomLLM
 
 from catena.effects import Complete, Journal, Services
-from catena.errors import CatenaError, InvalidReplyError
+from catena.errors import CatenaError, InvalidReplyError, ParameterError
 from catena.faults import service_error
-from catena.ports import Completion
+from catena.ports import Completion, Embedder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,6 +184,20 @@ class LlamaIndexCaptioner(LlamaIndexLLM):
 def language_model(llm: LLM | LlamaIndexLLM) -> LlamaIndexLLM:
     """Return a LlamaIndex language model as the core's; one that is the core's already as it is."""
     return llm if isinstance(llm, LlamaIndexLLM) else LlamaIndexLLM(llm)
+
+
+def core_embedder(embed_model: BaseEmbedding | Embedder) -> Embedder:
+    """Return a LlamaIndex embedding model as the core's; one that is the core's already as it is.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    if isinstance(embed_model, BaseEmbedding):
+        return LlamaIndexEmbedder(embed_model)
+    if not hasattr(embed_model, "embed_query"):
+        allowed = "a LlamaIndex embedding model or a Catena embedder"
+        raise ParameterError("embed_model", type(embed_model).__name__, allowed)
+    return embed_model
 
 
 def model_services(llm: LLM | None, embed_model: BaseEmbedding | None, **behaviour: Any) -> Services:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
@@ -14,7 +13,6 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
     FilterCondition,
     MetadataFilter,
     MetadataFilters,
@@ -24,9 +22,8 @@ from catena.effects import Handler, Search, Services, Step, arun, run
 from catena.errors import ParameterError, ServiceError
 from catena.ids import digest
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
-from llama_index_catena.calls import called, calling
+from llama_index_catena.calls import called, calling, copied, retrieved
 from llama_index_catena.segment_nodes import carried_node, linked_chunk
-from llama_index_catena.services import inherits
 from llama_index_catena.view_nodes import VIEW, parent_of
 
 Parents: TypeAlias = BaseDocumentStore | Mapping[str, BaseNode]
@@ -89,7 +86,7 @@ class ViewSource:
             if found.all or len({node.node_id for node in nodes if node is not None}) >= ceil(self.k):
                 break
             size *= _GROWTH
-        scores, scale = _scores(found.views)
+        scores, scale = scores_of(found.views)
         hits: dict[str, Hit] = {}
         for rank, (node, score) in enumerate(zip(nodes, scores, strict=True), start=1):
             if node is not None:  # of several views of a parent the best counts
@@ -104,7 +101,7 @@ class ViewSource:
         carried = {node.node_id: node.obj for node in found if isinstance(node, IndexNode) and _carries(node)}
         ids = [None if node.node_id in carried else parent_of(node) for node in found]
         wanted = list(dict.fromkeys(name for name in ids if name is not None))
-        held = yield from _fetched(self.parents, wanted)
+        held = yield from fetched(self.parents, wanted)
         nodes = [
             carried.get(node.node_id, node) if name is None else held.get(name)
             for name, node in zip(ids, found, strict=True)
@@ -132,7 +129,7 @@ def _place(node: BaseNode) -> str | None:
     return None if start is None or end is None else digest("place", node.ref_doc_id, str(start), str(end), length=32)
 
 
-def _scores(found: Sequence[NodeWithScore]) -> tuple[list[float], Scale]:
+def scores_of(found: Sequence[NodeWithScore]) -> tuple[list[float], Scale]:
     """Return scores that rise with likeness: what rises down the list is a distance, and counts negative.
 
     Where one is missing only the order counts: 1 / rank.
@@ -150,7 +147,7 @@ def in_retrievers(retrievers: Mapping[str, BaseRetriever], asked: QueryBundle) -
 
     def find(request: Search) -> Step[_Found]:
         retriever = retrievers[str(request.view)]
-        return _Found(views=(yield from _retrieved(retriever, _copied(asked), f"view {request.view}")), all=True)
+        return _Found(views=(yield from retrieved(retriever, copied(asked), f"view {request.view}")), all=True)
 
     return find
 
@@ -173,7 +170,7 @@ def in_index(
         )
         vector = None if request.vector is None else [float(value) for value in request.vector]
         asked = QueryBundle(request.query, embedding=vector)
-        return (yield from _retrieved(retriever, asked, f"view {request.view}"))
+        return (yield from retrieved(retriever, asked, f"view {request.view}"))
 
     def grouped(request: Search, why: str = "") -> Step[_Found]:
         most = request.k * len(kinds)
@@ -212,25 +209,7 @@ class _ViewRetriever(VectorIndexRetriever):
         return nodes
 
 
-def _retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str) -> Step[list[NodeWithScore]]:
-    def do() -> list[NodeWithScore]:
-        return retriever.retrieve(asked)
-
-    async def ado() -> list[NodeWithScore]:
-        return await (asyncio.to_thread(do) if _blocks(retriever) else retriever.aretrieve(asked))
-
-    return list((yield from called(do, ado, purpose=purpose)))
-
-
-def _blocks(retriever: BaseRetriever) -> bool:
-    """Whether a retriever has no async code of its own, or searches a store that has none."""
-    store = getattr(retriever, "_vector_store", None) if isinstance(retriever, VectorIndexRetriever) else None
-    if isinstance(store, BasePydanticVectorStore) and inherits(store, BasePydanticVectorStore, "aquery"):
-        return True
-    return inherits(retriever, BaseRetriever, "_aretrieve")
-
-
-def _fetched(parents: Parents | None, ids: list[str]) -> Step[dict[str, BaseNode]]:
+def fetched(parents: Parents | None, ids: list[str]) -> Step[dict[str, BaseNode]]:
     """Return id -> parent of those that are there."""
     if not ids:
         return {}
@@ -258,12 +237,6 @@ def _filters(kind: str, filters: MetadataFilters | None) -> MetadataFilters | No
 
 def _of_kind(found: Sequence[NodeWithScore], kind: str) -> list[NodeWithScore]:
     return [each for each in found if each.node.metadata.get(VIEW) == kind]
-
-
-def _copied(asked: QueryBundle) -> QueryBundle:
-    """Return a bundle of its own for one retriever: some write the question's vector into the one they are given."""
-    strings: Any = asked.custom_embedding_strs
-    return QueryBundle(asked.query_str, asked.image_path, strings, asked.embedding)
 
 
 def _carries(node: IndexNode) -> bool:

@@ -2,9 +2,16 @@
 
 from llama_index.retrievers.catena.base import (
     CatenaFigureRetriever,
+    CatenaGraphRetriever,
     CatenaMultiViewRetriever,
     CatenaRetriever,
     CatenaSegmentRetriever,
 )
 
-__all__ = ["CatenaFigureRetriever", "CatenaMultiViewRetriever", "CatenaRetriever", "CatenaSegmentRetriever"]
+__all__ = [
+    "CatenaFigureRetriever",
+    "CatenaGraphRetriever",
+    "CatenaMultiViewRetriever",
+    "CatenaRetriever",
+    "CatenaSegmentRetriever",
+]

@@ -1,0 +1,106 @@
+"""Evidence chains in the metadata of nodes, out of them again, and as one text for a reader."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llama_index.core.schema import BaseNode, NodeWithScore
+
+from catena.answering.chains import Chained, ChainFormat, ChainReading, chain_context
+from catena.answering.integration import IntegratedContext
+from catena.graph_search import GraphResult
+from catena.model import Chain, Chunk, Edge, Hop
+from llama_index_catena.convert import PROVENANCE, provenance, to_node
+from llama_index_catena.segment_nodes import apart, linked_chunk
+
+CHAINS = "chains"
+"""Key of `provenance(node)` under which the places of a node in chains are."""
+
+
+def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = None) -> list[NodeWithScore]:
+    """Return what a walk found as nodes, best first, each with its places in the chains.
+
+    `provenance(node)["chains"]` lists per place: `chain` and `place` in it (from 1, the seed first), `score` of the
+    hop (in the unit of the scorer), `came_from` (the id of the node before it, "" for a seed and for what the first
+    ranking offered), `edges` (weight by kind), `shared` (what the two share, by kind) and `words` (of the question
+    that it is the first in the chain to say).
+
+    Args:
+        result: of `search_graph` or `widen`.
+        nodes: id -> the user's own node of a chunk that the graph brought; others are made of the chunk.
+    """
+    own = nodes or {}
+    places: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for number, chain in enumerate(result.chains, start=1):
+        for place, hop in enumerate(chain.hops, start=1):
+            places[hop.chunk.id].append(_written(hop, number, place))
+    found = []
+    for hit in result.ranking.hits:
+        known = own.get(hit.chunk.id)
+        taken = hit if known is None else replace(hit, chunk=linked_chunk(known).chunk)
+        scored = to_node(taken, result.ranking)
+        told = {**provenance(scored.node), CHAINS: places.get(hit.chunk.id, [])}
+        scored.node.metadata[PROVENANCE] = json.dumps(told, ensure_ascii=False)
+        found.append(scored)
+    return found
+
+
+def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
+    """Return the chains that nodes say they stand in, hop by hop, without the hops that are not among the nodes."""
+    hops: dict[int, dict[int, Hop]] = defaultdict(dict)
+    for found in nodes:
+        for told in provenance(found.node).get(CHAINS, ()):
+            hops[told["chain"]][told["place"]] = _hop(told, linked_chunk(found.node).chunk)
+    return tuple(Chain(tuple(hops[chain][place] for place in sorted(hops[chain]))) for chain in sorted(hops))
+
+
+def format_chains(
+    nodes: Sequence[NodeWithScore], format: ChainFormat = "chain", *, reading: ChainReading | None = None
+) -> IntegratedContext:
+    """Return nodes that a graph found as one text for a reader: chains first, then what stands in none.
+
+    Args:
+        nodes: of `CatenaGraphRetriever` or `CatenaChainPostprocessor`, in any order; notices are left out.
+        format: "chain", "iterative" or "shuffled", as `catena.answering.chains.arrange` has them.
+        reading: budget, headers and more; its own `format` gives way to the one given here.
+
+    Returns:
+        The context: `text`, and the passages in it by their numbers there.
+
+    Raises:
+        ParameterError: the format is none of the three.
+    """
+    passages, _ = apart(nodes)
+    chains = chains_of(passages)
+    walked = {chunk.id for chain in chains for chunk in chain.chunks}
+    rest = [linked_chunk(found.node).chunk for found in passages if found.node.node_id not in walked]
+    given: list[Chained] = [*chains, *rest]
+    return chain_context(given, replace(reading or ChainReading(), format=format))
+
+
+def _written(hop: Hop, chain: int, place: int) -> dict[str, Any]:
+    edge = hop.edge or Edge(weights={})
+    return {
+        "chain": chain,
+        "place": place,
+        "score": hop.score,
+        "came_from": hop.came_from,
+        "edges": dict(edge.weights),
+        "shared": {kind: list(words) for kind, words in edge.words.items()},
+        "words": list(hop.words),
+    }
+
+
+def _hop(told: Mapping[str, Any], chunk: Chunk) -> Hop:
+    shared = {kind: tuple(words) for kind, words in told["shared"].items()}
+    return Hop(
+        chunk=chunk,
+        score=told["score"],
+        came_from=told["came_from"],
+        edge=Edge(weights=told["edges"], words=shared) if told["came_from"] else None,
+        words=tuple(told["words"]),
+    )

@@ -1,0 +1,118 @@
+"""A walk over the graph as a node postprocessor: after any retriever, it brings what belongs to what was found."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.llms import LLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from catena.effects import arun, run
+from catena.graph_search import GraphSearch
+from catena.library import Library
+from catena.ports import Embedder, Graph
+from llama_index_catena.graph.filters import Filters
+from llama_index_catena.graph.widening import Nodes, Widener
+from llama_index_catena.reranking import required, reranking_told
+from llama_index_catena.segment_nodes import apart
+from llama_index_catena.services import LlamaIndexLLM
+
+dispatcher = get_dispatcher(__name__)
+
+_GIVEN = "given"  # the route of nodes that do not say by which they were found
+
+
+class CatenaChainPostprocessor(BaseNodePostprocessor):
+    """Widens what any retriever found by a walk over the chunk-interaction graph: a stage like a reranker.
+
+        index.as_query_engine(similarity_top_k=20, node_postprocessors=[
+            CatenaChainPostprocessor(build_graph(index), embed_model=embed_model, nodes=index.docstore)])
+
+    It returns nodes as `CatenaGraphRetriever` does: those walked to, then the rest of those given, with their places
+    in the chains; a `score` is 1 / the node's place. Nodes given stay as they are; those that the graph does not know
+    are kept behind. Notices stay last. Told like a reranker: as `ReRankStartEvent` and `ReRankEndEvent`.
+
+    Args:
+        graph: of the nodes, under their ids, as `build_graph` makes it; or a library that has one, after a retriever
+            over its chunks.
+        embed_model: of the graph's nodes; by default that of the library.
+        nodes: the docstore, or id -> node, of what the graph brings; without it nodes are made of the graph's texts.
+        how: walk and scorer; the first ranking is the one given.
+        top_n: nodes returned, at most.
+        where: Catena's filter, or LlamaIndex's, that the graph obeys: the one that the retriever has.
+        llm: finds the question's keywords, where `how` asks for one.
+        fields: those of every LlamaIndex postprocessor. With `from_dict`, graph and models are given again.
+
+    Raises:
+        ParameterError: there is no graph, a model is missing, or an option is of the wrong kind.
+        FilterError: the filter is malformed.
+    """
+
+    how: Any = Field(default=None, description="Walk and scorer.")
+    top_n: int = Field(default=10, ge=0, description="Nodes returned, at most.")
+    where: Any = Field(default=None, description="A filter that the graph obeys.")
+
+    _widener: Widener = PrivateAttr()
+
+    def __init__(
+        self,
+        graph: Graph | Library,
+        *,
+        embed_model: BaseEmbedding | Embedder | None = None,
+        nodes: Nodes | None = None,
+        how: GraphSearch | None = None,
+        top_n: int = 10,
+        where: Filters | None = None,
+        llm: LLM | LlamaIndexLLM | None = None,
+        **fields: Any,
+    ) -> None:
+        widener = Widener.of(graph, embed_model=embed_model, nodes=nodes, how=how, where=where, llm=llm)
+        super().__init__(**{**fields, "how": widener.how, "top_n": top_n, "where": widener.where})
+        self._widener = widener
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which the postprocessor is serialised."""
+        return "CatenaChainPostprocessor"
+
+    @field_serializer("how")
+    def _written(self, value: Any) -> str:
+        return repr(value)
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        asked = _asked(query_bundle)
+        with self._told(asked, nodes) as returned:
+            self._widener.check()
+            passages, notices = apart(nodes)
+            step = self._widener.widened(asked, passages, self.top_n, _GIVEN)
+            returned += [*run(step, self._widener.services_for(asked)).nodes(told=True), *notices]
+        return returned
+
+    @dispatcher.span
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        asked = _asked(query_bundle)
+        with self._told(asked, nodes) as returned:
+            await asyncio.to_thread(self._widener.check)
+            passages, notices = apart(nodes)
+            step = self._widener.widened(asked, passages, self.top_n, _GIVEN)
+            returned += [*(await arun(step, self._widener.services_for(asked))).nodes(told=True), *notices]
+        return returned
+
+    def _told(self, asked: QueryBundle, nodes: list[NodeWithScore]) -> AbstractContextManager[list[NodeWithScore]]:
+        scorer = getattr(self._widener.how.scorer, "identity", "default")
+        return reranking_told(self.callback_manager, f"catena-graph/{scorer}", asked.query_str, nodes, self.top_n)
+
+
+def _asked(query_bundle: QueryBundle | None) -> QueryBundle:
+    required(query_bundle, "a walk over the graph")
+    return query_bundle  # type: ignore[return-value]

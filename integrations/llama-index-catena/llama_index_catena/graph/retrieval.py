@@ -1,0 +1,183 @@
+"""Evidence chains as a LlamaIndex retriever: over a library, or over any index or retriever and our graph."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.llms import LLM
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
+from llama_index.core.vector_stores.types import MetadataFilters
+
+from catena.effects import Embed, Step, arun, ask, run
+from catena.errors import ParameterError
+from catena.graph_search import GraphResult, GraphSearch, search_graph
+from catena.library import Library
+from catena.ports import Embedder, Graph
+from llama_index_catena.calls import copied, retrieved
+from llama_index_catena.convert import notice_node
+from llama_index_catena.graph.building import index_model
+from llama_index_catena.graph.filters import Filters
+from llama_index_catena.graph.widening import Found, Nodes, Widener
+from llama_index_catena.services import LlamaIndexLLM
+
+dispatcher = get_dispatcher(__name__)
+
+
+class CatenaGraphRetriever(BaseRetriever):
+    """Finds nodes that answer a question together: a first ranking, then a walk over the chunk-interaction graph.
+
+        CatenaGraphRetriever(library=library)  # after library.build_graph()
+        CatenaGraphRetriever(retriever=index, graph=build_graph(index))
+        CatenaGraphRetriever(retriever=bm25, graph=graph, embed_model=embed_model, nodes=docstore)
+
+    A node's `score` is 1 / its place, from 1 down: scores of the walk and of the first ranking do not compare. Where
+    the walk failed, nodes and scores are those of the first ranking, and the provenance says why.
+    `llama_index_catena.convert.provenance(node)["chains"]` says where a node stands in which chain, how its hop
+    scored (in the unit of the scorer), from which node and by which kinds of edges it was reached, and what the two
+    share; `format_chains(nodes)` writes the chains out for a reader.
+
+    Nodes keep their ids and are copies; those that the graph does not know stay, in their order, behind what was
+    walked to. Of nodes that the graph brings, the text is that of `nodes`, else that from which the graph was made.
+    What failed is told in the provenance, in the log and as a `RouteDegradedEvent`.
+
+    Args:
+        library: an open library that has a graph; with a `retriever` over its chunks, only graph and models are its.
+        retriever: who finds the first ranking; of an index, `how.depth` nodes.
+        graph: of the retriever's nodes, under their ids, as `build_graph` makes it.
+        embed_model: of the graph's nodes; by default that of the index, or the library.
+        nodes: the docstore, or id -> node, of what the graph brings; by default that of the index.
+        similarity_top_k: nodes returned, >= 0.
+        how: walk and scorer, and for a library the first ranking, too.
+        where: Catena's filter, or LlamaIndex's, that all obey; a retriever of your own obeys what is set there, and
+            the graph this one. What is set on a `VectorIndexRetriever` the graph obeys without being told.
+        llm: finds the question's keywords, where `how` asks for one.
+        notice: False returns no nodes at all where a name in the question stands nowhere.
+        callback_manager: told of each retrieval, as by every LlamaIndex retriever.
+        verbose: as LlamaIndex has it.
+
+    Raises:
+        ParameterError: there is nothing to search or to walk over, a model is missing, or options contradict.
+        FilterError: the filter is malformed.
+    """
+
+    def __init__(
+        self,
+        *,
+        library: Library | None = None,
+        retriever: BaseRetriever | VectorStoreIndex | None = None,
+        graph: Graph | None = None,
+        embed_model: BaseEmbedding | Embedder | None = None,
+        nodes: Nodes | None = None,
+        similarity_top_k: int = 10,
+        how: GraphSearch | None = None,
+        where: Filters | None = None,
+        llm: LLM | LlamaIndexLLM | None = None,
+        notice: bool = True,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        if (library is None) == (graph is None):
+            raise ParameterError("graph", type(graph).__name__, "given, or a library; one of the two")
+        if library is None and retriever is None:
+            raise ParameterError("retriever", None, "given with a graph: a retriever, or an index")
+        if not isinstance(retriever, BaseRetriever | VectorStoreIndex | None):
+            raise ParameterError("retriever", type(retriever).__name__, "a LlamaIndex retriever or VectorStoreIndex")
+        if not isinstance(similarity_top_k, int) or isinstance(similarity_top_k, bool) or similarity_top_k < 0:
+            raise ParameterError("similarity_top_k", similarity_top_k, "an integer >= 0")
+        self._index = retriever if isinstance(retriever, VectorStoreIndex) else None
+        self._retriever = retriever if isinstance(retriever, BaseRetriever) else None
+        if self._index is not None and not isinstance(where, MetadataFilters | None):
+            raise ParameterError(
+                "where", where, "MetadataFilters where the retriever is an index, which obeys no other"
+            )
+        searched: Any = self._index or _index_of(self._retriever)
+        self._same_model = embed_model is None and library is None and searched is not None
+        if self._same_model:
+            embed_model = index_model(searched)
+        if nodes is None and searched is not None:
+            nodes = searched.docstore
+        self._filters = where if isinstance(where, MetadataFilters) else None
+        obeyed = where if where is not None else getattr(self._retriever, "_filters", None)
+        self.similarity_top_k, self.notice = similarity_top_k, notice
+        self._widener = Widener.of(
+            library if graph is None else graph,  # type: ignore[arg-type]
+            embed_model=embed_model,
+            how=how,
+            where=obeyed,
+            nodes=nodes,
+            llm=llm,
+        )
+
+    @property
+    def how(self) -> GraphSearch:
+        """Walk, scorer and first ranking."""
+        return self._widener.how
+
+    def result(self, query: QueryType) -> GraphResult:
+        """Return the core's result: the ranking, the chains hop by hop, and the first ranking."""
+        return self._found(_bundle(query)).result
+
+    async def aresult(self, query: QueryType) -> GraphResult:
+        """As `result`, without blocking the event loop."""
+        return (await self._afound(_bundle(query))).result
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._told(query_bundle, self._found(query_bundle))
+
+    @dispatcher.span
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._told(query_bundle, await self._afound(query_bundle))
+
+    def _found(self, asked: QueryBundle) -> Found:
+        self._widener.check()
+        return run(self._step(asked), replace(self._widener.services_for(asked), max_concurrency=1))
+
+    async def _afound(self, asked: QueryBundle) -> Found:
+        await asyncio.to_thread(self._widener.check)
+        return await arun(self._step(asked), self._widener.services_for(asked))
+
+    def _step(self, asked: QueryBundle) -> Step[Found]:
+        widener, k = self._widener, self.similarity_top_k
+        if self._retriever is None and self._index is None:
+            result = yield from search_graph(asked.query_str, widener.how, k=k, where=widener.where)
+            return (yield from widener.with_own(result))
+        retriever, bundle = yield from self._first(asked)
+        found = yield from retrieved(retriever, bundle, "first ranking")
+        return (yield from widener.widened(asked, found, k, type(retriever).__name__))
+
+    def _first(self, asked: QueryBundle) -> Step[tuple[BaseRetriever, QueryBundle]]:
+        """Return who finds the first ranking and what it is asked: an index with the vector of the walk."""
+        if self._index is None:
+            return self._retriever, copied(asked)  # type: ignore[return-value]
+        depth = max(self.similarity_top_k, self.how.depth)
+        retriever = self._index.as_retriever(similarity_top_k=depth, filters=self._filters)
+        if not self._same_model or asked.embedding is not None or not self._index.vector_store.is_embedding_query:
+            return retriever, copied(asked)
+        (rows,) = yield from ask([Embed(texts=(asked.query_str,), kind="query", purpose="query embedding")])
+        return retriever, QueryBundle(asked.query_str, asked.image_path, embedding=[float(each) for each in rows[0]])
+
+    def _told(self, asked: QueryBundle, found: Found) -> list[NodeWithScore]:
+        ranking = found.result.ranking
+        nodes = found.nodes(told=self._retriever is not None or self._index is not None)
+        if not nodes and ranking.unknown and self.notice:
+            return [notice_node(asked.query_str, ranking)]
+        return nodes
+
+
+def _index_of(retriever: BaseRetriever | None) -> VectorStoreIndex | None:
+    """Return the index that a retriever searches, for which LlamaIndex has no public name."""
+    index = getattr(retriever, "_index", None) if isinstance(retriever, VectorIndexRetriever) else None
+    return index if isinstance(index, VectorStoreIndex) else None
+
+
+def _bundle(query: QueryType) -> QueryBundle:
+    return QueryBundle(query) if isinstance(query, str) else query
