@@ -70,7 +70,8 @@ def candidates_of(seed: int = 0, *, path: str = "ab", rows: int = 6, dim: int = 
     return Candidates(
         question=question,
         path=nodes_of(path, draw.normal(size=(len(path), dim))),
-        nodes=nodes_of("cdefghijkl"[:rows], draw.normal(size=(rows, dim))),
+        distinct=nodes_of("cdefghijkl"[:rows], draw.normal(size=(rows, dim))),
+        rows=np.arange(rows),
         froms=np.full(rows, len(path) - 1, np.int32),
         kinds=("keyword", "name", "semantic", "structural"),
         weights=draw.uniform(0, 3, (rows, 4)).astype(np.float32),
@@ -114,7 +115,8 @@ def test_a_row_does_not_see_the_others() -> None:
     few = Candidates(
         question=all_rows.question,
         path=all_rows.path,
-        nodes=nodes_of("fd", all_rows.nodes.vectors[[3, 1]]),
+        distinct=all_rows.distinct,
+        rows=np.array([3, 1]),
         froms=all_rows.froms[[3, 1]],
         kinds=all_rows.kinds,
         weights=all_rows.weights[[3, 1]],

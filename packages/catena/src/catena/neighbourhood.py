@@ -43,6 +43,17 @@ class Nodes:
     lengths: NDArray[np.int32]
     title_lengths: NDArray[np.int32]
 
+    def take(self, rows: NDArray[np.integer]) -> Nodes:
+        """Return some of the nodes, in the order of `rows`; one may be there twice."""
+        return Nodes(
+            ids=tuple([self.ids[row] for row in rows.tolist()]),
+            vectors=self.vectors[rows],
+            counts=self.counts[rows],
+            in_title=self.in_title[rows],
+            lengths=self.lengths[rows],
+            title_lengths=self.title_lengths[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighbourhood:

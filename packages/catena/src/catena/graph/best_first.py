@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from catena.graph.frontier import Frontier, Ground, concatenated, joined, leading_on, neighbours, scored
+from catena.graph.frontier import Ground, concatenated, leading_on, neighbours, nowhere, scored
 from catena.graph.trails import Purse, Taken, Trails, path_of, worth_taking
 from catena.steps import Step
 
@@ -28,16 +28,16 @@ def best_first(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Tra
     """
     options, hops = ground.options, list(seeds)
     path, depths = path_of(hops), {hop.id: 1 for hop in hops}
-    frontier: Frontier | None = None
+    frontier = yield from nowhere(ground)
     expanded, best = 0, -np.inf
     while len(hops) < ground.limit:
         for place in range(expanded, min(len(hops), options.expand)):
             hood = yield from neighbours(ground, [hops[place].id])
             follow = depths[hops[place].id] < options.max_length
-            more = (yield from leading_on(ground, hood, hops[place].id, place, follow=follow)).without(depths)
-            frontier = more if frontier is None else joined([frontier, more])
+            frontier = yield from leading_on(ground, frontier, hood, hops[place].id, place, follow=follow)
             expanded = place + 1
-        if frontier is None or not len(frontier):
+        frontier = frontier.without(depths)
+        if not len(frontier):
             break
         scores = yield from scored(ground, path, frontier)
         passed: list[str] = []
@@ -47,7 +47,7 @@ def best_first(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Tra
             passed.append(hop.id)
         else:
             break
-        frontier = frontier.without({hop.id, *passed})
+        frontier = frontier.without(passed)
         hops.append(hop)
         path = concatenated([path, hop.node])
         depths[hop.id] = depths.get(hop.came_from, 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from catena.graph.export import to_networkx, write_graphml
 from catena.graph.layers import starts_of
 from catena.graph.node_lines import to_line, to_node
 from catena.graph.options import GraphOptions
-from catena.graph.reading import all_edges, edges_of
+from catena.graph.reading import Sets, all_edges
 from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.shared_words import shared_words
 from catena.graph.state import GraphState, state_of
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from catena.model import Chunk
     from catena.services import Cancel
     from catena.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
+
+_EDGES_KEPT = 1 << 14  # nodes whose edges are kept once they were asked for; some kilobytes each
+_NODES_KEPT = 1 << 10  # nodes that are kept once their lines were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +210,7 @@ class ChunkGraph:
         Raises:
             ParameterError: the graph has no such node.
         """
-        return to_node(self._nodes[self._known_place(chunk_id)])
+        return self._node_at(self._known_place(chunk_id))
 
     def expand(self, request: Expand) -> Neighbourhood:
         """Return the neighbours of nodes, and the edges by which they are.
@@ -217,8 +220,8 @@ class ChunkGraph:
         """
         kinds = self._kinds(request.kinds)
         sources = tuple(each for each in dict.fromkeys(request.chunk_ids) if each in self)
-        source, target, weights = edges_of(self._state, self.options, self._places(sources), kinds)
-        places, at = np.unique(target, return_inverse=True)
+        source, target, weights = self._edges_of(sources, kinds)
+        places, at = (target, np.arange(len(target))) if len(sources) == 1 else np.unique(target, return_inverse=True)
         return Neighbourhood(
             sources=sources,
             nodes=self._nodes_at(places, request.words),
@@ -244,7 +247,7 @@ class ChunkGraph:
     def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
         """Return the chunk of each id, None where there is none."""
         places = [self._place(each) for each in request.chunk_ids]
-        return tuple(None if place is None else to_node(self._nodes[place]).chunk for place in places)
+        return tuple(None if place is None else self._node_at(place).chunk for place in places)
 
     def covering(self, request: FindCovering) -> Nodes:
         """Return the nodes that cover most of some terms, best first, `k` at most."""
@@ -253,20 +256,12 @@ class ChunkGraph:
 
     def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
         """Return what joins pairs of chunks, each seen from its first; None where nothing does."""
-        firsts = [each for each in dict.fromkeys(one for one, _ in request.pairs) if each in self]
-        source, target, weights = edges_of(self._state, self.options, self._places(firsts), self.kinds)
-        rows = {pair: row for row, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True))}
-        numbers = {each: number for number, each in enumerate(firsts)}
-        found = [rows.get((numbers.get(one, -1), self._place(other))) for one, other in request.pairs]
-        return tuple(
-            None if row is None else self._edge(*pair, weights[row].tolist())
-            for pair, row in zip(request.pairs, found, strict=True)
-        )
+        return tuple(self._edge(self._place(one), self._place(other)) for one, other in request.pairs)
 
     def count_edges(self, request: CountEdges) -> tuple[int, ...]:
         """Return how many neighbours nodes have, by whatever kinds; 0 for what it does not have."""
         known = [chunk_id for chunk_id in dict.fromkeys(request.chunk_ids) if chunk_id in self]
-        source, _, _ = edges_of(self._state, self.options, self._places(known), self.kinds)
+        source, _, _ = self._sets.edges(self._places(known))
         counts = dict(zip(known, np.bincount(source, minlength=len(known)).tolist(), strict=True))
         return tuple(counts.get(chunk_id, 0) for chunk_id in request.chunk_ids)
 
@@ -280,10 +275,21 @@ class ChunkGraph:
         (edge,) = self.describe_edges(DescribeEdges(pairs=((one, other),)))
         return edge
 
-    def _edge(self, one: str, other: str, weights: Sequence[float]) -> Edge:
-        by_kind = {kind: weight for kind, weight in zip(self.kinds, weights, strict=True) if weight}
-        words = {kind: self.shared_words(one, other, kind) for kind in by_kind}
+    def _edge(self, one: int | None, other: int | None) -> Edge | None:
+        """Return what joins the nodes of two places, seen from the first."""
+        if one is None or other is None:
+            return None
+        target, weights = self._edges_from(one)
+        row = int(target.searchsorted(other))
+        if row == len(target) or target[row] != other:
+            return None
+        by_kind = {kind: weight for kind, weight in zip(self.kinds, weights[row].tolist(), strict=True) if weight}
+        words = {kind: self._shared_words(one, other, kind) for kind in by_kind}
         return Edge(weights=by_kind, words={kind: shared for kind, shared in words.items() if shared})
+
+    def _shared_words(self, one: int, other: int, kind: str) -> tuple[str, ...]:
+        ends = (one, self._node_at(one)), (other, self._node_at(other))
+        return shared_words(self._state, self.options, *ends, kind)
 
     def shared_words(self, one: str, other: str, kind: str) -> tuple[str, ...]:
         """Return what two chunks share in one kind of edge; nothing where it does not join them by words.
@@ -292,7 +298,7 @@ class ChunkGraph:
             ParameterError: the graph has no such node, or no such kind of edge.
         """
         self._kinds((kind,))
-        return shared_words(self._state, self.options, self.node(one), self.node(other), kind)
+        return self._shared_words(self._known_place(one), self._known_place(other), kind)
 
     def links(self, kind: str) -> Links:
         """Return all edges of one kind.
@@ -350,6 +356,44 @@ class ChunkGraph:
             LibraryError: the file cannot be written.
         """
         write_graphml(self, Path(path))
+
+    @cached_property
+    def _node_at(self) -> Callable[[int], Node]:
+        """The node at a place: lines are read once for all that is asked about what a walk took."""
+        nodes = self._nodes
+        return lru_cache(maxsize=_NODES_KEPT)(lambda place: to_node(nodes[place]))
+
+    @cached_property
+    def _sets(self) -> Sets:
+        return Sets.of(self._state, self.options, self.kinds)
+
+    @cached_property
+    def _edges_from(self) -> Callable[[int], tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Where the edges of the node at a place lead, and their weights: kept, as a walk describes what it took."""
+        sets = self._sets
+
+        @lru_cache(maxsize=_EDGES_KEPT)
+        def edges_from(place: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            _, target, weights = sets.edges(np.array([place]))
+            target.flags.writeable = weights.flags.writeable = False  # shared by all who ask
+            return target, weights
+
+        return edges_from
+
+    def _edges_of(
+        self, chunk_ids: Sequence[str], kinds: tuple[str, ...]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Return the edges of nodes that it has: which of them, the place it leads to, and the weights, by row."""
+        found = [self._edges_from(place) for place in self._places(chunk_ids).tolist()]
+        if not found:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(kinds)), np.float32)
+        source = np.arange(len(found)).repeat([len(target) for target, _ in found])
+        target, weights = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        if kinds != self.kinds:
+            weights = weights[:, [self.kinds.index(kind) for kind in kinds]]
+            joined = weights.any(axis=1)
+            source, target, weights = source[joined], target[joined], weights[joined]
+        return source, target, weights
 
     def _nodes_at(self, places: NDArray[np.integer], words: Sequence[str]) -> Nodes:
         state = self._state

@@ -55,7 +55,7 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
 
     Where the path is empty, m is 0 and U is W.
     """
-    question, nodes = candidates.question, candidates.nodes
+    question, nodes, rows = candidates.question, candidates.distinct, candidates.rows
     idf = _idf(question)
     total = float(idf.sum()) or 1.0
     new = ~(candidates.path.counts > 0).any(axis=0)
@@ -63,16 +63,17 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
     towards = np.stack([question.vector, mean, _unit(question.vector - _GONE * mean)], axis=1)
     matches = _saturated(candidates) * idf
     columns = np.empty((len(candidates), len(FEATURES)), dtype=np.float32)
-    columns[:, :3] = _standardised(nodes.vectors @ towards)
+    columns[:, :3] = _standardised((nodes.vectors @ towards)[rows])
     columns[:, 3] = candidates.weight(STRUCTURAL) > 0
     columns[:, 4] = candidates.weight(SEMANTIC) > 0
     columns[:, 5] = np.minimum(candidates.weight(NAME), _NAMES) / _NAMES
     columns[:, 6] = candidates.weight(MENTION)
     columns[:, 7] = candidates.weight(MENTIONED)
-    columns[:, 8] = (nodes.counts > 0) @ (idf * new) / total
-    columns[:, 9] = matches.sum(axis=1) / total
-    columns[:, 10] = matches @ new / total
-    columns[:, 11] = np.minimum(nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1), 1.0)
+    columns[:, 8] = ((nodes.counts > 0) @ (idf * new) / total)[rows]
+    columns[:, 9] = (matches.sum(axis=1) / total)[rows]
+    columns[:, 10] = (matches @ new / total)[rows]
+    titled = nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1)
+    columns[:, 11] = np.minimum(titled, 1.0)[rows]
     columns[:, 12] = (candidates.ranks >= 1) & (candidates.ranks <= _TOP)
     return columns
 
@@ -85,8 +86,8 @@ def _idf(question: Question) -> NDArray[np.float64]:
 
 
 def _saturated(candidates: Candidates) -> NDArray[np.float64]:
-    """Return BM25's part of each word of the question in each node without its idf, over its limit: in [0, 1)."""
-    nodes, average = candidates.nodes, candidates.question.mean_length or 1.0
+    """Return BM25's part of each word in each distinct node without its idf, over its limit: in [0, 1)."""
+    nodes, average = candidates.distinct, candidates.question.mean_length or 1.0
     length = _K1 * (1.0 - _B + _B * nodes.lengths / average)
     counts = nodes.counts.astype(np.float64)
     return np.asarray(counts / np.maximum(counts + length[:, None], 1e-9), dtype=np.float64)

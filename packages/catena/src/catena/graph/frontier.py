@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -75,92 +75,100 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frontier:
-    """Rows as in `Candidates`; `degrees`: numbers of neighbours, shape (m,), zeros unless hubs are penalised."""
+    """Rows as in `Candidates`, and all nodes to which rows have led so far, each once.
+
+    Attributes:
+        nodes: each once; a walk that looks at the first ranking begins with its top.
+        places: of each node in `nodes`, by id.
+        ranks, lexical, dense: of each node, as in `Candidates` of each row.
+        degrees: numbers of neighbours, of each node; zeros unless hubs are penalised.
+        rows: the place in `nodes` of the node to which each row leads, shape (m,).
+        froms, kinds, weights: of each row, as in `Candidates`.
+    """
 
     nodes: Nodes
-    kinds: tuple[str, ...]
-    froms: NDArray[np.int32]
-    weights: NDArray[np.float32]
+    places: Mapping[str, int]
     ranks: NDArray[np.int32]
     lexical: NDArray[np.float32]
     dense: NDArray[np.float32]
     degrees: NDArray[np.float32]
+    rows: NDArray[np.intp]
+    froms: NDArray[np.int32]
+    kinds: tuple[str, ...]
+    weights: NDArray[np.float32]
 
     def __len__(self) -> int:
-        return len(self.froms)
+        return len(self.rows)
 
-    def without(self, ids: Collection[str]) -> Frontier:
-        """Return the rows that do not lead to these nodes."""
-        rows = np.array([row for row, chunk_id in enumerate(self.nodes.ids) if chunk_id not in ids], dtype=np.intp)
-        if len(rows) == len(self):
-            return self
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return Frontier(nodes=taken(self.nodes, rows), kinds=self.kinds, **columns)
+    def without(self, ids: Iterable[str]) -> Frontier:
+        """Return the frontier without the rows that lead to these nodes."""
+        kept = np.ones(len(self.nodes.ids), dtype=np.bool_)
+        kept[[self.places[chunk_id] for chunk_id in ids if chunk_id in self.places]] = False
+        rows = kept[self.rows]
+        return replace(self, rows=self.rows[rows], froms=self.froms[rows], weights=self.weights[rows])
 
     def ordered(self, scores: NDArray[np.float64]) -> Iterator[int]:
         """Yield the best row of each node, best node first; ties go by id, then by the earlier place in the path."""
+        ids, rows = self.nodes.ids, self.rows
         ties = np.flatnonzero(scores == scores.max())
-        best = min(ties, key=lambda row: (self.nodes.ids[row], self.froms[row]))
+        best = min(ties, key=lambda row: (ids[rows[row]], self.froms[row]))
         yield int(best)  # mostly all that is asked for
-        seen = {self.nodes.ids[best]}
-        for row in sorted(range(len(self)), key=lambda row: (-scores[row], self.nodes.ids[row], self.froms[row])):
-            if self.nodes.ids[row] not in seen:
-                seen.add(self.nodes.ids[row])
+        seen = {rows[best]}
+        for row in sorted(range(len(self)), key=lambda row: (-scores[row], ids[rows[row]], self.froms[row])):
+            if rows[row] not in seen:
+                seen.add(rows[row])
                 yield row
 
 
-_COLUMNS = ("froms", "weights", "ranks", "lexical", "dense", "degrees")
+_OF_NODES = ("ranks", "lexical", "dense", "degrees")
+_OF_ROWS = ("rows", "froms", "weights")
 
 
-def joined(parts: Sequence[Frontier]) -> Frontier:
-    """Return the rows of all parts, in order; all are of the same kinds of edges."""
-    if len(parts) == 1:
-        return parts[0]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
-    return Frontier(nodes=concatenated([part.nodes for part in parts]), kinds=parts[0].kinds, **columns)
+def nowhere(ground: Ground) -> Step[Frontier]:
+    """Return a frontier without rows, whose nodes are those of the pool where the walk looks at it."""
+    nodes = ground.pool if ground.options.looks_at != "graph" else ground.pool.take(np.empty(0, dtype=np.intp))
+    return (yield from _with_rows(ground, nodes, {}, np.empty(0, dtype=np.intp), 0))
 
 
-def leading_on(ground: Ground, hood: Neighbourhood, last: str, place: int, *, follow: bool = True) -> Step[Frontier]:
-    """Return the rows from one node of the path: its neighbours, and what the first ranking offers beside them.
+def rows_to_pool(ground: Ground) -> Step[Frontier]:
+    """Return one row from nowhere (-1) to each node of the pool: to choose seeds from."""
+    return (yield from _with_rows(ground, ground.pool, {}, np.arange(len(ground.pool.ids)), -1))
+
+
+def leading_on(
+    ground: Ground, frontier: Frontier, hood: Neighbourhood, last: str, place: int, *, follow: bool = True
+) -> Step[Frontier]:
+    """Return a frontier with the rows from one more node of the path.
+
+    These lead to the neighbours of the node, and to what the first ranking offers beside them.
 
     Args:
         ground: of the walk.
+        frontier: of the nodes before.
         hood: holds the neighbours of the node.
         last: the node.
         place: of the node in the path.
         follow: False takes no edge: the chain would become too long.
     """
-    looks_at = ground.options.looks_at
+    looks_at, pool = ground.options.looks_at, len(ground.pool.ids)
     edges = _edges_from(hood, last) if follow else np.empty(0, dtype=np.intp)
     if looks_at == "ranking":
-        pool = frozenset(ground.pool.ids)
-        edges = np.array([e for e in edges if hood.nodes.ids[hood.target[e]] in pool], dtype=np.intp)
-    whole = len(edges) == len(hood.nodes.ids) == len(hood.target)  # of one source: nothing to copy
-    nodes = hood.nodes if whole else taken(hood.nodes, hood.target[edges])
-    weights = hood.weights[edges]
-    if looks_at != "graph":
-        linked = frozenset(nodes.ids)
-        beside = np.array([row for row, i in enumerate(ground.pool.ids) if i not in linked], dtype=np.intp)
-        nodes = concatenated([nodes, taken(ground.pool, beside)])
-        weights = np.concatenate([weights, np.zeros((len(beside), len(hood.kinds)), dtype=np.float32)])
-    return (yield from rows_to(ground, nodes, place, hood.kinds, weights))
-
-
-def rows_to(
-    ground: Ground, nodes: Nodes, place: int, kinds: tuple[str, ...] = (), weights: NDArray[np.float32] | None = None
-) -> Step[Frontier]:
-    """Return the rows from one place of the path (-1: from nowhere, to seeds) to these nodes."""
-    ids, first = nodes.ids, ground.first
-    return Frontier(
-        nodes=nodes,
-        kinds=kinds,
-        froms=np.full(len(ids), place, dtype=np.int32),
-        weights=np.zeros((len(ids), len(kinds)), dtype=np.float32) if weights is None else weights,
-        ranks=np.array([first.ranks.get(chunk_id, 0) for chunk_id in ids], dtype=np.int32),
-        lexical=np.array([first.lexical.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
-        dense=np.array([first.dense.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
-        degrees=(yield from _degrees(ground, ids)),
-    )
+        held = frozenset(ground.pool.ids)
+        edges = np.array([e for e in edges if hood.nodes.ids[hood.target[e]] in held], dtype=np.intp)
+    target, weights = hood.target[edges], hood.weights[edges]
+    known = frontier.places
+    rows = np.array([known.get(hood.nodes.ids[at], -1) for at in target.tolist()], dtype=np.intp)
+    new = (rows < 0).nonzero()[0]
+    rows[new] = np.arange(len(known), len(known) + len(new))
+    nodes = hood.nodes.take(target[new])
+    if looks_at != "graph":  # its nodes begin with the pool
+        beside = np.ones(pool, dtype=np.bool_)
+        beside[rows[rows < pool]] = False
+        unlinked = beside.nonzero()[0]
+        rows = np.concatenate([rows, unlinked])
+        weights = np.concatenate([weights, np.zeros((len(unlinked), len(hood.kinds)), dtype=np.float32)])
+    more = yield from _with_rows(ground, nodes, known, rows, place, kinds=hood.kinds, weights=weights)
+    return _joined(frontier, more)
 
 
 def neighbours(ground: Ground, ids: Sequence[str]) -> Step[Neighbourhood]:
@@ -177,7 +185,7 @@ def neighbours(ground: Ground, ids: Sequence[str]) -> Step[Neighbourhood]:
     edges = np.flatnonzero(keep[hood.target])
     return Neighbourhood(
         sources=hood.sources,
-        nodes=taken(hood.nodes, np.flatnonzero(keep)),
+        nodes=hood.nodes.take(np.flatnonzero(keep)),
         source=hood.source[edges],
         target=(np.cumsum(keep, dtype=np.int32) - 1)[hood.target[edges]],
         kinds=hood.kinds,
@@ -205,32 +213,21 @@ def scored(ground: Ground, path: Nodes, frontier: Frontier) -> Step[NDArray[np.f
         Candidates(
             question=ground.question,
             path=path,
-            nodes=frontier.nodes,
+            distinct=frontier.nodes,
+            rows=frontier.rows,
             froms=frontier.froms,
             kinds=frontier.kinds,
             weights=frontier.weights,
-            ranks=frontier.ranks,
-            lexical=frontier.lexical,
-            dense=frontier.dense,
+            ranks=frontier.ranks[frontier.rows],
+            lexical=frontier.lexical[frontier.rows],
+            dense=frontier.dense[frontier.rows],
         )
     )
     scores: NDArray[np.float64] = np.asarray(given, dtype=np.float64)
     if scores.shape != (len(frontier),) or not np.isfinite(scores).all():
         got = f"the shape {scores.shape}" if scores.shape != (len(frontier),) else "NaN or infinity"
         raise ParameterError(f"what {ground.scorer.identity} scores", got, f"{len(frontier)} finite numbers")
-    return scores - ground.options.hub_penalty * np.log1p(frontier.degrees)
-
-
-def taken(nodes: Nodes, rows: NDArray[np.intp] | NDArray[np.int32]) -> Nodes:
-    """Return some of the nodes, in the order of `rows`."""
-    return Nodes(
-        ids=tuple([nodes.ids[row] for row in rows.tolist()]),
-        vectors=nodes.vectors[rows],
-        counts=nodes.counts[rows],
-        in_title=nodes.in_title[rows],
-        lengths=nodes.lengths[rows],
-        title_lengths=nodes.title_lengths[rows],
-    )
+    return scores - ground.options.hub_penalty * np.log1p(frontier.degrees[frontier.rows])
 
 
 def concatenated(parts: Sequence[Nodes]) -> Nodes:
@@ -242,6 +239,44 @@ def concatenated(parts: Sequence[Nodes]) -> Nodes:
         in_title=np.concatenate([part.in_title for part in parts]),
         lengths=np.concatenate([part.lengths for part in parts]),
         title_lengths=np.concatenate([part.title_lengths for part in parts]),
+    )
+
+
+def _with_rows(
+    ground: Ground,
+    nodes: Nodes,
+    known: Mapping[str, int],
+    rows: NDArray[np.intp],
+    place: int,
+    *,
+    kinds: tuple[str, ...] = (),
+    weights: NDArray[np.float32] | None = None,
+) -> Step[Frontier]:
+    """Return nodes that come after those that are known, and rows to any of both from one place of the path."""
+    ids, first = nodes.ids, ground.first
+    return Frontier(
+        nodes=nodes,
+        places={chunk_id: place for place, chunk_id in enumerate(ids, start=len(known))},
+        ranks=np.array([first.ranks.get(chunk_id, 0) for chunk_id in ids], dtype=np.int32),
+        lexical=np.array([first.lexical.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
+        dense=np.array([first.dense.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
+        degrees=(yield from _degrees(ground, ids)),
+        rows=rows,
+        froms=np.full(len(rows), place, dtype=np.int32),
+        kinds=kinds,
+        weights=np.zeros((len(rows), len(kinds)), dtype=np.float32) if weights is None else weights,
+    )
+
+
+def _joined(one: Frontier, more: Frontier) -> Frontier:
+    """Return the nodes and the rows of both; rows of `more` may lead to nodes of `one`."""
+    of_rows = [one, more] if len(one) else [more]  # where there are none, kinds are not known yet
+    return Frontier(
+        nodes=concatenated([one.nodes, more.nodes]) if more.places else one.nodes,
+        places={**one.places, **more.places},
+        kinds=more.kinds,
+        **{name: np.concatenate([getattr(one, name), getattr(more, name)]) for name in _OF_NODES},
+        **{name: np.concatenate([getattr(part, name) for part in of_rows]) for name in _OF_ROWS},
     )
 
 
@@ -266,5 +301,5 @@ def _degrees(ground: Ground, ids: tuple[str, ...]) -> Step[NDArray[np.float32]]:
 def _nobody(like: Nodes) -> Neighbourhood:
     none = np.empty(0, dtype=np.int32)
     return Neighbourhood(
-        sources=(), nodes=taken(like, none), source=none, target=none, kinds=(), weights=np.empty((0, 0), np.float32)
+        sources=(), nodes=like.take(none), source=none, target=none, kinds=(), weights=np.empty((0, 0), np.float32)
     )

@@ -155,30 +155,6 @@ def term_number(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def joined(index: Terms, kind: TermEdges, places: NDArray[np.integer]) -> Joined:
-    """Return the edges of some nodes by shared terms."""
-    nodes = index.nodes
-    source, terms = index.held_by(places)
-    starts, holding = index.find(terms)
-    fit = (holding > 1) & (holding <= kind.limit(nodes))
-    source, starts, holding = source[fit], starts[fit], holding[fit]
-    pairs = (source * nodes).repeat(holding) + index.places[ranges(starts, holding)]
-    order = pairs.argsort(kind="stable")
-    pairs = pairs[order]
-    first = distinct(pairs)
-    firsts = first.nonzero()[0]
-    shared = np.diff(firsts, append=len(pairs))
-    kept = shared > kind.more_than
-    pairs, weights = pairs[firsts[kept]], shared[kept]
-    if kind.weight == "rarity":
-        rare = rarity(holding, nodes).repeat(holding)[order]
-        weights = np.bincount(first.cumsum() - 1, weights=rare, minlength=len(firsts))[kept]
-    source = pairs // nodes
-    target = pairs - source * nodes
-    other = places[source] != target
-    return Joined(source[other], target[other], weights[other].astype(np.float32))
-
-
 def all_joined(index: Terms, kind: TermEdges) -> Joined:
     """Return the edges of all nodes by shared terms, `source` being a place.
 
@@ -206,29 +182,6 @@ def all_joined(index: Terms, kind: TermEdges) -> Joined:
         weights = shared if values is None else weight
         found.append(Joined(source[kept], target[kept], weights[kept].astype(np.float32)))
     return _both_ways(found, nodes)
-
-
-def mentioned(sayers: Terms, bearers: Terms, cap: int, places: NDArray[np.integer]) -> Joined:
-    """Return the edges of some nodes by titles, from those that hold a term of `sayers` to those of `bearers`.
-
-    The weight is the rarity of the title, of several that of the rarest. A title joins nothing where more than `cap`
-    nodes say it, or bear it. Nobody says his own title, so both are disjoint.
-    """
-    nodes = sayers.nodes
-    source, titles = sayers.held_by(places)
-    _, said = sayers.find(titles)
-    starts, borne = bearers.find(titles)
-    fit = (said <= cap) & (borne <= cap) & (borne > 0)
-    source, starts, said, borne = source[fit], starts[fit], said[fit], borne[fit]
-    pairs = (source * nodes).repeat(borne) + bearers.places[ranges(starts, borne)]
-    weights = rarity(said + borne, nodes).repeat(borne)
-    order = np.lexsort((-weights, pairs))
-    pairs, weights = pairs[order], weights[order]
-    best = distinct(pairs)
-    pairs = pairs[best]
-    source = pairs // nodes
-    target = pairs - source * nodes
-    return Joined(source, target, weights[best].astype(np.float32))
 
 
 def _is_worth(size: int, most: int, kind: TermEdges) -> bool:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from catena.graph.frontier import Frontier, Ground, leading_on, neighbours, scored
+from catena.graph.frontier import Ground, leading_on, neighbours, nowhere, scored
 from catena.graph.trails import Purse, Taken, Trails, path_of, worth_taking
 from catena.neighbourhood import Neighbourhood
 from catena.steps import Step
@@ -69,8 +69,9 @@ def continuations(ground: Ground, hood: Neighbourhood, path: Sequence[Taken]) ->
         path: seed first.
     """
     nodes = path_of(path)
-    rows = yield from leading_on(ground, hood, path[-1].id, len(path) - 1)
-    frontier: Frontier = rows.without(nodes.ids)
+    frontier = yield from nowhere(ground)
+    frontier = yield from leading_on(ground, frontier, hood, path[-1].id, len(path) - 1)
+    frontier = frontier.without(nodes.ids)
     if not len(frontier):
         return ()
     scores = yield from scored(ground, nodes, frontier)

@@ -51,7 +51,8 @@ class Candidates:
     Attributes:
         question: what is asked.
         path: the nodes chosen so far, in order, seed first; none while seeds are scored.
-        nodes: row i is the node of row i, so an id may be there twice; `counts` are of `question.words`.
+        distinct: the nodes to which rows lead, each once, and perhaps others; `counts` are of `question.words`.
+        rows: the place in `distinct` of the node of row i, shape (m,).
         froms: the place in `path` from which row i goes on, shape (m,), int32; -1 while the path is empty.
         kinds: of edges, sorted: the columns of `weights`.
         weights: of the edge from `path[froms[i]]` to the node, 0 where a kind does not join the two, shape
@@ -64,7 +65,8 @@ class Candidates:
 
     question: Question
     path: Nodes
-    nodes: Nodes
+    distinct: Nodes
+    rows: NDArray[np.intp]
     froms: NDArray[np.int32]
     kinds: tuple[str, ...]
     weights: NDArray[np.float32]
@@ -80,6 +82,11 @@ class Candidates:
         if kind not in self.kinds:
             return np.zeros(len(self), dtype=np.float32)
         return self.weights[:, self.kinds.index(kind)]
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The nodes of all rows, in order, so that an id may be there twice; a copy that `distinct` does without."""
+        return self.distinct.take(self.rows)
 
     @cached_property
     def path_mean(self) -> NDArray[np.float32]:
@@ -131,8 +138,8 @@ class SimilarityScorer:
         yield from ()  # a step, though it has nothing to ask
         towards = candidates.question.vector + self.share * candidates.path_mean
         length = float(np.linalg.norm(towards))
-        cosines = candidates.nodes.vectors @ towards / (length or 1.0)
-        return cosines.astype(np.float64)
+        cosines = candidates.distinct.vectors @ towards / (length or 1.0)
+        return cosines[candidates.rows].astype(np.float64)
 
 
 def pose(text: str, vector: NDArray[np.float32], *, keywords: Sequence[str] = ()) -> Step[Question]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from catena.graph.frontier import Ground, allowed_of, rows_to, scored, taken
+from catena.graph.frontier import Ground, allowed_of, rows_to_pool, scored
 from catena.graph.trails import Purse, Taken
 from catena.neighbourhood import Nodes
 from catena.steps import FindCovering, Step, ask
@@ -50,8 +50,8 @@ def _first(ground: Ground, purse: Purse, most: int) -> Step[list[Taken]]:
 def _scored(ground: Ground, purse: Purse, most: int) -> Step[list[Taken]]:
     if not ground.pool.ids:
         return []
-    frontier = yield from rows_to(ground, ground.pool, -1)
-    scores = yield from scored(ground, taken(ground.pool, np.empty(0, dtype=np.intp)), frontier)
+    frontier = yield from rows_to_pool(ground)
+    scores = yield from scored(ground, ground.pool.take(np.empty(0, dtype=np.intp)), frontier)
     ranked = ((row, float(scores[row])) for row in frontier.ordered(scores))
     return (yield from _affordable(purse, ground.pool, ranked, min(most, ground.limit)))
 
@@ -126,7 +126,7 @@ def _terms(ground: Ground) -> tuple[tuple[str, ...], list[_Term]]:
 
 
 def _seed(nodes: Nodes, row: int, score: float, columns: int | None = None) -> Taken:
-    node = taken(nodes, np.array([row]))
+    node = nodes.take(np.array([row]))
     if columns is not None:  # the words of the question come first
         node = replace(node, counts=node.counts[:, :columns], in_title=node.in_title[:, :columns])
     return Taken(node=node, score=score, weights={})

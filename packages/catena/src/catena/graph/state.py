@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.graph.joins import Joined, Terms, terms_of
-from catena.graph.layers import Layers, distinct, ranges, starts_of
+from catena.graph.joins import Terms, terms_of
+from catena.graph.layers import Layers, distinct, starts_of
 from catena.graph.mentions import titles_of
 from catena.graph.semantic import NOBODY, Nearest
 from catena.graph.structural import Reading, standings
@@ -69,30 +69,20 @@ class GraphState:
         return places
 
     @cached_property
-    def _near_to(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """Return, by place, in whose lists each node is: starts, places, cosines."""
-        source, at = np.nonzero(self.nearest.places != NOBODY)
-        target = self.nearest.places[source, at].astype(np.int64)
-        order = np.argsort(target * np.int64(max(self.size, 1)) + source)
-        starts = starts_of(np.bincount(target, minlength=self.size))
-        return starts, source[order], self.nearest.cosines[source, at][order]
+    def near(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """Return the edges by meaning of all nodes: where those of each node start, where they lead, the cosines.
 
-    def joined_by_meaning(self, places: NDArray[np.integer]) -> Joined:
-        """Return the edges of some nodes to those in their lists, and to those in whose lists they are.
-
-        The weight is the cosine; nodes of a cosine of 0 or less are not joined.
+        A node is joined to those in its list, and to those in whose lists it is; a cosine of 0 or less joins nothing.
         """
-        starts, near, cosines = self._near_to
-        own, at = np.nonzero(self.nearest.cosines[places] > 0)
-        counts = starts[places + 1] - starts[places]
-        of_others = ranges(starts[places], counts)
-        source = np.concatenate([own, np.arange(len(places)).repeat(counts)])
-        target = np.concatenate([self.nearest.places[places[own], at], near[of_others]])
-        weight = np.concatenate([self.nearest.cosines[places[own], at], cosines[of_others]])
-        pairs = source * max(self.size, 1) + target
-        order = pairs.argsort()
+        own, at = np.nonzero((self.nearest.cosines > 0) & (self.nearest.places != NOBODY))
+        other, cosine = self.nearest.places[own, at].astype(np.int64), self.nearest.cosines[own, at]
+        size = max(self.size, 1)
+        pairs = np.concatenate([own * size + other, other * size + own])
+        order = pairs.argsort(kind="stable")  # of two that list each other, the cosine of the own list comes first
         first = order[distinct(pairs[order])]
-        return Joined(source[first], target[first].astype(np.int64), weight[first])
+        source, target = np.divmod(pairs[first], size)
+        starts = starts_of(np.bincount(source, minlength=self.size))
+        return starts, target.astype(np.int32), np.concatenate([cosine, cosine])[first]
 
 
 def state_of(

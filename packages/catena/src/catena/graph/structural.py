@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.graph.joins import Joined, term_number
+from catena.graph.joins import term_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +43,6 @@ class Reading:
         beside[there[same], 0] = here[same]
         beside[here[same], 1] = there[same]
         return cls(documents, positions, beside)
-
-    def joined(self, places: NDArray[np.integer]) -> Joined:
-        """Return the edges of some nodes, of weight 1."""
-        source, side = np.nonzero(self.beside[places] != NOBODY)
-        target = self.beside[places[source], side].astype(np.int64)
-        return Joined(source, target, np.ones(len(source), np.float32))
 
 
 def standings(nodes: Sequence[Node]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

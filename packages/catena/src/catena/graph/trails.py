@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.graph.frontier import Frontier, Ground, concatenated, taken
+from catena.graph.frontier import Frontier, Ground, concatenated
 from catena.neighbourhood import Nodes
 from catena.steps import FetchById, Step, ask
 from catena.tokens import count_tokens
@@ -46,7 +46,7 @@ class Taken:
         pairs = zip(frontier.kinds, frontier.weights[row].tolist(), strict=True)
         weights = {kind: weight for kind, weight in pairs if weight}
         return cls(
-            node=taken(frontier.nodes, np.array([row])),
+            node=frontier.nodes.take(frontier.rows[row : row + 1]),
             score=score,
             came_from=path.ids[frontier.froms[row]] if weights else "",
             weights=weights,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 20  # words looked at together
 _FEW = 32  # words
+_LOW_BITS = np.uint32((1 << 14) - 1)  # of the number of a word: they tell most words apart
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: no multiple of it loses a bit
 
 
@@ -88,15 +89,18 @@ class Words:
         shape = (len(slots), len(words))
         if not words or not len(slots):
             return np.zeros(shape, np.int32), np.zeros(shape, bool)
-        asked, column = _columns(tuple(words))
+        asked, column, likely = _columns(tuple(words))
         lengths = self.all[slots]
         ends = lengths.cumsum()
         found = self.words.take(ranges(self.starts[slots], lengths))
+        hit = likely[found & _LOW_BITS].nonzero()[0]  # most words are of no question
+        found = found[hit]
         at = asked.searchsorted(found)
         at[at == len(asked)] = 0
-        hit = (asked[at] == found).nonzero()[0]
+        same = asked[at] == found
+        hit, at = hit[same], at[same]
         row = ends.searchsorted(hit, side="right")
-        cell = row * len(asked) + at[hit]
+        cell = row * len(asked) + at
         size = len(slots) * len(asked)
         titled = hit >= (ends - lengths + self.text[slots])[row]
         counts = np.bincount(cell, minlength=size).reshape(len(slots), -1)
@@ -161,10 +165,12 @@ def word_number(word: str) -> int:
 
 
 @lru_cache(maxsize=256)  # a walk asks for the words of its question at each hop
-def _columns(words: tuple[str, ...]) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
-    """Return the distinct numbers of some words, ascending, and the place of each word among them."""
+def _columns(words: tuple[str, ...]) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the distinct numbers of some words, ascending, the place of each word among them, and their low bits."""
     numbers, places = np.unique(np.array([word_number(word) for word in words], np.uint32), return_inverse=True)
-    return numbers, places
+    likely = np.zeros(int(_LOW_BITS) + 1, bool)
+    likely[numbers & _LOW_BITS] = True
+    return numbers, places, likely
 
 
 def title_number(title: Title) -> int:
