@@ -23,7 +23,7 @@ from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import differences_of, figures_of, results_of
 from catena_bench.graph_rankings import first_rankings
 from catena_bench.graph_speed_inputs import grown
-from catena_bench.graph_speed_peers import plain_pairs, sparse_pairs
+from catena_bench.graph_speed_peers import bytes_of, link_bytes, networkx_edges, plain_pairs, sparse_pairs
 
 
 @pytest.fixture
@@ -228,6 +228,31 @@ def test_the_papers_scorer_is_trained_on_the_train_split(folder: Path, tmp_path:
     assert figures["training_seconds"] > 0
 
 
+@pytest.mark.torch
+def test_the_encoder_is_fine_tuned_and_the_graph_is_made_of_its_vectors(folder: Path) -> None:
+    write_split(folder, "train")
+    command = ["--data", str(folder), "--embedder", "minilm", "--methods", "hybrid", "--fine-tune"]
+    result = CliRunner().invoke(app, [*command, "--size", "train=3", "--size", "questions=2"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["recall_at_20.paper_fine_tuned"] == 100
+    assert figures["fine_tuning_seconds"] > 0 < figures["fine_tuning_lists"]
+    assert "epoch 1 of 1" in result.output
+
+
+def test_fine_tuning_needs_a_model_and_to_be_asked_for(folder: Path) -> None:
+    command = ["--data", str(folder), "--methods", "bm25"]
+    for more, hint in (
+        (["--fine-tune"], "sentence-transformers"),  # the shipped embedding has no network
+        (["--epochs", "2"], "--fine-tune"),
+        (["--size", "train=2"], "--fine-tune"),
+    ):
+        result = CliRunner().invoke(app, [*command, *more])
+        assert (result.exit_code, hint in result.output) == (2, True)
+    figures = graph.run(folder, embedder=Letters(), methods=["paper_fine_tuned", "bm25"])
+    assert figures["skipped.paper_fine_tuned"] == 1
+
+
 def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_studies, "NEIGHBOURS", (0, 3))
     monkeypatch.setattr(graph_studies, "KEYWORDS_MORE_THAN", (0, 4))
@@ -274,6 +299,20 @@ def test_peers_find_the_same_pairs() -> None:
     assert plain_pairs(nodes, kind) == sparse_pairs(nodes, kind) == expected
 
 
+def test_networkx_holds_the_same_edges() -> None:
+    given = grown(60)
+    built = ChunkGraph.build(given.nodes, given.vectors)
+    network: Any = networkx_edges(built)
+    assert network.number_of_nodes() == 60
+    for kind in built.kinds:
+        links = built.links(kind)
+        found = {(a, b): weight for a, b, weight in network.edges(data=kind) if weight is not None}
+        expected = zip(zip(links.sources.tolist(), links.targets.tolist(), strict=True), links.weights, strict=True)
+        assert found == {pair: pytest.approx(weight) for pair, weight in expected}
+    assert link_bytes(built) > 4 * 60 * len(built.kinds)
+    assert 40_000 < bytes_of(lambda: [bytes(1_000) for _ in range(40)]) < 60_000
+
+
 def test_the_recall_of_neighbours_falls_where_they_are_not_joined() -> None:
     given = grown(300)
     whole = ChunkGraph.build(given.nodes, given.vectors)
@@ -310,5 +349,7 @@ def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.Monkey
     assert figures["edges_structural.1000"] == 2 * 100 * 9
     assert "add_equals_rebuild.1000" not in figures
     assert {"build_seconds.1000", "keyword_seconds.1000", "add_seconds.1000", "walk_ms_p50.1000"} <= figures.keys()
+    assert figures["ratio.edges_held.networkx.250"] > 1
+    assert "ratio.edges_held.networkx.1000" not in figures
     with pytest.raises(ParameterError):
         graph_speed.run(chunks=999)

@@ -13,9 +13,9 @@ from catena.ports import Embedder
 from catena_bench.graph_data import DEV, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
-from catena_bench.graph_methods import METHODS
+from catena_bench.graph_methods import METHODS, USUAL
 from catena_bench.graph_rankings import HYBRID
-from catena_bench.graph_setting import LeftOut, Setting, setting_of
+from catena_bench.graph_setting import LeftOut, Setting, Tuning, setting_of
 from catena_bench.graph_studies import STUDIES, figures_of_study
 
 Figures = dict[str, float]
@@ -26,6 +26,7 @@ PAIRS = (
     ("walk", "walk_untrained"),
     ("walk_untrained", "walk_untrained_scorer_only"),
     ("walk", "paper_trained"),
+    ("paper_fine_tuned", "paper_trained"),
 )
 
 
@@ -33,12 +34,13 @@ def run(
     data: Path,
     *,
     embedder: Embedder,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = USUAL,
     k: Sequence[int] = CUTOFFS,
     questions: int | None = None,
     cache: Path | None = None,
     train_on: Path | None = None,
     scorer: FeatureScorer | None = None,
+    tuning: Tuning | None = None,
     studies: Sequence[str] = (),
     answers: Callable[[Setting], Mapping[str, float]] | None = None,
     tell: Callable[[str], None] = lambda message: None,
@@ -54,6 +56,7 @@ def run(
         cache: folder in which vectors are kept between runs.
         train_on: folder whose train split scorers are trained on, where a method trains one; `data` by default.
         scorer: of the methods "walk" and "scorer_only"; the shipped one by default.
+        tuning: of the method "paper_fine_tuned", which is left out without it.
         studies: of `STUDIES`.
         answers: lets a model answer, and returns figures of that, see `graph_answers`; nobody is asked by default.
         tell: is told how far the run is.
@@ -79,6 +82,7 @@ def run(
         KeptVectors(embedder, cache, tell),
         trained_on=train_on or data,
         scorer=scorer,
+        tuning=tuning,
         k=max(*k, 5),
         tell=tell,
     )

@@ -29,12 +29,13 @@ from catena.errors import CatenaError, ParameterError
 from catena.graph.feature_scorer import FeatureScorer
 from catena.services import Services
 from catena_bench import graph, graph_answers, graph_pictures
-from catena_bench.graph_embedding import STATIC, embedder_named
+from catena_bench.graph_embedding import STATIC, embedder_named, model_named
 from catena_bench.graph_measures import CUTOFFS
-from catena_bench.graph_methods import METHODS
+from catena_bench.graph_methods import USUAL
 from catena_bench.graph_rankings import HYBRID
-from catena_bench.graph_setting import Setting
+from catena_bench.graph_setting import Setting, Tuning
 from catena_bench.graph_studies import STUDIES
+from catena_bench.graph_tuning import TUNED
 from catena_bench.sizes import sizes_of
 from catena_bench.tables_cli import services_of
 
@@ -50,9 +51,11 @@ def command(
     embedder: Annotated[
         str, typer.Option(help="static, minilm, or the name or path of a sentence-transformers model.")
     ] = STATIC,
-    methods: Annotated[str, typer.Option(help="Which, between commas.")] = ",".join(METHODS),
+    methods: Annotated[str, typer.Option(help="Which, between commas.")] = ",".join(USUAL),
     k: Annotated[str, typer.Option("--k", help="Cutoffs of recall.")] = ",".join(map(str, CUTOFFS)),
-    size: Annotated[list[str] | None, typer.Option(help="questions=NUMBER: ask only so many.")] = None,
+    size: Annotated[
+        list[str] | None, typer.Option(help="questions=NUMBER: ask only so many; train=NUMBER: fine-tune on so many.")
+    ] = None,
     train_on: Annotated[
         Path | None, typer.Option(help="A folder whose train split scorers are trained on [that of --data].")
     ] = None,
@@ -60,6 +63,10 @@ def command(
         Path | None,
         typer.Option(help="A file of scripts/train_walk_scorer.py, for walk and scorer_only [the shipped]."),
     ] = None,
+    fine_tune: Annotated[
+        bool, typer.Option("--fine-tune", help=f"Also {TUNED}: train the encoder of --embedder with the scorer.")
+    ] = False,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of --fine-tune [1].")] = None,
     studies: Annotated[str, typer.Option(help=f"Which, of {','.join(STUDIES)}.")] = "",
     cache: Annotated[Path | None, typer.Option(help="A folder in which vectors are kept between runs.")] = None,
     llm: Annotated[
@@ -91,10 +98,15 @@ def command(
 
     try:
         check_targets(json_file, plots)
-        sizes = sizes_of(size or [], ("questions",))
-        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys(_listed(methods)))
+        sizes = sizes_of(size or [], ("questions", "train"))
+        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys((*_listed(methods), *([TUNED] if fine_tune else []))))
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
+        if not fine_tune and (epochs is not None or "train" in sizes):
+            raise ProblemError("--epochs and --size train=NUMBER say how to fine-tune", "also --fine-tune")
+        tuning = None
+        if fine_tune:
+            tuning = Tuning(model=model_named(embedder), epochs=epochs or 1, questions=sizes.get("train"))
         about_model = (base_url, journal, price_in, price_out, budget, plan or None)
         if llm is None and any(value is not None for value in about_model):
             raise ProblemError("options of a model need its name", "--llm NAME")
@@ -114,6 +126,7 @@ def command(
                 cache=cache,
                 train_on=train_on,
                 scorer=None if scorer is None else FeatureScorer.load(scorer),
+                tuning=tuning,
                 studies=_listed(studies),
                 answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
                 tell=tell,

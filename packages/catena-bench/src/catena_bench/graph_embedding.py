@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 from zipfile import BadZipFile
@@ -45,6 +46,21 @@ def embedder_named(name: str) -> tuple[str, Embedder]:
     if find_spec(MINILM) is None:
         raise ParameterError("embedder 'minilm'", MINILM, "a package that is installed, or --embedder PATH instead")
     return MINI, minilm()
+
+
+def model_named(name: str) -> str:
+    """Return the name or path by which sentence-transformers loads an embedder of `embedder_named`.
+
+    Raises:
+        ParameterError: it is the shipped embedding, which has no network to train, or MiniLM is not installed.
+    """
+    if name == STATIC:
+        raise ParameterError("embedder", name, "minilm or a sentence-transformers model, to be fine-tuned")
+    if name != MINI:
+        return name
+    if find_spec(MINILM) is None:
+        raise ParameterError("embedder 'minilm'", MINILM, "a package that is installed, or --embedder PATH instead")
+    return str(import_module(MINILM).get_model_path())
 
 
 class KeptVectors:

@@ -6,6 +6,7 @@
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
 | paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
 | paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
+| paper_fine_tuned | the same with the encoder trained too, and the graph made of its vectors: see `graph_tuning` |
 | walk | the library's own walk from "hybrid", by the shipped scorer |
 | scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
 | walk_untrained, walk_untrained_scorer_only | both by hand-set weights |
@@ -31,6 +32,7 @@ from catena.pipeline import embed
 from catena_bench.graph_rankings import BM25, DENSE, HYBRID, Rankings
 from catena_bench.graph_setting import Method, Setting
 from catena_bench.graph_training import paper_scorer
+from catena_bench.graph_tuning import TUNED, paper_fine_tuned
 from catena_bench.graph_walks import walking
 
 LIBRARY = "library_hybrid"
@@ -68,6 +70,7 @@ METHODS: dict[str, Method] = {
     LIBRARY: library_hybrid,
     "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
     "paper_trained": walking("paper_trained", PAPER, paper_scorer),
+    TUNED: paper_fine_tuned,
     "walk": walking("walk", WALK, feature_scorer),
     "scorer_only": walking("scorer_only", WITHOUT_GRAPH, feature_scorer),
     "walk_untrained": walking("walk_untrained", WALK, lambda setting: UntrainedScorer()),
@@ -75,6 +78,7 @@ METHODS: dict[str, Method] = {
         "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
     ),
 }
+USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far longer than all others
 
 
 def _parts(entries: Iterator[Entry]) -> Iterator[list[Entry]]:

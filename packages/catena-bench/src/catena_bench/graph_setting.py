@@ -27,6 +27,21 @@ class LeftOut(Exception):
     """What a method cannot do without is not here; the message names it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """How an encoder is fine-tuned, which takes a pass of the model per text, and so is bounded.
+
+    Attributes:
+        model: name or path of a sentence-transformers model.
+        epochs: over the lists.
+        questions: to learn from; None for all of the train split.
+    """
+
+    model: str
+    epochs: int = 1
+    questions: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What every method is given.
@@ -36,6 +51,7 @@ class Setting:
         first: the rankings of `graph_rankings`.
         trained_on: a folder with a train split, for scorers that are trained here.
         scorer: of the walk; the shipped one where None.
+        tuning: of the encoder of the paper's scorer; None fine-tunes none.
         k: length of the rankings that are judged.
         tell: is told how far a method is.
         figures: what is measured besides the rankings; written as it is known.
@@ -49,6 +65,7 @@ class Setting:
     first: Mapping[str, Rankings]
     trained_on: Path
     scorer: FeatureScorer | None = None
+    tuning: Tuning | None = None
     k: int = DEPTH
     tell: Callable[[str], None] = lambda message: None
     figures: dict[str, float] = field(default_factory=dict)
@@ -82,6 +99,7 @@ def setting_of(
     *,
     trained_on: Path,
     scorer: FeatureScorer | None = None,
+    tuning: Tuning | None = None,
     k: int = DEPTH,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Setting:
@@ -95,6 +113,7 @@ def setting_of(
         first=first_rankings(split, vectors, asked, tell),
         trained_on=trained_on,
         scorer=scorer,
+        tuning=tuning,
         k=k,
         tell=tell,
     )

@@ -41,7 +41,9 @@ def run(
         Up to 10,000 chunks also `add_equals_rebuild` (1 or 0); `ratio.keyword.plain_python` and
         `ratio.keyword.scipy`, their seconds for the same pairs by ours, with `keyword_pairs_agree`; and
         `ratio.whole_build.faiss_neighbours`, the seconds of faiss for the exact neighbours alone by those of our
-        whole graph. A peer that is not installed has no figure.
+        whole graph; `ratio.whole_build.networkx_edges`, the seconds of NetworkX to take in the edges that we found,
+        by the same, and `ratio.edges_held.networkx`, the bytes that it holds them in by ours. A peer that is not
+        installed has no figure.
 
     Raises:
         ParameterError: `chunks` is below 1,000.

@@ -1,7 +1,8 @@
-"""What others take for parts of a graph, on the same input: exact neighbours, pairs of shared keywords."""
+"""What others take for parts of a graph, on the same input: neighbours, pairs of shared keywords, edges held."""
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -11,6 +12,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import TermEdges
 from catena.graph.node import Node
 
@@ -52,6 +54,42 @@ def sparse_pairs(nodes: Sequence[Node], kind: TermEdges) -> Edges:
     product = sparse.triu(matrix @ matrix.T, k=1).tocoo()
     enough = product.data > kind.more_than
     return set(zip(product.row[enough].tolist(), product.col[enough].tolist(), strict=True))
+
+
+def networkx_edges(graph: ChunkGraph) -> object:
+    """Return the edges of a graph as one of NetworkX, with a weight for each kind; neither chunks nor words.
+
+    Raises:
+        ImportError: networkx is not installed.
+    """
+    network = import_module("networkx").DiGraph()  # weights of mentions differ by direction
+    network.add_nodes_from(range(len(graph)))
+    for kind in graph.kinds:
+        links = graph.links(kind)
+        pairs = zip(links.sources.tolist(), links.targets.tolist(), links.weights.tolist(), strict=True)
+        network.add_weighted_edges_from(pairs, weight=kind)
+    return network
+
+
+def bytes_of(make: Callable[[], object]) -> int:
+    """Return the bytes that Python holds for what is made, as long as it is held."""
+    tracemalloc.start()
+    try:
+        made = make()
+        held, _ = tracemalloc.get_traced_memory()
+        del made
+    finally:
+        tracemalloc.stop()
+    return held
+
+
+def link_bytes(graph: ChunkGraph) -> int:
+    """Return the bytes of the edges of a graph as it holds them: rows, targets and weights of all kinds."""
+    return sum(
+        array.nbytes
+        for kind in graph.kinds
+        for array in (graph.links(kind).starts, graph.links(kind).targets, graph.links(kind).weights)
+    )
 
 
 def _holders(nodes: Sequence[Node], kind: TermEdges) -> Mapping[str, list[int]]:

@@ -22,7 +22,15 @@ from catena.graph_search import GraphSearch, widen
 from catena.model import Hit, Ranking, Scale
 from catena.neighbourhood import KEYWORD, SEMANTIC
 from catena_bench.graph_speed_inputs import CHUNKS, Grown, grown
-from catena_bench.graph_speed_peers import faiss_neighbours, plain_pairs, seconds_of, sparse_pairs
+from catena_bench.graph_speed_peers import (
+    bytes_of,
+    faiss_neighbours,
+    link_bytes,
+    networkx_edges,
+    plain_pairs,
+    seconds_of,
+    sparse_pairs,
+)
 
 PEERS_UP_TO = 10_000  # chunks: beyond, they take minutes
 SAMPLE = 500  # nodes whose neighbours are sought anew, and expansions that are timed
@@ -167,4 +175,8 @@ def _peers(graph: ChunkGraph, given: Grown, figures: Figures) -> Figures:
     if find_spec("faiss"):
         seconds = seconds_of(lambda: faiss_neighbours(given.vectors, _OPTIONS.neighbours))
         found["ratio.whole_build.faiss_neighbours"] = seconds / figures["build_seconds"]
+    if find_spec("networkx"):
+        seconds = seconds_of(lambda: networkx_edges(graph))
+        found["ratio.whole_build.networkx_edges"] = seconds / figures["build_seconds"]
+        found["ratio.edges_held.networkx"] = bytes_of(lambda: networkx_edges(graph)) / link_bytes(graph)
     return found

@@ -8,11 +8,13 @@ from time import perf_counter
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.node import node_of
 from catena.graph.paper_scorer import PaperScorer
-from catena.graph.training import ListOptions, TrainingQuestion
+from catena.graph.training import ListOptions, TrainingLists, TrainingQuestion
 from catena.graph.training_lists import training_lists
 from catena.graph.walk_options import PAPER_KINDS
 from catena_bench.graph_data import TRAIN, has_split, read_split
 from catena_bench.graph_setting import LeftOut, Setting
+
+NEGATIVES = ListOptions().negatives
 
 
 def paper_scorer(setting: Setting) -> PaperScorer:
@@ -32,22 +34,40 @@ def paper_scorer(setting: Setting) -> PaperScorer:
 
 
 def _trained(setting: Setting) -> PaperScorer:
+    lists, graph = lists_of(setting)
+    from catena.scorer_training import train_chain_scorer
+
+    start = perf_counter()
+    trained = train_chain_scorer(lists, graph, setting.embedder)
+    setting.figures["training_seconds"] = perf_counter() - start
+    return trained.scorer
+
+
+def lists_of(
+    setting: Setting, *, most: int | None = None, negatives: int = NEGATIVES
+) -> tuple[TrainingLists, ChunkGraph]:
+    """Return the choices on shortest paths of the train split, and its graph, by the setting's embedder.
+
+    Args:
+        setting: says where the split is.
+        most: learn from only so many questions.
+        negatives: of one list, at most.
+
+    Raises:
+        LeftOut: there is no train split, or no torch.
+        CatenaError: the split is not of the layout, or has no path.
+    """
     if not has_split(setting.trained_on, TRAIN):
         raise LeftOut(f"needs {TRAIN}_corpus and {TRAIN}_questions in {setting.trained_on}")
     if find_spec("torch") is None:
-        raise LeftOut("needs torch, as in nox -s torch")
-    from catena.scorer_training import train_chain_scorer
-
-    split = read_split(setting.trained_on, TRAIN)
+        raise LeftOut("needs torch: pip install 'catena[train]', or nox -s torch")
+    split = read_split(setting.trained_on, TRAIN, most)
     setting.tell(f"training on {split.name}: {len(split.questions):,} questions over {len(split.chunks):,} passages")
     vectors = setting.embedder.embed_documents([chunk.text for chunk in split.chunks])
     graph = ChunkGraph.build([node_of(chunk) for chunk in split.chunks], vectors)
     questions = [
         TrainingQuestion(question=question.text, supporting=question.evidence) for question in split.questions
     ]
-    lists = training_lists(questions, graph, ListOptions(kinds=PAPER_KINDS, missing="skip"))
+    lists = training_lists(questions, graph, ListOptions(kinds=PAPER_KINDS, missing="skip", negatives=negatives))
     setting.tell(f"learning from {lists}")
-    start = perf_counter()
-    trained = train_chain_scorer(lists, graph, setting.embedder)
-    setting.figures["training_seconds"] = perf_counter() - start
-    return trained.scorer
+    return lists, graph
