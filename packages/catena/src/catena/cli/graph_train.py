@@ -81,9 +81,7 @@ def train(
     library must have been made. With --fine-tune the encoder is trained as well, and kept in --checkpoints; embed the
     library with it before you use the scorer.
     """
-    from catena.graph_training import train_scorer
     from catena.library import Library
-    from catena.training_questions import read_supported_questions
 
     _check(scorer, encoder=encoder, fine_tune=fine_tune, checkpoints=checkpoints)
     check_curve(picture)
@@ -92,16 +90,9 @@ def train(
     embedder = None if encoder is None else _embedder(encoder, library, fine_tune=fine_tune)
     with Library.open(library, create=False, embedder=embedder) as opened:
         check_graph(opened, library)
-        ids = [info.id for info in opened.documents()]
-        given = read_supported_questions(questions, ids, opened.get, opened.graph)
         with _stoppable(checkpoints), _bar() as watch:
-            trained = train_scorer(
-                given,
-                opened.services,
-                how,
-                encoder=encoder if fine_tune else None,
-                folder=checkpoints,
-                watch=watch,
+            trained = opened.train_scorer(
+                questions, how, encoder=encoder if fine_tune else None, folder=checkpoints, watch=watch
             )
     trained.scorer.save(output)
     if picture is not None:
@@ -195,9 +186,9 @@ def _as_json(trained: TrainedGraphScorer, output: Path) -> dict[str, Any]:
     by_method = {
         name: {
             result.measure: result.mean,
-            trained.all_measured[name].measure: trained.all_measured[name].mean,
+            trained.complete[name].measure: trained.complete[name].mean,
         }
-        for name, result in trained.measured.items()
+        for name, result in trained.recall.items()
     }
     return {
         "scorer": output,
@@ -217,20 +208,20 @@ def _show(trained: TrainedGraphScorer) -> None:
 
     left = f", {number(trained.left_out, 'question')} without evidence left out" if trained.left_out else ""
     out().print(f"learned from {number(trained.learned, 'question')}, {trained.held_out:,} held out{left}")
-    if not trained.measured:
+    if not trained.recall:
         return
     made = table("Hops by", "recall@5#", "Interval", "all@5#")
-    for name, result in trained.measured.items():
-        means = result.mean, trained.all_measured[name].mean
+    for name, result in trained.recall.items():
+        means = result.mean, trained.complete[name].mean
         if means[0] is not None and means[1] is not None:
             interval = means[0].interval
             around = "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
             made.add_row(name, f"{means[0].value:.3f}", around, f"{means[1].value:.3f}")
     out().print(made)
-    if TRAINED not in trained.measured:
+    if TRAINED not in trained.recall:
         out().print("The encoder was trained, too: embed the library with it and build the graph, then measure.")
         return
-    found = compare(trained.measured[TRAINED].per_question, trained.measured[SHIPPED].per_question)
+    found = compare(trained.recall[TRAINED].per_question, trained.recall[SHIPPED].per_question)
     verdict = "it pays" if found.difference > 0 and found.p < _SURE else "these questions do not show that it pays"
     out().print(f"against the shipped scorer: {found.difference:+.3f}, p = {found.p:.3f}: {verdict}")
 
