@@ -80,6 +80,11 @@ def word_keys(text: str) -> list[str]:
     return [word[:_KEY] for word in tokenise(text)]
 
 
+def word_key(word: str) -> str:
+    """Return one word of `tokenise` as the graph counts it."""
+    return word[:_KEY]
+
+
 def same_words(one: str, other: str) -> bool:
     """Return whether two titles differ in case, punctuation and spacing at most."""
     return tokenise(one) == tokenise(other)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from catena.graph.edge_kinds import TermEdges
 
+V = TypeVar("V", bound=np.generic)
+
 _PAIRS = 1 << 22  # pairs of nodes looked at together
+_FEW = 4_096  # values brought in one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +110,8 @@ class Terms:
 
     def only(self, terms: NDArray[np.uint64]) -> Terms:
         """Return the index of these terms, ascending, and no others; it holds no other more often than not."""
-        if np.isin(self.keys, terms, assume_unique=True).all():
+        at = np.minimum(terms.searchsorted(self.keys), len(terms) - 1)
+        if not len(self.keys) or (len(terms) and (terms[at] == self.keys).all()):
             return self
         places, held = self.pairs()
         kept = np.isin(held, terms)
@@ -124,14 +128,31 @@ class Terms:
             terms: of these pairs.
             nodes: how many there are now.
         """
-        old_places, old_terms = self.pairs()
-        one = _merged(moved[old_places], old_terms, places, terms)
-        by_term = np.argsort(terms, kind="stable")
-        key_of = np.repeat(self.keys, np.diff(self.key_starts))
-        other_terms, other_places = _merged_by_term(
-            key_of, moved[self.places], terms[by_term], np.asarray(places)[by_term], nodes
-        )
-        return self._of(*one, other_terms, other_places, nodes)
+        gone = np.flatnonzero(moved < 0)
+        lost = ranges(self.starts[gone], self.starts[gone + 1] - self.starts[gone])
+        counts = np.zeros(nodes, np.int64)
+        counts[np.delete(moved, gone)] = np.delete(np.diff(self.starts), gone)
+        held = np.delete(self.terms, lost) if len(lost) else self.terms
+        held = _with(held, starts_of(counts), places, terms)
+        counts += np.bincount(places, minlength=nodes)
+        keys, key_counts = self._keys_without(self.terms[lost])
+        holders = moved.astype(np.int32)[self.places]
+        holders = holders[holders >= 0] if len(lost) else holders
+        order = np.argsort(terms, kind="stable")
+        by_term, by_term_places = terms[order], np.asarray(places)[order]
+        keys, key_counts = _with_keys(keys, key_counts, by_term)
+        at = keys.searchsorted(by_term)
+        holders = _with(holders, starts_of(key_counts), at, by_term_places)
+        key_counts += np.bincount(at, minlength=len(keys))
+        return Terms(starts_of(counts), held, keys, starts_of(key_counts), holders)
+
+    def _keys_without(self, lost: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the keys that are still held when some nodes let go of terms, and by how many."""
+        counts = np.diff(self.key_starts)
+        if not len(lost):
+            return self.keys, counts
+        counts -= np.bincount(self.keys.searchsorted(lost), minlength=len(self.keys))
+        return self.keys[counts > 0], counts[counts > 0]
 
 
 def terms_of(lists: Iterable[Iterable[str]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -279,39 +300,40 @@ def _both_ways(parts: Sequence[Joined], nodes: int) -> Joined:
     return Joined(source, target, np.concatenate([weight, weight])[order])
 
 
-def _merged(
-    places: NDArray[np.integer],
-    terms: NDArray[np.uint64],
-    new_places: NDArray[np.integer],
-    new_terms: NDArray[np.uint64],
-) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
-    """Return pairs ordered by place, then term: old ones, those of place -1 left out, and new ones."""
-    alive = places >= 0
-    places, terms = places[alive], terms[alive]
-    touched = np.isin(places, new_places)
-    old = ~touched
-    extra_places = np.concatenate([places[touched], new_places])
-    extra_terms = np.concatenate([terms[touched], new_terms])
-    order = np.lexsort((extra_terms, extra_places))
-    extra_places, extra_terms = extra_places[order], extra_terms[order]
-    at = np.searchsorted(places[old], extra_places)
-    return np.insert(places[old], at, extra_places), np.insert(terms[old], at, extra_terms)
+def _with(
+    values: NDArray[V], starts: NDArray[np.int64], runs: NDArray[np.integer], new: NDArray[np.generic]
+) -> NDArray[V]:
+    """Return values that lie in runs, ascending in each, with some more.
+
+    Args:
+        values: those of run i are `values[starts[i]:starts[i + 1]]`.
+        starts: see there.
+        runs: into which each new value is to come, ascending.
+        new: values, ascending in each run, none of them there yet.
+    """
+    at = starts[runs]
+    for i in np.flatnonzero(starts[np.asarray(runs) + 1] > at).tolist():
+        at[i] += values[at[i] : starts[runs[i] + 1]].searchsorted(new[i])
+    return _inserted(values, at, new)
 
 
-def _merged_by_term(
-    terms: NDArray[np.uint64],
-    places: NDArray[np.integer],
-    new_terms: NDArray[np.uint64],
-    new_places: NDArray[np.integer],
-    nodes: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.integer]]:
-    """Return pairs ordered by term, then place, in the same way."""
-    alive = places >= 0
-    terms, places = terms[alive], places[alive]
-    first = np.searchsorted(terms, new_terms, side="left")
-    last = np.searchsorted(terms, new_terms, side="right")
-    at = np.array(
-        [a + np.searchsorted(places[a:b], place) for a, b, place in zip(first, last, new_places, strict=True)],
-        np.int64,
-    )
-    return np.insert(terms, at, new_terms), np.insert(places, at, new_places)
+def _with_keys(
+    keys: NDArray[np.uint64], counts: NDArray[np.int64], terms: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return keys and how many hold each, with the new ones of some terms, ascending: nobody holds these yet."""
+    terms = terms[distinct(terms)]
+    at = keys.searchsorted(terms)
+    fresh = np.append(keys, np.uint64(0))[at] != terms
+    fresh |= at == len(keys)
+    return _inserted(keys, at[fresh], terms[fresh]), _inserted(counts, at[fresh], np.zeros(fresh.sum(), np.int64))
+
+
+def _inserted(values: NDArray[V], at: NDArray[np.integer], new: NDArray[np.generic]) -> NDArray[V]:
+    """Return values with others before some places, ascending; where these are few, runs are copied as they are."""
+    if len(at) > _FEW:
+        return np.insert(values, at, new)
+    new, before, parts = new.astype(values.dtype), 0, []
+    for i, place in enumerate(at.tolist()):
+        parts += [values[before:place], new[i : i + 1]]
+        before = place
+    return np.concatenate([*parts, values[before:]])

@@ -27,7 +27,10 @@ def words_of(text: str) -> tuple[str, ...]:
     They are those of `catena.text.word_keys`, each place once: of a script without spaces the single characters,
     without their pairs. So they are among the words by which a graph counts.
     """
-    return tuple(key for key in word_keys(text) if not (len(key) == 2 and _UNSPACED_PAIR.match(key)))
+    keys = word_keys(text)
+    if text.isascii() or not _UNSPACED_PAIR.search(" ".join(keys)):
+        return tuple(keys)
+    return tuple(key for key in keys if not (len(key) == 2 and _UNSPACED_PAIR.match(key)))
 
 
 def titles_of(node: Node) -> tuple[Title, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.graph.layers import Layers, ranges, starts_of
+from catena.graph.layers import Layers, distinct, ranges, starts_of
 from catena.graph.mentions import LONGEST, words_of
-from catena.text import word_keys
+from catena.text import tokenise, word_key, word_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,21 +52,19 @@ class Words:
     @classmethod
     def of(cls, nodes: Sequence[Node]) -> Words:
         """Return the words of some nodes, one slot each."""
-        numbers: dict[str, int] = {}
-        titles: dict[str, list[str]] = {}
+        numbers, titles = _Numbers(), _Titles()
+        words: array[int] = array("I")
         lengths = np.zeros((3, len(nodes)), np.int32)
-        parts: list[NDArray[np.uint32]] = [np.empty(0, np.uint32)]
         for slot, node in enumerate(nodes):
+            before = len(words)
             plain, rest = _text_words(node.chunk.text)
-            titled = [word for title in node.titles for word in _kept(titles, title)]
-            here = (*plain, *rest, *titled)
-            for word in here:
-                if word not in numbers:
-                    numbers[word] = word_number(word)
-            parts.append(np.array([numbers[word] for word in here], np.uint32))
-            lengths[:, slot] = len(plain), len(plain) + len(rest), len(here)
-        words = Layers.of(np.concatenate(parts))
-        return cls(words=words, starts=starts_of(lengths[2])[:-1], plain=lengths[0], text=lengths[1], all=lengths[2])
+            words.extend(map(numbers.__getitem__, plain))
+            words.extend(map(numbers.__getitem__, rest))
+            for title in node.titles:
+                words.extend(map(numbers.__getitem__, titles[title]))
+            lengths[:, slot] = len(plain), len(plain) + len(rest), len(words) - before
+        held = Layers.of(np.array(words, np.uint32))
+        return cls(words=held, starts=starts_of(lengths[2])[:-1], plain=lengths[0], text=lengths[1], all=lengths[2])
 
     def with_slots(self, others: Words) -> Words:
         """Return these slots and some more."""
@@ -131,10 +130,11 @@ class Vocabulary:
         for first, last in zip(borders, [*borders[1:], len(ends)], strict=True):
             lengths = words.all[first:last]
             numbers = words.words.take(ranges(words.starts[first:last], lengths)).astype(np.uint64)
-            held = np.unique(np.repeat(np.arange(last - first, dtype=np.uint64), lengths) << np.uint64(32) | numbers)
-            each, count = np.unique(held.astype(np.uint32), return_counts=True)
-            found.append(each)
-            counts.append(count)
+            held = np.sort(numbers << np.uint64(32) | np.repeat(np.arange(last - first, dtype=np.uint64), lengths))
+            each = (held[distinct(held)] >> np.uint64(32)).astype(np.uint32)
+            firsts = np.flatnonzero(distinct(each))
+            found.append(each[firsts])
+            counts.append(np.diff(firsts, append=len(each)))
         return cls._sum(np.concatenate(found), np.concatenate(counts), int(words.all.sum()))
 
     def changed(self, *, added: Vocabulary, removed: Vocabulary) -> Vocabulary:
@@ -145,9 +145,11 @@ class Vocabulary:
 
     @classmethod
     def _sum(cls, words: NDArray[np.uint32], counts: NDArray[np.integer], length: int) -> Vocabulary:
-        distinct, place = np.unique(words, return_inverse=True)
-        holding = np.bincount(place, weights=counts, minlength=len(distinct)).astype(np.int32)
-        return cls(words=distinct[holding > 0], holding=holding[holding > 0], length=length)
+        order = np.argsort(words, kind="stable")
+        firsts = np.flatnonzero(distinct(words[order]))
+        holding = np.add.reduceat(counts[order], firsts) if len(firsts) else np.empty(0, np.int64)
+        held = holding > 0
+        return cls(words=words[order[firsts[held]]], holding=holding[held].astype(np.int32), length=length)
 
     def holding_of(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return in how many nodes each of some words is."""
@@ -253,19 +255,28 @@ def _is_in(values: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteg
     return found
 
 
+class _Numbers(dict[str, int]):
+    """The numbers of words, whole or cut as `word_keys` cuts them."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = word_number(word_key(word))
+        return number
+
+
+class _Titles(dict[str, list[str]]):
+    """The words of titles."""
+
+    def __missing__(self, title: str) -> list[str]:
+        words = self[title] = word_keys(title)
+        return words
+
+
 def _text_words(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words of a text, each place once, and the pairs of characters that are counted beside them."""
-    words = word_keys(text)
+    """Return the words of a text, whole or cut, each place once, and the pairs of characters counted beside them."""
     if text.isascii():
-        return words, ()
-    plain = words_of(text)
+        return tokenise(text), ()
+    words, plain = word_keys(text), words_of(text)
     if len(plain) == len(words):
         return plain, ()
     single = set(plain)
     return plain, [word for word in words if word not in single]
-
-
-def _kept(known: dict[str, list[str]], title: str) -> list[str]:
-    if title not in known:
-        known[title] = word_keys(title)
-    return known[title]
