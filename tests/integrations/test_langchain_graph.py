@@ -27,7 +27,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
 from catena.answering.chains import ChainReading, chain_context
-from catena.errors import FilterError, LibraryError, ParameterError, ServiceError
+from catena.errors import FilterError, LibraryError, ParameterError, RouteError, ServiceError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.scoring import SimilarityScorer
 from catena.graph.walk_options import PAPER, WalkOptions
@@ -259,6 +259,7 @@ def test_any_retriever_of_its_chunks_is_widened_by_its_graph(manuals: Library) -
     found = retriever.invoke(LEAD)
     expected = manuals.widen(LEAD, base.ranking(LEAD), k=5)
     assert ids(found) == [hit.chunk.id for hit in expected.ranking.hits]
+    assert retriever.result(LEAD).chains == expected.chains
     wider = CatenaChainCompressor(library=manuals, k=5)
     assert ids(wider.compress_documents(base.invoke(LEAD), LEAD)) == ids(found)
     assert {"lexical", "graph"} <= {way["route"] for way in found[0].metadata["catena"]["routes"]}
@@ -444,6 +445,13 @@ def test_when_the_retriever_fails_the_graph_alone_is_asked_aloud(
     assert [name for name, _ in seen.events] == ["catena_degraded"]
     with pytest.raises(ServiceError, match="the index is gone"):
         CatenaGraphRetriever(**own, on_retriever_error="raise").invoke(QUESTION)
+    routes = {**own, "retriever": CatenaRetriever.over({"bad": Broken()})}
+    assert ids(CatenaGraphRetriever(**routes).invoke(QUESTION)) == ids(found)
+    with pytest.raises(RouteError, match="the index is gone"):
+        CatenaGraphRetriever(**routes, on_retriever_error="raise").invoke(QUESTION)
+    mistaken = {**own, "retriever": CatenaRetriever.over({"good": Fixed(docs=passages())}, where={"title": "Ombra"})}
+    with pytest.raises(FilterError):  # the caller's mistake, which no other ranking makes good
+        CatenaGraphRetriever(**mistaken).invoke(QUESTION)
 
 
 def test_when_the_walk_fails_the_first_ranking_is_returned_aloud(

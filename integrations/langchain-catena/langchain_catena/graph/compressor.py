@@ -23,7 +23,7 @@ from langchain_catena.graph.widening import (
     Widened,
     check_source,
     given_ranking,
-    ids_of,
+    graph_of,
     one_source,
     walking_services,
 )
@@ -93,7 +93,7 @@ class CatenaChainCompressor(BaseDocumentCompressor):
 
     def _given(self, documents: Sequence[Document]) -> Given:
         source, keys = one_source(self.library, self.graph), NodeKeys(id=self.id_key, source=self.source_key)
-        return given_ranking(documents, ids_of(source), keys, route="documents", where=self.where)
+        return given_ranking(documents, graph_of(source), keys, route="documents", where=self.where)
 
     def _services(self) -> Services:
         source = one_source(self.library, self.graph)

@@ -48,7 +48,7 @@ def node_ids(document: Document, keys: NodeKeys) -> Iterator[str]:
     yield content_id(content_of(document, source_name(document, keys.source)))
 
 
-def node_id(document: Document, keys: NodeKeys, graph: Container[str] = ()) -> str:
+def node_id(document: Document, keys: NodeKeys, graph: Container[object] = ()) -> str:
     """Return the id that a graph has a document under; the surest of those possible where it has none of them."""
     surest = ""
     for name in node_ids(document, keys):

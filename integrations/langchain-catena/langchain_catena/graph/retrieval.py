@@ -21,7 +21,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, InstanceOf, model_validator
 
 from catena.effects import Failed, Handler, Services, Step
-from catena.errors import ServiceError
+from catena.errors import FilterError, MissingServiceError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
 from catena.library import Library
@@ -33,7 +33,7 @@ from langchain_catena.graph.widening import (
     Widened,
     check_source,
     given_ranking,
-    ids_of,
+    graph_of,
     one_source,
     walking_services,
 )
@@ -174,7 +174,10 @@ class CatenaGraphRetriever(BaseRetriever):
 
     def _failed(self, error: Exception) -> Degraded:
         """Return what is told of a retriever that failed, where that is tolerated."""
-        if self.on_retriever_error == "raise" or not isinstance(error, ServiceError):
+        mistaken = isinstance(
+            error, (ParameterError, FilterError, MissingServiceError)
+        )  # the caller's, never tolerated
+        if mistaken or self.on_retriever_error == "raise":
             raise error
         return Degraded("retriever", str(error))
 
@@ -188,7 +191,7 @@ class CatenaGraphRetriever(BaseRetriever):
         name, keys = type(base).__name__, NodeKeys(id=self.id_key, source=self.source_key)
 
         def given(documents: list[Document], where: dict[str, Any] | None) -> Given:
-            return given_ranking(documents, ids_of(source), keys, route=name, where=where)
+            return given_ranking(documents, graph_of(source), keys, route=name, where=where)
 
         async def agiven(request: _Retrieve) -> Given:
             documents = await base.ainvoke(request.query, config={"tags": [FIRST_RANKING]})

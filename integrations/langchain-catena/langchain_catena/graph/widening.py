@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from catena.filters import compiled, fields_of
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph_search import GraphResult
 from catena.library import Library
-from catena.model import Hit, Provenance, Ranking, Where
+from catena.model import Chunk, Hit, Provenance, Ranking, Where
 from catena.ports import Embedder
 from langchain_catena.convert import PROVENANCE, to_chunk, to_document
 from langchain_catena.graph.chains import CHAINS, NODE, chain_places
@@ -65,13 +65,13 @@ class Widened:
 
 
 def given_ranking(
-    documents: Sequence[Document], graph: Container[str], keys: NodeKeys, *, route: str, where: Where | None
+    documents: Sequence[Document], graph: ChunkGraph, keys: NodeKeys, *, route: str, where: Where | None
 ) -> Given:
     """Return documents as a ranking of nodes; those that the graph does not have keep their place among them.
 
     Args:
         documents: best first.
-        graph: its ids.
+        graph: has the chunks of those that it knows.
         keys: by which documents say which node they are.
         route: what found those that do not say it themselves.
         where: what does not fulfil it is left out.
@@ -80,11 +80,16 @@ def given_ranking(
         FilterError: the filter is none.
     """
     found: dict[str, Document] = {}
-    chunks = {}
+    names = {}
     for document in passages_in(documents):
-        chunks[id(document)] = to_graph_chunk(document, node_id(document, keys, graph), keys)
-        found.setdefault(chunks[id(document)].id, document)
-    ranking = ranked(documents, lambda document: chunks[id(document)])
+        names[id(document)] = node_id(document, keys, graph)
+        found.setdefault(names[id(document)], document)
+
+    def chunk_of(document: Document) -> Chunk:
+        name = names[id(document)]
+        return graph.chunk(name) if name in graph else to_graph_chunk(document, name, keys)
+
+    ranking = ranked(documents, chunk_of)
     hits: Iterable[Hit] = ranking.hits
     if where is not None:
         fulfils = compiled(where)
@@ -135,6 +140,6 @@ def one_source(library: Library | None, graph: ChunkGraph | None) -> Library | C
     return found
 
 
-def ids_of(source: Library | ChunkGraph) -> Container[str]:
-    """Return the ids of a graph; that of a library is read from its files where that is still to do, which blocks."""
+def graph_of(source: Library | ChunkGraph) -> ChunkGraph:
+    """Return the graph; that of a library is read from its files where that is still to do, which blocks."""
     return source.graph if isinstance(source, Library) else source
