@@ -96,8 +96,10 @@ def walked(
 ) -> Walked:
     def steps() -> Step[Walked]:
         question = yield from pose(QUESTION, np.array([1.0, 0.0], dtype=np.float32), keywords=keywords)
-        return (yield from walk(question, first, options, scorer or Valued(VALUES), k=k, **further))
+        return (yield from walk(question, first, long, scorer or Valued(VALUES), k=k, **further))
 
+    given = options or WalkOptions()
+    long = replace(given, max_chunks=given.max_chunks or 20)  # as far as there are nodes, where a test says no less
     return run(steps(), Services(graph=drawn() if graph is None else graph))
 
 
@@ -137,6 +139,11 @@ def test_a_chain_is_no_longer_than_allowed() -> None:
     found = walked(WalkOptions(max_length=2, fill=False))
     assert (ids(found), chains(found)) == ("abchf", ["ab", "ac", "hf"])
     assert chains(walked(WalkOptions(max_length=1, fill=False))) == ["a", "c", "h"]  # c is in the first ranking too
+
+
+def test_a_best_first_walk_takes_five_where_nobody_says_how_many() -> None:
+    assert [WalkOptions(strategy=each).takes for each in ("best_first", "paper", "beam")] == [5, 20, 20]
+    assert WalkOptions(max_chunks=7).takes == 7
 
 
 def test_the_walk_takes_no_more_than_max_chunks_and_the_first_ranking_fills_up() -> None:

@@ -131,7 +131,7 @@ def _points(
     found: list[Point] = []
     for scorer, scores in scorers.items():
         how = GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
-        results, _ = walked(asked, how, setting.embedder, graph, walk.max_chunks)
+        results, _ = walked(asked, how, setting.embedder, graph, walk.takes)
         chains = {question: result.chains for question, result in zip(gold, results, strict=True)}
         matched = evaluate_evidence(gold, chains, (_MATCH,), rounds=ROUNDS)[_MATCH].mean
         assert matched is not None  # every question that was read has evidence

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 from catena.effects import Embed, Search, Step, ask
 from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.filters import check, compiled, fields_of
+from catena.graph.feature_scorer import FeatureScorer
 from catena.graph.question_keywords import question_keywords
-from catena.graph.scoring import Question, Scorer, SimilarityScorer, pose
+from catena.graph.scoring import Question, Scorer, pose
 from catena.graph.walk import Walked, walk
 from catena.graph.walk_options import WalkOptions
 from catena.model import Chain, Chunk, Degraded, Ranking
@@ -38,7 +39,7 @@ class GraphSearch:
 
     Attributes:
         walk: from where, over which edges, how far.
-        scorer: of each hop; `SimilarityScorer()` where None.
+        scorer: of each hop; the shipped one, `FeatureScorer.shipped()`, where None.
         routes: of the first ranking, as `retrieve` takes them.
         fusion: of these; the default of `retrieve` where None.
         depth: chunks of the first ranking, at least; more where `k` asks for more. The walk looks at the first
@@ -62,7 +63,7 @@ class GraphSearch:
             raise ParameterError("walk", self.walk, "WalkOptions(...)")
         if isinstance(self.scorer, type) or not isinstance(self.scorer, Scorer | None):
             raise ParameterError(
-                "scorer", self.scorer, "SimilarityScorer(), another scorer, one of your own, or None"
+                "scorer", self.scorer, "FeatureScorer.shipped(), UntrainedScorer(), one of your own, or None"
             )
         if not isinstance(self.fusion, ScoreFusion | RankFusion | None):
             raise ParameterError("fusion", self.fusion, "ScoreFusion(...), RankFusion(...) or None")
@@ -182,7 +183,7 @@ def _walked(asked: _Asked, vector: NDArray[np.float32], first: Ranking) -> Step[
     wanted = how.walk.needs_keywords
     keywords = (yield from question_keywords(asked.query, by=how.keywords_by)) if wanted else ()
     question = yield from pose(asked.query, vector, keywords=keywords)
-    scorer = how.scorer or SimilarityScorer()
+    scorer = how.scorer or FeatureScorer.shipped()
     return question, (yield from walk(question, first, how.walk, scorer, k=asked.k, allows=_allowing(asked.where)))
 
 

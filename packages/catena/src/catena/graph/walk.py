@@ -85,7 +85,7 @@ def walk(
         options=options,
         scorer=scorer or SimilarityScorer(),
         allows=allows,
-        limit=min(options.max_chunks, k),
+        limit=min(options.takes, k),
     )
     purse = Purse(options.budget_tokens, {chunk_id: hit.chunk for chunk_id, hit in first.hits.items()})
     seeds = yield from find_seeds(ground, purse)

@@ -35,6 +35,7 @@ class WalkOptions:
         kinds: of edges to follow; () follows none. None: the paper's three for the paper's walk, else all.
         max_length: nodes of a chain, the seed counted.
         max_chunks: that the walk takes, over all chains; what `k` asks for beyond it comes from the first ranking.
+            None: 5 for best-first, which found no more by going on, else 20.
         expand: of a best-first walk, how many of the nodes taken first give their neighbours.
         pool: how many of the first ranking are candidates.
         width: of a beam, in paths.
@@ -53,7 +54,7 @@ class WalkOptions:
     candidates: Sources | None = None
     kinds: tuple[str, ...] | None = None
     max_length: int = 5
-    max_chunks: int = 20
+    max_chunks: int | None = None
     expand: int = 5
     pool: int = 20
     width: int = 3
@@ -67,8 +68,9 @@ class WalkOptions:
         _one_of("strategy", self.strategy, get_args(Strategy))
         _one_of("seeds", self.seeds, (*get_args(Seeds), None))
         _one_of("candidates", self.candidates, (*get_args(Sources), None))
-        for name in ("max_length", "max_chunks", "expand", "pool", "width"):
+        for name in ("max_length", "expand", "pool", "width"):
             _whole(name, getattr(self, name), least=1)
+        _whole("max_chunks", 1 if self.max_chunks is None else self.max_chunks, least=1)
         _whole("most_seeds", 1 if self.most_seeds is None else self.most_seeds, least=1)
         _whole("budget_tokens", 0 if self.budget_tokens is None else self.budget_tokens, least=0)
         _number("min_score", 0.0 if self.min_score is None else self.min_score)
@@ -94,6 +96,11 @@ class WalkOptions:
     def follows(self) -> tuple[str, ...] | None:
         """The kinds of edges followed, None for all: as asked, or as is usual for the strategy."""
         return PAPER_KINDS if self.kinds is None and self.strategy == "paper" else self.kinds
+
+    @property
+    def takes(self) -> int:
+        """How many chunks the walk takes at most: as asked, or as is usual for the strategy."""
+        return self.max_chunks or (5 if self.strategy == "best_first" else 20)
 
     @property
     def needs_keywords(self) -> bool:

@@ -1,0 +1,344 @@
+"""The features of a hop, the scorers over them, and the training of the small one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from catena.effects import Cancel, Services, run
+from catena.errors import CancelledError, ParameterError
+from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.feature_scorer import SHIPPED, FeatureScorer
+from catena.graph.feature_training import (
+    Choice,
+    FeatureProgress,
+    FeatureTraining,
+    TrainingCase,
+    choices_of,
+    fit,
+    train_features,
+)
+from catena.graph.features import FEATURES, features
+from catena.graph.node import node_of
+from catena.graph.scoring import Candidates, Question, pose
+from catena.graph.untrained import BY_HAND, UntrainedScorer
+from catena.model import Chunk, Hit, Ranking, Scale
+from catena.neighbourhood import Nodes
+
+QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
+AT = {name: place for place, name in enumerate(FEATURES)}
+
+
+def nodes(vectors: list[list[float]], counts: list[list[int]], titles: list[list[bool]], lengths: list[int]) -> Nodes:
+    n, words = len(vectors), len(counts[0]) if counts else 0
+    return Nodes(
+        ids=tuple(f"n{i}" for i in range(n)),
+        vectors=np.array(vectors, dtype=np.float32).reshape(n, 2),
+        counts=np.array(counts, dtype=np.int32).reshape(n, words),
+        in_title=np.array(titles, dtype=bool).reshape(n, words),
+        lengths=np.array(lengths, dtype=np.int32),
+        title_lengths=np.full(n, 2, dtype=np.int32),
+    )
+
+
+def candidates(path: Nodes, to: Nodes, weights: list[list[float]], ranks: list[int]) -> Candidates:
+    m = len(ranks)
+    question = Question(
+        text="who painted harbour",
+        vector=np.array([1.0, 0.0], dtype=np.float32),
+        words=("who", "paint", "harbou"),
+        holding=np.array([9, 1, 0]),
+        nodes=10,
+        mean_length=10.0,
+    )
+    return Candidates(
+        question=question,
+        path=path,
+        distinct=to,
+        rows=np.arange(m),
+        froms=np.zeros(m, dtype=np.int32),
+        kinds=("mention", "name", "semantic"),
+        weights=np.array(weights, dtype=np.float32).reshape(m, 3),
+        ranks=np.array(ranks, dtype=np.int32),
+        lexical=np.zeros(m, dtype=np.float32),
+        dense=np.zeros(m, dtype=np.float32),
+    )
+
+
+PATH = nodes([[0.0, 1.0]], [[1, 0, 0]], [[False] * 3], [10])
+TO = nodes([[1.0, 0.0], [0.0, 1.0]], [[1, 2, 0], [0, 0, 0]], [[False, True, False], [False] * 3], [10, 30])
+TWO = candidates(PATH, TO, [[0.8, 7.0, 0.0], [0.0, 0.0, 0.4]], [20, 21])
+
+
+def test_features_of_two_candidates_by_hand() -> None:
+    rows = features(TWO)
+
+    idf_who, idf_paint = log(1 + 1.5 / 9.5), log(1 + 9.5 / 1.5)  # nobody holds "harbou": it says nothing of any node
+    total = idf_who + idf_paint
+    # of average length: 1 / (1 + 1.2) and 2 / (2 + 1.2)
+    who, paint = idf_who / 2.2, idf_paint * 2 / 3.2
+    # cosines with the question are 1 and 0, with the path 0 and 1, with q - m/2 2/sqrt(5) and -1/sqrt(5)
+    first = dict(zip(FEATURES, rows[0].tolist(), strict=True))
+    second = dict(zip(FEATURES, rows[1].tolist(), strict=True))
+    assert first == pytest.approx(
+        {
+            "question": 1.0,
+            "path": -1.0,
+            "rest": 1.0,
+            "structural": 0.0,
+            "semantic": 0.0,
+            "name": 1.0,  # 7 of at most 5
+            "mention": 0.8,
+            "mentioned": 0.0,
+            "new_words": idf_paint / total,  # the path says "who" already
+            "words": (who + paint) / total,
+            "new_matches": paint / total,
+            "title": 0.5,
+            "ranked": 1.0,
+        },
+        abs=1e-6,
+    )
+    assert second["semantic"] == 1.0
+    assert second["ranked"] == 0.0
+    assert [second[name] for name in ("question", "new_words", "words", "title")] == [-1.0, 0.0, 0.0, 0.0]
+
+
+def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None:
+    nowhere = nodes([], [], [], [])
+    rows = features(candidates(replace(nowhere, counts=np.zeros((0, 3), np.int32)), TO, [[0.0] * 3] * 2, [1, 2]))
+
+    assert rows[:, AT["path"]].tolist() == [0.0, 0.0]
+    assert rows[:, AT["rest"]].tolist() == rows[:, AT["question"]].tolist()
+    assert rows[0, AT["new_matches"]] == pytest.approx(rows[0, AT["words"]])
+
+
+@given(scale=st.floats(0.05, 1.0), shift=st.floats(-0.5, 0.9))
+@settings(max_examples=30, deadline=None)
+def test_embedders_with_narrow_and_with_wide_cosines_look_alike(scale: float, shift: float) -> None:
+    cosines = np.array([0.9, 0.2, 0.5, -0.1])
+
+    def seen(values: NDArray[np.float64]) -> NDArray[np.float32]:
+        vectors = [[float(value), float(np.sqrt(max(0.0, 1 - value * value)))] for value in values]
+        to = nodes(vectors, [[0, 0, 0]] * 4, [[False] * 3] * 4, [10] * 4)
+        return features(candidates(PATH, to, [[0.0] * 3] * 4, [1, 2, 3, 4]))[:, AT["question"]]
+
+    narrow = np.clip(cosines * scale + shift * (1 - scale), -1, 1)
+    assert seen(narrow) == pytest.approx(seen(cosines), abs=0.02)
+
+
+@given(st.permutations(range(2)))
+def test_the_order_of_candidates_moves_rows_and_changes_none(order: list[int]) -> None:
+    at = np.array(order)
+    fields = {name: getattr(TWO, name)[at] for name in ("rows", "froms", "weights", "ranks", "lexical", "dense")}
+
+    assert features(replace(TWO, **fields)) == pytest.approx(features(TWO)[at], abs=1e-6)
+
+
+def test_the_untrained_scorer_is_a_weighted_sum() -> None:
+    scores = run(UntrainedScorer().score(TWO), Services())
+
+    weights = np.array([BY_HAND.get(name, 0.0) for name in FEATURES])
+    assert scores == pytest.approx(features(TWO) @ weights)
+    assert run(UntrainedScorer(weights={"mention": 1.0}).score(TWO), Services()) == pytest.approx([0.8, 0.0])
+    assert UntrainedScorer().identity != UntrainedScorer(weights={"mention": 1.0}).identity
+
+
+@pytest.mark.parametrize("weights", [{"mentions": 1.0}, {"mention": float("nan")}])
+def test_weights_of_no_feature_or_no_number_are_refused(weights: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match="weights"):
+        UntrainedScorer(weights=weights)
+
+
+def small_weights(**changed: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    count = len(FEATURES)
+    hidden = np.zeros((2, count, 1), np.float32)
+    hidden[0, AT["mention"], 0], hidden[1, AT["title"], 0] = 1.0, 2.0
+    weights = {
+        "hidden": hidden,
+        "bias": np.array([[0.0], [0.5]], np.float32),
+        "out": np.array([[1.0], [3.0]], np.float32),
+        "mean": np.zeros(count, np.float32),
+        "spread": np.full(count, 0.5, np.float32),
+    }
+    return weights | changed
+
+
+def test_the_small_networks_by_hand() -> None:
+    scores = run(FeatureScorer(weights=small_weights()).score(TWO), Services())
+
+    # features over 0.5: mention 1.6, title 1.0 of the first candidate, 0 of the second
+    assert scores == pytest.approx(
+        [(np.tanh(1.6) + 3 * np.tanh(2.0 * 1.0 + 0.5)) / 2, (0 + 3 * np.tanh(0.5)) / 2], abs=1e-6
+    )
+
+
+def test_a_saved_scorer_is_the_same_scorer(tmp_path: Path) -> None:
+    scorer = FeatureScorer(weights=small_weights(), record={"questions": 3})
+    scorer.save(tmp_path / "one.safetensors")
+    scorer.save(tmp_path / "two.safetensors")
+    loaded = FeatureScorer.load(tmp_path / "one.safetensors")
+
+    assert (loaded.identity, loaded.record) == (scorer.identity, {"questions": 3})
+    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
+    assert run(loaded.score(TWO), Services()).tolist() == run(scorer.score(TWO), Services()).tolist()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hidden": np.zeros((2, 3, 1), np.float32)},
+        {"bias": np.zeros(2, np.float32)},
+        {"out": np.full((2, 1), np.nan, np.float32)},
+        {"spread": np.zeros(len(FEATURES), np.float32)},
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(changed: dict[str, NDArray[np.float32]]) -> None:
+    with pytest.raises(ParameterError, match="weights"):
+        FeatureScorer(weights=small_weights(**changed))
+    missing = {name: array for name, array in small_weights().items() if name != "out"}
+    with pytest.raises(ParameterError, match="also out"):
+        FeatureScorer(weights=missing)
+
+
+def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scorer.safetensors"
+    FeatureScorer(weights=small_weights()).save(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"mentioned", b"mentioner"))
+
+    with pytest.raises(ParameterError, match="features of this version"):
+        FeatureScorer.load(path)
+
+
+def test_the_shipped_scorer_is_small_and_says_what_it_was_trained_on() -> None:
+    scorer = FeatureScorer.shipped()
+
+    assert SHIPPED.stat().st_size <= 4_000_000
+    assert {"collections", "embedders", "choices"} <= set(scorer.record)
+    assert json.dumps(dict(scorer.record))
+    assert (SHIPPED.parent / "README.md").read_text(encoding="utf-8").count(scorer.identity) == 1
+
+
+def test_the_shipped_scorer_prefers_what_is_named_and_new() -> None:
+    """Whatever it was trained to: a candidate that the path names and that says what is missing goes first."""
+    scores = run(FeatureScorer.shipped().score(TWO), Services())
+
+    assert scores[0] > scores[1]
+
+
+def choice(right: int, *, seed: int, wrong: int = 6) -> Choice:
+    """Return a choice whose right way on is the one with a mention."""
+    random = np.random.default_rng(seed)
+    rows = random.normal(0, 1, (wrong + 1, len(FEATURES))).astype(np.float32)
+    rows[:, AT["mention"]] = 0.0
+    rows[right, AT["mention"]] = 1.0
+    return Choice(rows=rows, right=np.arange(wrong + 1) == right)
+
+
+def test_training_finds_the_feature_that_tells() -> None:
+    taught = fit([choice(seed % 7, seed=seed) for seed in range(60)], QUICK)
+
+    unseen = [choice(seed % 7, seed=seed) for seed in range(100, 140)]
+    hits = [int(taught.of_features(each.rows).argmax()) == int(each.right.argmax()) for each in unseen]
+    assert sum(hits) >= 38
+    losses = taught.record["loss_per_epoch"]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_slopes_are_those_of_the_loss() -> None:
+    from catena.graph.feature_training import _slopes
+
+    random = np.random.default_rng(0)
+    weights = [random.normal(0, 0.5, shape) for shape in ((len(FEATURES), 3), (3,), (3,))]
+    given_ = [(each.rows.astype(np.float64), each.right) for each in (choice(2, seed=1), choice(0, seed=2, wrong=3))]
+    loss, slopes = _slopes(weights, given_)
+    for place, slope in enumerate(slopes):
+        at = tuple(np.zeros(slope.ndim, int))
+        shifted = [each.copy() for each in weights]
+        shifted[place][at] += 1e-6
+        assert (_slopes(shifted, given_)[0] - loss) / 1e-6 == pytest.approx(slope[at], abs=1e-4)
+
+
+def test_equal_choices_give_equal_weights_and_another_seed_others() -> None:
+    choices = [choice(seed % 7, seed=seed) for seed in range(20)]
+
+    assert fit(choices, QUICK).identity == fit(choices, QUICK).identity
+    assert fit(choices, QUICK).identity != fit(choices, replace(QUICK, seed=1)).identity
+
+
+def test_choices_without_a_right_or_a_wrong_way_teach_nothing() -> None:
+    good = choice(1, seed=3)
+    useless = [Choice(rows=good.rows, right=np.full(7, value)) for value in (True, False)]
+
+    assert fit([good, *useless], QUICK).identity == fit([good], QUICK).identity
+    with pytest.raises(ParameterError, match="choices of the training walks"):
+        fit(useless, QUICK)
+
+
+@pytest.mark.parametrize("wrong", [{"networks": 0}, {"rate": 1.0}, {"hidden": 1.0}, {"epochs": True}, {"hops": 0}])
+def test_training_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        FeatureTraining(**wrong)  # type: ignore[arg-type]
+
+
+TEXTS = {
+    "harbour": "The Grey Harbour was painted by Ada Lind in 1911.",
+    "ada": "Ada Lind was born in Oster and studied under Tom Vik.",
+    "oster": "Oster is a town on the river Nim.",
+    "boats": "Boats in a harbour are painted every spring.",
+    "spring": "In spring the river is high.",
+}
+
+
+def library() -> tuple[ChunkGraph, Services]:
+    made = [
+        node_of(
+            Chunk(id=name, document_id=name, position=0, start=0, end=len(text), text=text, metadata={"title": name}),
+            titles=[{"ada": "Ada Lind", "oster": "Oster", "harbour": "The Grey Harbour"}.get(name, name)],
+        )
+        for name, text in TEXTS.items()
+    ]
+    vectors = np.eye(len(made), 8, dtype=np.float32)
+    graph = ChunkGraph.build(made, vectors)
+    return graph, Services(graph=graph)
+
+
+def case(services: Services, graph: ChunkGraph) -> TrainingCase:
+    vector = np.zeros(8, dtype=np.float32)
+    vector[0] = 1.0
+    question = run(pose("Where was the painter of The Grey Harbour born?", vector), services)
+    ranking = Ranking(tuple(Hit(graph.chunk(name), 1.0) for name in ("harbour", "boats")), Scale.RANK)
+    return TrainingCase(question=question, ranking=ranking, supporting=frozenset({"harbour", "ada"}))
+
+
+def test_walks_teach_with_their_own_choices() -> None:
+    graph, services = library()
+    cases = [case(services, graph)]
+
+    (taught,) = run(choices_of(cases, UntrainedScorer(), QUICK), services)  # once ada is taken, none is right
+    assert int(taught.right.sum()) == 1
+    assert taught.rows[taught.right][0, AT["mention"]] > 0  # the text of the harbour names her
+    seen: list[FeatureProgress] = []
+    scorer = run(train_features(cases, QUICK, watch=seen.append), services)
+    assert scorer.record["questions"] == 1
+    assert {each.stage for each in seen} == {"walks", "networks"}
+
+
+def test_training_can_be_stopped_and_no_walk_with_evidence_is_said() -> None:
+    graph, services = library()
+    stopped = Cancel()
+    stopped.set()
+
+    with pytest.raises(CancelledError):
+        run(train_features([case(services, graph)], QUICK, cancel=stopped), services)
+    elsewhere = replace(case(services, graph), supporting=frozenset({"nowhere"}))
+    with pytest.raises(ParameterError, match="choices of the training walks"):
+        run(train_features([elsewhere], QUICK), services)
