@@ -472,7 +472,11 @@ def test_k_is_a_number_of_chunks(k: Any) -> None:
         walked(k=k)
 
 
-@pytest.mark.parametrize("scores", [[1.0], [float("nan")] * 3, [[1.0, 2.0, 3.0]]])
+@pytest.mark.parametrize(
+    "scores",
+    [[1.0], [float("nan")] * 3, [[1.0, 2.0, 3.0]], None, ["a"] * 3, [[1.0], [1.0, 2.0]], iter([1.0]), [1j] * 3],
+    ids=str,
+)
 def test_a_scorer_that_gives_no_scores_is_named(scores: Any) -> None:
     class Broken:
         identity = "broken-7"
@@ -483,6 +487,33 @@ def test_a_scorer_that_gives_no_scores_is_named(scores: Any) -> None:
 
     with pytest.raises(ParameterError, match="broken-7"):
         walked(scorer=Broken())
+
+
+@pytest.mark.parametrize("at", ["before", "within"])
+def test_what_the_code_of_a_scorer_raises_has_its_name(at: str) -> None:
+    class Failing:
+        identity = "failing-7"
+
+        def score(self, candidates: Candidates) -> Any:
+            return 1 / 0 if at == "before" else self.within()
+
+        def within(self) -> Step[Any]:
+            yield from ()
+            return 1 / 0
+
+    with pytest.raises(ServiceError, match=r"failing-7: ZeroDivisionError"):
+        walked(scorer=Failing())
+
+
+def test_a_scorer_that_is_no_step_is_named() -> None:
+    class Plain:
+        identity = "plain-7"
+
+        def score(self, candidates: Candidates) -> Any:
+            return np.zeros(len(candidates))
+
+    with pytest.raises(ParameterError, match=r"plain-7 makes must be a step"):
+        walked(scorer=Plain())
 
 
 def test_a_graph_that_fails_fails_the_walk() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from catena.effects import Step
-from catena.errors import CatenaError, ParameterError
-from catena.faults import service_error
+from catena.errors import ParameterError
+from catena.foreign_steps import guarded
 from catena.model import Chunk, Degraded
 
 
@@ -76,28 +75,8 @@ def made_by(maker: ViewMaker, chunks: Sequence[Chunk], title: str) -> Step[MadeV
         CatenaError: what its code let out of ours.
     """
     name = f"view maker {type(maker).__name__} of {maker.kind!r}"
-    try:
-        step: Any = maker.make(chunks, title)
-    except CatenaError:
-        raise
-    except Exception as error:
-        raise service_error(error, name) from error
-    if not isinstance(step, Generator):
-        raise ParameterError(f"what {name} makes", type(step).__name__, "a step: a generator that yields requests")
-    replies: Any = None
-    with closing(step):
-        while True:
-            try:
-                requests = step.send(replies)
-            except StopIteration as done:
-                return _checked(done.value, name, len(chunks))
-            except CatenaError:
-                raise
-            except Exception as error:
-                raise service_error(error, name) from error
-            if not isinstance(requests, Sequence) or isinstance(requests, str):
-                raise ParameterError(f"what {name} yields", type(requests).__name__, "a list of requests")
-            replies = yield requests
+    made = yield from guarded(lambda: maker.make(chunks, title), name)
+    return _checked(made, name, len(chunks))
 
 
 def _checked(made: object, name: str, chunks: int) -> MadeViews:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from catena.errors import ParameterError
-from catena.graph.scoring import Candidates, Question, Scorer
+from catena.graph.scoring import Candidates, Question, Scorer, scores_by
 from catena.graph.walk_options import WalkOptions
 from catena.neighbourhood import Neighbourhood, Nodes
 from catena.steps import CountEdges, Expand, FetchById, Step, ask
@@ -207,26 +206,22 @@ def scored(ground: Ground, path: Nodes, frontier: Frontier) -> Step[NDArray[np.f
     """Return one score per row, less the penalty on hubs.
 
     Raises:
-        ParameterError: the scorer gave another number of scores, or one that is not finite.
+        ParameterError: as of `scores_by`.
+        ServiceError: the scorer's code failed.
     """
-    given = yield from ground.scorer.score(
-        Candidates(
-            question=ground.question,
-            path=path,
-            distinct=frontier.nodes,
-            rows=frontier.rows,
-            froms=frontier.froms,
-            kinds=frontier.kinds,
-            weights=frontier.weights,
-            ranks=frontier.ranks[frontier.rows],
-            lexical=frontier.lexical[frontier.rows],
-            dense=frontier.dense[frontier.rows],
-        )
+    candidates = Candidates(
+        question=ground.question,
+        path=path,
+        distinct=frontier.nodes,
+        rows=frontier.rows,
+        froms=frontier.froms,
+        kinds=frontier.kinds,
+        weights=frontier.weights,
+        ranks=frontier.ranks[frontier.rows],
+        lexical=frontier.lexical[frontier.rows],
+        dense=frontier.dense[frontier.rows],
     )
-    scores: NDArray[np.float64] = np.asarray(given, dtype=np.float64)
-    if scores.shape != (len(frontier),) or not np.isfinite(scores).all():
-        got = f"the shape {scores.shape}" if scores.shape != (len(frontier),) else "NaN or infinity"
-        raise ParameterError(f"what {ground.scorer.identity} scores", got, f"{len(frontier)} finite numbers")
+    scores = yield from scores_by(ground.scorer, candidates)
     return scores - ground.options.hub_penalty * np.log1p(frontier.degrees[frontier.rows])
 
 

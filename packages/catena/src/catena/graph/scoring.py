@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from catena.errors import ParameterError
+from catena.foreign_steps import guarded
 from catena.steps import CountWords, Step, ask
 from catena.text import word_keys
 
@@ -112,6 +113,31 @@ class Scorer(Protocol):
     def score(self, candidates: Candidates) -> Step[NDArray[np.float64]]:
         """Return one finite score per row, shape (m,), float64."""
         ...
+
+
+def scores_by(scorer: Scorer, candidates: Candidates) -> Step[NDArray[np.float64]]:
+    """Return what anybody's scorer says of candidates; what goes wrong in its code has its name.
+
+    Raises:
+        ParameterError: it is no step, or gives something else than one finite number per candidate.
+        ServiceError: its code raised an error that is none of ours.
+        CatenaError: what its code let out of ours.
+    """
+    name = f"scorer {scorer.identity}"
+    given = yield from guarded(lambda: scorer.score(candidates), name)
+    try:
+        scores = np.asarray(given)
+    except ValueError:  # rows of several lengths
+        scores = np.empty(0, dtype=np.object_)
+    if scores.dtype.kind not in "biuf":
+        got = f"a {type(given).__name__} of something else"
+    elif scores.shape != (len(candidates),):
+        got = f"the shape {scores.shape}"
+    elif np.isfinite(scores).all():
+        return scores.astype(np.float64)
+    else:
+        got = "NaN or infinity"
+    raise ParameterError(f"what {name} gives", got, f"{len(candidates)} finite numbers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
