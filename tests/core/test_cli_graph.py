@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.graph.feature_scorer import FeatureScorer
+from catena.graph.feature_training import FeatureTraining
 from catena.graph.features import FEATURES
 from catena.graph.options import GraphOptions
 from catena.graph.paper_scorer import PaperScorer
@@ -21,6 +22,7 @@ from catena.graph.scoring import SimilarityScorer
 from catena.graph.untrained import UntrainedScorer
 from catena.graph.walk_options import WalkOptions
 from catena.graph_search import GraphSearch
+from catena.graph_training import ScorerTraining, load_scorer
 from catena.library import Library
 from catena.paper_network import checked_weights, initial_weights
 from catena.testing.chat_server import ChatServer
@@ -220,6 +222,7 @@ def test_the_scorer_of_a_file_is_the_one_that_was_saved(shelf: Path) -> None:
     assert [hop["score"] for chain in told["chains"] for hop in chain] == [
         hop.score for chain in found.chains for hop in chain.hops
     ]
+    assert data(*search, "--scorer", "shipped")["chains"] == data(*search)["chains"] != told["chains"]
     weights = checked_weights(initial_weights(256, 5, 7, 0))
     PaperScorer(weights=weights, encoder=identity).save("paper.safetensors")
     assert data(*search, "--scorer", "paper.safetensors")["chains"] != told["chains"]
@@ -253,7 +256,7 @@ def test_options_that_would_do_nothing_are_refused(shelf: Path) -> None:
         ("--picture", "a.png"), ("--strip", "a.png"),
     ):  # fmt: skip
         assert f"{options[0]} is about chains" in refused(*search, *options)
-        assert f"{options[0]} is about chains" in refused("ask", str(HX200), QUESTION, *options)
+    assert "--walk is about chains" in refused("ask", str(HX200), QUESTION, "--walk", "paper")
     for options in (("--section",), ("--entity", "HX200"), ("--no-names",)):
         assert "--graph obeys no" in refused(*search, "--graph", *options)
     for options in (("--segments",), ("--passages",), ("--views", "all"), ("--figures",)):
@@ -328,3 +331,92 @@ def test_keywords_of_the_graph_by_a_model(shelf: Path) -> None:
     with Library.open("notes", create=False) as library:
         (chunk_id,) = library.graph.ids
         assert library.graph.node(chunk_id).keywords == ("blue gasket",)
+
+
+# train
+
+
+def evidence(folder: Path) -> Path:
+    """Questions about the two manuals of the shelf, as those that come with the demo."""
+    rows = [
+        {"question": row["question"], "supporting": [{"document": row["document"], "text": row["evidence"]}]}
+        for row in json.loads((DEMO / "questions.json").read_text(encoding="utf-8"))
+        if "report" not in row["document"]
+    ]
+    rows.append({"question": "What is it for?", "supporting": []})
+    path = folder / "questions.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_scorer_is_trained_on_quoted_evidence_and_used(shelf: Path) -> None:
+    questions = evidence(shelf)
+    train = ("graph", "train", "joined", str(questions), "--epochs", "2", "--validation", "0.4")
+    told = data(*train, "--output", "ours", "--picture", "loss.html")
+    how = ScorerTraining(validation=0.4, features=FeatureTraining(epochs=2, walk=WalkOptions(strategy="best_first")))
+    with Library.open("joined", create=False) as library:
+        trained = library.train_scorer(questions, how)
+    assert told["identity"] == trained.scorer.identity == load_scorer("ours").identity
+    assert (told["learned"], told["held_out"], told["left_out"]) == (trained.learned, trained.held_out, 1)
+    assert list(told["methods"]) == ["first ranking", "untrained", "shipped", "trained"]
+    best = trained.recall["trained"].mean
+    assert best is not None
+    assert told["methods"]["trained"]["recall@5"]["value"] == best.value
+    assert len(told["losses"]) == 2
+    assert "plotly" in (shelf / "loss.html").read_text(encoding="utf-8")
+    assert data("search", QUESTION, "-l", "joined", "--graph", "--scorer", "ours")["chains"]
+
+
+def test_what_training_is_worth_is_said_in_words(shelf: Path) -> None:
+    questions = evidence(shelf)
+    train = ("graph", "train", "joined", str(questions), "--epochs", "1", "--output", "ours")
+    shown = call(*train, "--walk", "paper", "--seed", "3").stdout
+    assert "1 question without evidence left out" in shown
+    assert "first ranking" in shown
+    assert "against the shipped scorer: " in shown
+    whole = call(*train, "--validation", "0").stdout
+    assert "0 held out" in whole
+    assert "shipped" not in whole
+
+
+def test_what_cannot_be_trained_is_said_with_the_line(shelf: Path) -> None:
+    questions = shelf / "questions.jsonl"
+    rows = [{"question": "a?"}, {"question": "b?", "supporting": [{"document": "hx200", "text": "x"}]}]
+    questions.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    train = ("graph", "train", "joined", str(questions), "--output", "ours")
+    assert "questions.jsonl, line 2: there is no document 'hx200'" in refused(*train)
+    assert "library bare has no graph" in refused("graph", "train", "bare", str(questions), "--output", "ours")
+    for options in (("--encoder", "m"), ("--fine-tune",), ("--checkpoints", "c")):
+        assert "--scorer paper with it" in refused(*train, *options)
+    assert "--encoder MODEL" in refused(*train, "--scorer", "paper", "--fine-tune")
+    assert "--checkpoints DIR" in refused(*train, "--scorer", "paper", "--fine-tune", "--encoder", "m")
+    assert "its folder is not there" in refused(*train[:-1], "nowhere/ours")
+    assert "neither .png nor .html" in refused(*train, "--picture", "loss.pdf")
+    assert not (shelf / "ours").exists()
+
+
+def test_a_stopped_training_says_what_is_kept(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Library, "train_scorer", stopped)
+    train = ("graph", "train", "joined", str(evidence(shelf)), "--output", "ours")
+    assert "nothing was written" in call(*train, code=130).stderr
+    kept = call(*train, "--scorer", "paper", "--checkpoints", "kept", code=130).stderr
+    assert "the last whole epoch is kept in kept" in kept
+
+
+@pytest.mark.torch
+def test_the_papers_scorer_is_trained_from_the_command_line(shelf: Path) -> None:
+    questions = evidence(shelf)
+    rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()][:-1]
+    for row, following in zip(rows, [*rows[1:], rows[0]], strict=True):
+        row["supporting"] = [row["supporting"][0], following["supporting"][0]]
+    questions.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    train = ("graph", "train", "joined", str(questions), "--scorer", "paper", "--epochs", "2")
+    told = data(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours", "--picture", "loss.html")
+    assert len(told["losses"]) <= 2
+    assert list((shelf / "kept").iterdir())
+    again = data(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours")
+    assert again["identity"] == told["identity"]
+    assert data("search", QUESTION, "-l", "joined", "--graph", "--walk", "paper", "--scorer", "ours")["chains"]
