@@ -68,9 +68,13 @@ class Nearest:
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the rows at unit length; a zero row stays zero."""
-    lengths = np.sqrt(np.vecdot(vectors, vectors, dtype=np.float64))
-    lengths[lengths == 0] = 1.0
-    return np.ascontiguousarray(vectors / lengths[:, None], dtype=np.float32)
+    rows = np.empty(vectors.shape, np.float32)
+    for a in range(0, len(vectors), _BLOCK):
+        exact = vectors[a : a + _BLOCK].astype(np.float64)
+        lengths = np.sqrt(np.square(exact).sum(axis=1))
+        lengths[lengths == 0] = 1.0
+        np.divide(exact, lengths[:, None], out=rows[a : a + _BLOCK], casting="same_kind")
+    return rows
 
 
 def nearest(vectors: NDArray[np.float32], k: int, tick: Tick, *, exact: bool = True) -> Nearest:
@@ -239,13 +243,19 @@ def _promising(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows and columns of the products that may belong into the lists of k of their rows."""
     hit = np.flatnonzero(products.max(axis=1) >= floors)
-    held, least = products[hit], floors[hit]
-    if len(hit) and k < products.shape[1]:
-        open_ = np.flatnonzero(np.count_nonzero(held >= least[:, None], axis=1) > 2 * k)
-        if len(open_):
-            kth = np.partition(held[open_], -k, axis=1)[:, -k] - np.float32(_MARGIN)
-            least[open_] = np.maximum(least[open_], kth)
-    row, column = np.divmod(np.flatnonzero(held >= least[:, None]), products.shape[1])
+    if 2 * len(hit) > len(products):
+        hit, held = np.arange(len(products)), products
+    else:
+        held = np.take(products, hit, axis=0) if products.flags.c_contiguous else np.take(products.T, hit, axis=1).T
+    least = floors[hit]
+    likely = held >= least[:, None]
+    if k < products.shape[1] and np.count_nonzero(likely) > 2 * k * len(hit):
+        least = np.maximum(least, np.partition(held, -k, axis=1)[:, -k] - np.float32(_MARGIN))
+        likely = held >= least[:, None]
+    if likely.flags.c_contiguous:
+        row, column = np.divmod(np.flatnonzero(likely), likely.shape[1])
+    else:  # products the other way round: in the order in which they lie, which is four times as quick
+        column, row = np.divmod(np.flatnonzero(likely.T), likely.shape[0])
     return hit[row], column
 
 
