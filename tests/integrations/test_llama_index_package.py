@@ -21,18 +21,19 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), names)
     said = capsys.readouterr().out.splitlines()
-    citation, notice, unknown, calls, entities, headings, view, segment, answer, score = said
+    citation, notice, unknown, calls, entities, headings, view, came_from, linked, segment, answer, score = said
     assert citation == "HX210 manual › Mounting, lines 3-5"
     assert notice.startswith("'HX230' stands nowhere in the documents; near it: ")
     assert (unknown, calls, entities) == ("HX230", "0", "HX-210")
     assert headings == "HX210 manual › Mounting"
     assert view == "1"
+    assert (came_from, linked) == ("HX210 manual", "True")
     assert segment == "HX210 manual › Mounting, lines 3-5"
     passages, coverage = answer.split()
     assert int(passages) > 0
     assert coverage == "0.0"  # the mock model quotes nothing
     assert float(score) > 0
-    assert len(BLOCKS) == 9
+    assert len(BLOCKS) == 10
 
 
 def test_the_namespaces_are_shared_with_other_integrations() -> None:
