@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,31 +59,35 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
     question, nodes, rows = candidates.question, candidates.distinct, candidates.rows
     idf = _idf(question)
     total = float(idf.sum()) or 1.0
-    new = ~(candidates.path.counts > 0).any(axis=0)
+    new = ~candidates.path.counts.any(axis=0)
     mean = _unit(candidates.path_mean)
-    towards = np.stack([question.vector, mean, _unit(question.vector - _GONE * mean)], axis=1)
+    towards = np.stack([question.vector, mean, _unit(question.vector - _GONE * mean)])
     matches = _saturated(candidates) * idf
+    by_node = np.empty((len(nodes.ids), 4), dtype=np.float32)
+    by_node[:, 0] = (nodes.counts > 0) @ (idf * new) / total
+    by_node[:, 1] = matches.sum(axis=1) / total
+    by_node[:, 2] = matches @ new / total
+    by_node[:, 3] = np.minimum(nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1), 1.0)
     columns = np.empty((len(candidates), len(FEATURES)), dtype=np.float32)
-    columns[:, :3] = _standardised((nodes.vectors @ towards)[rows])
+    columns[:, :3] = _standardised((nodes.vectors @ towards.T)[rows])
     columns[:, 3] = candidates.weight(STRUCTURAL) > 0
     columns[:, 4] = candidates.weight(SEMANTIC) > 0
     columns[:, 5] = np.minimum(candidates.weight(NAME), _NAMES) / _NAMES
     columns[:, 6] = candidates.weight(MENTION)
     columns[:, 7] = candidates.weight(MENTIONED)
-    columns[:, 8] = ((nodes.counts > 0) @ (idf * new) / total)[rows]
-    columns[:, 9] = (matches.sum(axis=1) / total)[rows]
-    columns[:, 10] = (matches @ new / total)[rows]
-    titled = nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1)
-    columns[:, 11] = np.minimum(titled, 1.0)[rows]
+    columns[:, 8:12] = by_node[rows]
     columns[:, 12] = (candidates.ranks >= 1) & (candidates.ranks <= _TOP)
     return columns
 
 
+@lru_cache(maxsize=64)  # of one question it is wanted at each hop
 def _idf(question: Question) -> NDArray[np.float64]:
     """Return the rarity of each word of the question, shape (words,); 0 for a word that no node holds."""
     holding = question.holding
     rarity = np.log1p((question.nodes - holding + 0.5) / (holding + 0.5))
-    return np.where(holding > 0, rarity, 0.0)
+    idf = np.where(holding > 0, rarity, 0.0)
+    idf.flags.writeable = False
+    return idf
 
 
 def _saturated(candidates: Candidates) -> NDArray[np.float64]:
@@ -94,12 +99,13 @@ def _saturated(candidates: Candidates) -> NDArray[np.float64]:
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    length = float(np.linalg.norm(vector))
+    length = float(np.sqrt(vector @ vector))
     return vector / np.float32(length) if length else vector
 
 
 def _standardised(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return each column less its mean and over its spread; where all are equal, zeros."""
-    spread = cosines.std(axis=0)
-    centred = cosines - cosines.mean(axis=0)
-    return np.where(spread < _LEAST_SPREAD, np.float32(0.0), centred / np.maximum(spread, _LEAST_SPREAD))
+    rows = max(len(cosines), 1)
+    centred = cosines - cosines.sum(axis=0) / np.float32(rows)
+    spread = np.sqrt((centred * centred).sum(axis=0) / np.float32(rows))
+    return np.where(spread < _LEAST_SPREAD, np.float32(0.0), centred / np.maximum(spread, np.float32(_LEAST_SPREAD)))

@@ -101,8 +101,11 @@ class Frontier:
 
     def without(self, ids: Iterable[str]) -> Frontier:
         """Return the frontier without the rows that lead to these nodes."""
+        left = [self.places[chunk_id] for chunk_id in ids if chunk_id in self.places]
+        if not left:
+            return self
         kept = np.ones(len(self.nodes.ids), dtype=np.bool_)
-        kept[[self.places[chunk_id] for chunk_id in ids if chunk_id in self.places]] = False
+        kept[left] = False
         rows = kept[self.rows]
         return replace(self, rows=self.rows[rows], froms=self.froms[rows], weights=self.weights[rows])
 
@@ -282,6 +285,8 @@ def _raw(hits: dict[str, Hit], route: str) -> dict[str, float]:
 def _edges_from(hood: Neighbourhood, of: str) -> NDArray[np.intp]:
     if of not in hood.sources:  # the graph does not have it
         return np.empty(0, dtype=np.intp)
+    if len(hood.sources) == 1:
+        return np.arange(len(hood.source))
     first, end = np.searchsorted(hood.source, [place := hood.sources.index(of), place + 1])
     return np.arange(first, end)
 

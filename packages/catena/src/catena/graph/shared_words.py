@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.joins import term_number
-from catena.graph.mentions import titles_of, words_of
+from catena.graph.mentions import words_of
 from catena.graph.words import title_number
 from catena.neighbourhood import MENTION, MENTIONED
 
@@ -49,11 +49,9 @@ def shared_words(
 def _titles(state: GraphState, options: GraphOptions, sayer: int, bearer: Node) -> tuple[str, ...]:
     """Return the titles of a node by which the text of another mentions it, as printed."""
     said = set(state.sayers.held_by(np.array([sayer]))[1].tolist())
-    known = set(titles_of(bearer))
     found: dict[int, str] = {}
     for printed in bearer.titles:
-        title = words_of(printed)
-        if title in known and (number := title_number(title)) in said:
+        if (number := title_number(words_of(printed))) in said:
             found.setdefault(number, printed)
     holding = zip(_holding(state.sayers, list(found)), _holding(state.bearers, list(found)), strict=True)
     return tuple(printed for printed, nodes in zip(found.values(), holding, strict=True) if max(nodes) <= options.cap)
