@@ -168,3 +168,14 @@ def test_questions_and_numbers_are_checked_before_anything_is_asked(query: Any, 
         run(widen(query, Ranking((), Scale.RANK), HOW, k=k), services(embedder=embedder))
     assert not [call for call in embedder.calls if isinstance(call, Embed)]
     assert not embedder.calls
+
+
+def test_what_is_no_ranking_and_no_setting_is_refused_by_name() -> None:
+    nothing: Any = [CHUNKS["a"]]
+    walk_alone: Any = WalkOptions()
+    with pytest.raises(ParameterError, match="ranking must be a Ranking"):
+        run(widen(QUERY, nothing, HOW), services())
+    with pytest.raises(ParameterError, match=r"how must be GraphSearch"):
+        run(widen(QUERY, Ranking((), Scale.RANK), walk_alone), services())
+    with pytest.raises(ParameterError, match=r"how must be GraphSearch"):
+        run(search_graph(QUERY, walk_alone), services())

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import FindCovering, Services, Step, run
+from catena.errors import ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.node import Node
 from catena.graph.scoring import pose
@@ -108,3 +109,9 @@ def test_a_real_graph_covers_as_the_definition_says(texts: list[list[str]], term
     real, plain = graph.covering(asked), drawn.covering(asked)
     assert real.ids == plain.ids
     assert real.counts.tolist() == plain.counts.tolist()
+
+
+def test_a_vector_of_another_embedder_is_refused_by_name() -> None:
+    graph = ChunkGraph.build([Node(chunk=chunk("n", "one two"))], [[1.0, 0.0]])
+    with pytest.raises(ParameterError, match=r"vector of the question must be of shape \(2,\).*got \(3,\)"):
+        graph.covering(FindCovering(terms=("one",), vector=np.ones(3, np.float32), k=1, words=()))

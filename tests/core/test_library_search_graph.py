@@ -10,9 +10,11 @@ import pytest
 
 from catena.driver import run
 from catena.errors import LibraryError, ParameterError
+from catena.graph.paper_scorer import PaperScorer
 from catena.graph.walk_options import WalkOptions
 from catena.graph_search import GraphSearch, search_graph
 from catena.library import Library
+from catena.paper_network import initial_weights
 
 MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 QUESTION = "maximum relative humidity of the HX200"
@@ -71,3 +73,16 @@ def test_what_cannot_be_done_is_said_before_anything_is_asked(library: Library) 
         library.search_graph("x", by_model)
     seeds_of_ranking = GraphSearch(keywords_by="llm")  # a walk whose seeds need no keywords asks no model
     assert library.search_graph(QUESTION, seeds_of_ranking).chains
+
+
+def test_a_scorer_trained_with_another_embedder_is_refused(library: Library) -> None:
+    dim, embedder = 256, library.stats().embedder
+    weights = initial_weights(dim, 4, 4, 0)
+    first = library.search(QUESTION)
+    other = GraphSearch(scorer=PaperScorer(weights=weights, encoder="other/model@12ab"))
+    with pytest.raises(ParameterError, match=r"other/model@12ab.*train anew"):
+        library.search_graph(QUESTION, other)
+    with pytest.raises(ParameterError, match=r"other/model@12ab.*train anew"):
+        asyncio.run(library.awiden(QUESTION, first, other))
+    own = GraphSearch(scorer=PaperScorer(weights=weights, encoder=embedder))
+    assert library.widen(QUESTION, first, own).chains

@@ -104,6 +104,8 @@ class _Asked:
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
             raise ParameterError("query", self.query, "a string")
+        if not isinstance(self.how, GraphSearch):
+            raise ParameterError("how", self.how, "GraphSearch(walk=..., scorer=...) or None")
         if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 0:
             raise ParameterError("k", self.k, "an integer >= 0")
         if self.where is not None:
@@ -161,6 +163,8 @@ def widen(
         CatenaError: the walk failed, and that is not tolerated.
     """
     asked = _Asked(query=query, how=how or GraphSearch(), k=k, where=where)
+    if not isinstance(ranking, Ranking):
+        raise ParameterError("ranking", type(ranking).__name__, "a Ranking of chunks of the graph")
     vector = yield from _attempt(_vector(query), asked.how.on_graph_error)
     return (yield from _widened(asked, vector, ranking))
 

@@ -34,6 +34,7 @@ from catena.errors import (
 from catena.extraction import Extraction
 from catena.figures import FIGURE
 from catena.file_ingestion import SIDE_BY_SIDE, Batch, FileIngestion, Source, grouped
+from catena.graph.paper_scorer import PaperScorer
 from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.ingestion import PLANNED_ANSWERS
@@ -442,7 +443,8 @@ class Library:
 
         Raises:
             LibraryError: the library has no graph.
-            ParameterError: an option is out of range, or a model is asked for that was not given.
+            ParameterError: an option is out of range, a model is asked for that was not given, or the scorer was
+                trained with another embedder.
             CatenaError: the walk failed, and `how.on_graph_error` is "raise".
         """
         self._check_graph(how)
@@ -469,7 +471,8 @@ class Library:
 
         Raises:
             LibraryError: the library has no graph.
-            ParameterError: an option is out of range, or a model is asked for that was not given.
+            ParameterError: an option is out of range, a model is asked for that was not given, or the scorer was
+                trained with another embedder.
             CatenaError: the walk failed, and `how.on_graph_error` is "raise".
         """
         self._check_graph(how)
@@ -485,6 +488,8 @@ class Library:
     def _check_graph(self, how: GraphSearch | None) -> None:
         if not isinstance(how, GraphSearch | None):
             raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
+        if how is not None and isinstance(how.scorer, PaperScorer):
+            how.scorer.for_encoder(self._embedder.identity)
         if not self.has_graph:
             raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph, or catena graph build")
         asks = how is not None and how.keywords_by == "llm" and how.walk.needs_keywords

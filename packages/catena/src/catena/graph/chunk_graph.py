@@ -250,7 +250,14 @@ class ChunkGraph:
         return tuple(None if place is None else self._node_at(place).chunk for place in places)
 
     def covering(self, request: FindCovering) -> Nodes:
-        """Return the nodes that cover most of some terms, best first, `k` at most."""
+        """Return the nodes that cover most of some terms, best first, `k` at most.
+
+        Raises:
+            ParameterError: the vector of the question is of another length than the nodes'.
+        """
+        if len(self) and np.shape(request.vector) != (self.dim,):
+            allowed = f"of shape ({self.dim},): by the embedder of the graph's nodes"
+            raise ParameterError("vector of the question", np.shape(request.vector), allowed)
         places = covering(self._state, request.terms, request.vector, request.k)
         return self._nodes_at(places, request.words)
 
