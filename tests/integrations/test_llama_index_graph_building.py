@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import (
@@ -177,7 +177,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(TEXTS, min_size=3, max_size=3), after=st.lists(TEXTS, min_size=3, max_size=3))
 def test_an_update_equals_a_rebuild(before: list[list[str]], after: list[list[str]]) -> None:
     old = {name: some(name, texts) for name, texts in zip("abc", before, strict=True)}
