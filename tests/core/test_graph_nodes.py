@@ -17,7 +17,7 @@ from catena.graph.node import Node, node_of
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
 from catena.phrases import LONGEST, MOST_NAMES, named_phrases, names_in, without_parenthesis
-from catena.text import normalise_term
+from catena.text import normalise_term, tokenise
 from conftest import printed_under_hash_seeds
 
 BANKER = "Sir Francis Baring, 1st Baronet was a British merchant banker. He led Baring's of London in 1762."
@@ -38,6 +38,7 @@ WORDS = [
     "軸封",
     "ポンプ",
 ]
+ascii_texts = st.text(st.characters(max_codepoint=127), max_size=80)
 texts = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join) | st.text(max_size=200)
 
 
@@ -104,6 +105,18 @@ def test_names_are_few_normalised_distinct_and_printed(text: str) -> None:
         assert any(map(str.isalpha, name))
         assert normalise_term(name) == name
         assert name.replace(" ", "") in whole.replace(" ", "")
+
+
+@given(
+    st.lists(st.sampled_from([*WORDS, "3.5", "f_cpu", "don't", "pump pump"]), max_size=40).map(" ".join) | ascii_texts
+)
+def test_a_letter_beyond_ascii_changes_nothing_of_what_stands_before_it(text: str) -> None:
+    # texts of ASCII, of spaced words, and all others are read by patterns of their own
+    beyond = f"{text}\n\u00e9"
+    assert named_phrases(beyond) == named_phrases(text)
+    assert keywords_of(beyond) == keywords_of(text)
+    assert tokenise(beyond) == [*tokenise(text), "\u00e9"]
+    assert tokenise(f"{text}\n\u8ef8") == [*tokenise(text), "\u8ef8"]
 
 
 def test_a_parenthesis_at_the_end_of_a_title_is_left_off() -> None:

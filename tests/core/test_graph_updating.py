@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.errors import CancelledError, ParameterError
-from catena.graph import updating
+from catena.graph import joins, updating
 from catena.graph.chunk_graph import ChunkGraph
+from catena.graph.joins import Terms, terms_of
 from catena.graph.node import Node
 from catena.graph.options import GraphOptions
 from catena.graph.updating import compact
@@ -46,6 +47,27 @@ def assert_same(one: ChunkGraph, other: ChunkGraph) -> None:
     assert_equal(compact(one._state), compact(other._state))
     for kind in one.kinds:
         assert_equal(one.links(kind), other.links(kind))
+
+
+terms = st.lists(st.sampled_from("abcdefgh"), max_size=4)
+
+
+@pytest.mark.parametrize("few", [0, 4_096])  # terms up to which runs are copied as they are
+@given(st.lists(st.tuples(st.sampled_from(["stays", "goes", "comes"]), terms), max_size=12))
+def test_an_index_of_terms_after_a_change_is_that_of_what_is_left(
+    few: int, nodes: list[tuple[str, list[str]]]
+) -> None:
+    before = [held for what, held in nodes if what != "comes"]
+    after = [(what, held) for what, held in nodes if what != "goes"]
+    places = iter(range(len(after)))
+    moves = [(what, next(places) if what != "goes" else -1) for what, _ in nodes]
+    moved = np.array([place for what, place in moves if what != "comes"], np.int64)
+    came = np.array([place for what, place in moves if what == "comes"], np.int64)
+    who, new = terms_of(held for what, held in after if what == "comes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joins, "_FEW", few)
+        changed = Terms.of_pairs(*terms_of(before), len(before)).changed(moved, came[who], new, len(after))
+    assert_equal(changed, Terms.of_pairs(*terms_of(held for _, held in after), len(after)))
 
 
 @pytest.mark.parametrize("spare", [0, 4_096])

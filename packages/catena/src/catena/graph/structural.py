@@ -44,6 +44,33 @@ class Reading:
         beside[here[same], 1] = there[same]
         return cls(documents, positions, beside)
 
+    def changed(
+        self,
+        moved: NDArray[np.integer],
+        added: NDArray[np.integer],
+        standing: tuple[NDArray[np.uint64], NDArray[np.int64]],
+    ) -> Reading:
+        """Return who stands beside whom after nodes moved, went and came: sought anew in their documents only.
+
+        Args:
+            moved: the new place of each node, -1 of one that went; the others keep their order.
+            added: the places of those that came, ascending.
+            standing: numbers of their documents, and positions.
+        """
+        stayed = moved >= 0
+        here = moved[stayed]
+        nodes = len(here) + len(added)
+        documents, positions = np.empty(nodes, np.uint64), np.empty(nodes, np.int64)
+        documents[here], positions[here] = self.documents[stayed], self.positions[stayed]
+        documents[added], positions[added] = standing
+        beside = np.full((nodes, 2), NOBODY, np.int32)
+        beside[here] = np.where(self.beside[stayed] == NOBODY, NOBODY, moved[self.beside[stayed]])
+        touched = np.union1d(self.documents[~stayed], documents[added])
+        again = np.flatnonzero(np.isin(documents, touched))
+        anew = Reading.of(documents[again], positions[again]).beside
+        beside[again] = np.where(anew == NOBODY, NOBODY, again[anew]) if len(again) else anew
+        return Reading(documents, positions, beside)
+
 
 def standings(nodes: Sequence[Node]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the number of each node's document, and its position there."""

@@ -15,7 +15,7 @@ from catena.graph.joins import Terms, terms_of
 from catena.graph.layers import Layers
 from catena.graph.mentions import titles_of
 from catena.graph.state import GraphState, numbered_titles, without_own
-from catena.graph.structural import Reading, standings
+from catena.graph.structural import standings
 from catena.graph.words import Vocabulary, Words, numbers_said, title_number, titles_said
 
 if TYPE_CHECKING:
@@ -94,15 +94,13 @@ def updated_state(
     went = Vocabulary.of(state.words.take(state.slots[~places.alive]))
     slots = places.spread(state.slots, len(state.vectors) + np.arange(len(added)))
     vectors, words = state.vectors.with_rows(rows), state.words.with_slots(came)
-    documents, positions = standings(added)
-    reading = state.reading
     bearers, sayers = _mentions(state, places, added, came, options)
     tight = GraphState(
         slots=slots,
         vectors=vectors,
         words=words,
         vocabulary=state.vocabulary.changed(added=Vocabulary.of(came), removed=went),
-        reading=Reading.of(places.spread(reading.documents, documents), places.spread(reading.positions, positions)),
+        reading=state.reading.changed(places.moved, places.added, standings(added)),
         nearest=semantic.updated(
             state.nearest,
             places.moved,
