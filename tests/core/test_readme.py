@@ -140,7 +140,7 @@ def test_the_formula_is_written_with_the_default_weights() -> None:
     assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
 
 
-@pytest.mark.parametrize("name", ["hiqa.md", "mc-indexing.md", "textrag.md"])
+@pytest.mark.parametrize("name", ["hiqa.md", "iier.md", "mc-indexing.md", "textrag.md"])
 def test_the_map_of_a_paper_names_modules_functions_and_options_that_exist(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", page)) - {prompt.name for prompt in PROMPTS}
