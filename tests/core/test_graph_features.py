@@ -253,6 +253,18 @@ def test_training_finds_the_feature_that_tells() -> None:
     assert losses[-1] < losses[0] / 2
 
 
+def test_a_feature_that_never_varied_in_training_says_nothing_later() -> None:
+    """In a collection of lone passages nothing stands next to anything; on real documents it does."""
+    choices = [choice(seed % 7, seed=seed) for seed in range(10)]
+    for each in choices:
+        each.rows[:, AT["structural"]] = 0.0
+    taught = fit(choices, QUICK)
+
+    rows = choices[0].rows.copy()
+    rows[:, AT["structural"]] = 1.0
+    assert taught.of_features(rows).tolist() == taught.of_features(choices[0].rows).tolist()
+
+
 def test_slopes_are_those_of_the_loss() -> None:
     from catena.graph.feature_training import _slopes
 

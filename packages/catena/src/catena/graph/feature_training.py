@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catena.services import Cancel
     from catena.steps import Step
 
-_LEAST_SPREAD = 1e-3  # of a feature; one that hardly varies is not blown up
+_LEAST_SPREAD = 1e-3  # of a feature; one that varies less in training tells nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,9 @@ def fit(
         allowed = "at least one with a supporting chunk among the candidates, and another chunk"
         raise ParameterError("choices of the training walks", len(choices), allowed)
     rows = np.concatenate([choice.rows for choice in usable]).astype(np.float64)
-    mean, spread = rows.mean(axis=0), rows.std(axis=0) + _LEAST_SPREAD
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    told = deviation > _LEAST_SPREAD  # of the others nothing can be learned, and nothing is to be made of them
+    spread = np.where(told, deviation + _LEAST_SPREAD, 1.0)
     networks, losses = [], []
     for number in range(training.networks):
         random = np.random.default_rng((training.seed, number))
@@ -195,6 +197,7 @@ def fit(
             watch(FeatureProgress(stage="networks", done=number + 1, total=training.networks))
     arrays = [np.stack(each).astype(np.float32) for each in zip(*networks, strict=True)]
     weights = dict(zip(("hidden", "bias", "out"), arrays, strict=True))
+    weights["hidden"][:, ~told] = 0.0
     weights |= {"mean": mean.astype(np.float32), "spread": spread.astype(np.float32)}
     record = {"choices": len(usable), "loss_per_epoch": np.mean(losses, axis=0).round(4).tolist()}
     return FeatureScorer(weights=weights, record=record)
