@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.errors import CancelledError, MissingExtraError, ParameterError
+from catena.errors import CancelledError, CatenaError, MissingExtraError, ParameterError
 from catena.graph import semantic
 from catena.graph.chunk_graph import ChunkGraph, GraphProgress
 from catena.graph.edge_kinds import KEYWORDS, TermEdges
-from catena.graph.node import Node
+from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
 from catena.model import Edge
 from catena.ports import Graph
@@ -235,6 +236,8 @@ def test_building_tells_how_far_it_is_and_can_be_stopped() -> None:
         ([PHONE], [[np.nan, 1.0]], "vectors must be finite numbers, got 'row 0"),
         ([PHONE], [[np.inf, 1.0]], "vectors must be finite numbers"),
         ([PHONE], "ab", "vectors must be an array of numbers"),
+        ([PHONE], [[1e300, 0.0]], "vectors must be finite numbers, got 'row 0 with inf'"),
+        ([PHONE.chunk], [[1.0, 0.0]], "nodes must be of Node"),
     ],
 )
 def test_what_cannot_be_a_graph_is_named(nodes: list[Node], vectors: object, message: str) -> None:
@@ -243,13 +246,53 @@ def test_what_cannot_be_a_graph_is_named(nodes: list[Node], vectors: object, mes
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_options_and_nodes_are_checked_by_name() -> None:
+    plain: Any = {"neighbours": 2}
+    with pytest.raises(ParameterError, match="options must be GraphOptions"):
+        ChunkGraph.build([], np.empty((0, 2)), plain)
+    with pytest.raises(ParameterError, match="chunk id must be of a node of the graph, got 3"):
+        built().updated(removed=[plain["neighbours"] + 1])
+    wrong: Any
+    for wrong in ("abc", [3]):
+        with pytest.raises(ParameterError, match="titles must be a sequence of strings"):
+            node_of(PHONE.chunk, titles=wrong)
+        with pytest.raises(ParameterError, match="keywords must be a sequence of strings"):
+            node_of(PHONE.chunk, keywords=wrong)
+
+
+@pytest.mark.parametrize("given", [None, "abc", [1, 2], KeyError("x")], ids=str)
+def test_what_a_kind_of_ones_own_gives_wrongly_is_named(given: Any) -> None:
+    def of(_: Node) -> Any:
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    with pytest.raises(CatenaError, match=f"edges 'own' of chunk '{PHONE.id}'"):
+        ChunkGraph.build([PHONE], ROWS[:1], GraphOptions(kinds=(TermEdges(name="own", of=of),)))
+
+
+def test_a_graph_that_was_asked_is_sent_to_other_processes() -> None:
+    graph = built()
+    asked = graph.edge(PHONE.id, SCREEN.id)
+    sent = pickle.loads(pickle.dumps(graph))
+    assert (sent.ids, sent.identity, sent.edge(PHONE.id, SCREEN.id)) == (graph.ids, graph.identity, asked)
+
+
 def test_unknown_kinds_and_chunks_are_named() -> None:
     graph = built()
     with pytest.raises(ParameterError, match="kind of edge must be one of keyword, mention, mentioned, name"):
         graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("semantic", "keywords")))
     with pytest.raises(ParameterError, match="chunk id must be of a node of the graph, got 'nobody'"):
         graph.edge(PHONE.id, "nobody")
-    for wrong in ({"neighbours": -1}, {"cap": 0}, {"exact_up_to": 1.5}, {"kinds": (KEYWORDS, KEYWORDS)}):
+    for wrong in (
+        {"neighbours": -1},
+        {"cap": 0},
+        {"exact_up_to": 1.5},
+        {"kinds": (KEYWORDS, KEYWORDS)},
+        {"kinds": (3,)},
+        {"kinds": None},
+        {"mentions": "no"},
+    ):
         with pytest.raises(ParameterError):
             GraphOptions(**wrong)  # type: ignore[arg-type]
 

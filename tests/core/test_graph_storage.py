@@ -100,6 +100,10 @@ def test_foreign_folders_and_other_versions_are_named(tmp_path: Path) -> None:
     (tmp_path / "graph.json").write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(LibraryError, match="no graph of this version"):
         ChunkGraph.load(tmp_path)
+    for missing in manifest.keys() - {"format"}:
+        (tmp_path / "graph.json").write_text(json.dumps({key: manifest[key] for key in manifest.keys() - {missing}}))
+        with pytest.raises(LibraryError):
+            ChunkGraph.load(tmp_path)
     with pytest.raises(LibraryError, match="cannot be written"):
         small().save(tmp_path / "graph.json")
 

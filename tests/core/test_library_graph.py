@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ from catena.effects import (
     run,
 )
 from catena.enrichment.graph_keywords import GraphKeywords
-from catena.errors import CancelledError, LibraryError
+from catena.errors import CancelledError, LibraryError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
 from catena.graph.node import Node, node_of
@@ -472,6 +473,20 @@ def test_a_kind_of_edge_of_ones_own_has_to_be_known_where_the_graph_is_read(libr
         with pytest.raises(LibraryError, match=r"edges 'first words' by .*first_words.*graph_kinds"):
             _ = other.graph
         assert other.verify()[0].startswith("the graph cannot be compared: ")
+
+
+def test_functions_that_the_library_could_not_tell_apart_are_refused(library: Library) -> None:
+    one, other = (TermEdges(name=name, of=lambda node, name=name: (name, *node.names)) for name in ("one", "other"))
+    with pytest.raises(ParameterError, match=r"edges 'other' must be a function whose name no other kind's has"):
+        library.build_graph(replace(OPTIONS, kinds=(one, other)))
+    with pytest.raises(ParameterError, match=r"edges 'other' must be a function whose name no other kind's has"):
+        open_library(library.store.path, graph_kinds=[one, other])
+    wrong: Any = {"neighbours": 2}
+    with pytest.raises(ParameterError, match="options must be GraphOptions"):
+        library.build_graph(wrong)
+    with pytest.raises(ParameterError, match="kind of edge must be TermEdges"):
+        open_library(library.store.path, graph_kinds=wrong)
+    assert told(library.graph) == told(rebuilt(library))
 
 
 def test_options_that_cannot_be_read_are_refused_by_name(library: Library) -> None:

@@ -20,14 +20,14 @@ import numpy as np
 
 from catena.effects import FetchNodes
 from catena.enrichment.graph_keywords import KIND, keywords_of_view
-from catena.errors import CatenaError, LibraryBusyError, LibraryError
+from catena.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
+from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, function_name
 from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
 from catena.indexing.contents import Contents
 from catena.indexing.store import LibraryStore
-from catena.library_graph_files import KeptGraph, function_name, options_of, options_text, read_files, write_files
+from catena.library_graph_files import KeptGraph, options_of, options_text, read_files, write_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class LibraryGraph:
     def __init__(self, store: LibraryStore, kinds: Iterable[TermEdges] = ()) -> None:
         self._store = store
         self._folder = store.path / FOLDER
-        self._kinds = {function_name(kind.of): kind for kind in (KEYWORDS, NAMES, *kinds)}
+        self._kinds = _by_function((KEYWORDS, NAMES, *kinds))
         self._guard = threading.Lock()  # one thread brings the graph up to date, the others wait for it
         self._held: KeptGraph | None = None
 
@@ -131,14 +131,18 @@ class LibraryGraph:
 
         Raises:
             LibraryError: the library's folder cannot be written.
+            ParameterError: `options` are none, or the functions of two kinds of edge have one name.
             CancelledError: `cancel` was set; an earlier graph stays.
         """
+        if not isinstance(options, GraphOptions | None):
+            raise ParameterError("options", options, "GraphOptions(...) or None")
         if self._store.read_only:
             what = "the folder cannot be written, so that no graph can be kept; nothing was changed"
             raise LibraryError(str(self._store.path), what, "a copy of it, or ChunkGraph.build")
         options = options or GraphOptions()
+        kinds = _by_function(options.kinds)
         kept = self._built(options_text(options), options, progress=progress, cancel=cancel)
-        self._kinds.update((function_name(kind.of), kind) for kind in options.kinds)
+        self._kinds.update(kinds)
         self._store.remember(SETTING, kept.setting)
         with self._guard:
             self._held = self._written(kept)
@@ -245,6 +249,19 @@ class LibraryGraph:
         if not setting:
             raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph")
         return options_of(setting, self._kinds, path=str(self._store.path))
+
+
+def _by_function(kinds: Iterable[TermEdges]) -> dict[str, TermEdges]:
+    """Return kinds of edge by the name of the function that gives their terms, as a library remembers them."""
+    known: dict[str, TermEdges] = {}
+    for kind in kinds:
+        if not isinstance(kind, TermEdges):
+            raise ParameterError("kind of edge", kind, "TermEdges(...)")
+        name = function_name(kind.of)
+        if known.setdefault(name, kind).of != kind.of:
+            raise ParameterError(f"of of edges {kind.name!r}", name, "a function whose name no other kind's has")
+        known[name] = kind
+    return known
 
 
 def _change(before: Mapping[str, bytes], after: Mapping[str, bytes], contents: Contents) -> _Change:

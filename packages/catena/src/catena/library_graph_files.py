@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.errors import CatenaError, LibraryError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import TermEdges
+from catena.graph.edge_kinds import TermEdges, function_name
 from catena.graph.options import GraphOptions
 from catena.indexing.contents import STAMP
 from catena.indexing.derived import Manifest, cleared, seal
@@ -106,12 +106,6 @@ def options_of(setting: str, known: Mapping[str, TermEdges], *, path: str) -> Gr
         what = "the options of its graph are of another version of Catena; all documents are kept"
         raise LibraryError(path, what, "Library.build_graph") from None
     raise LibraryError(path, what, "Library.open(graph_kinds=[...]) with that kind, or Library.build_graph")
-
-
-def function_name(function: Callable[..., object]) -> str:
-    """Return the name under which a function can be imported."""
-    own = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{getattr(function, '__module__', '')}.{own}"
 
 
 def _made(options: GraphOptions) -> str:

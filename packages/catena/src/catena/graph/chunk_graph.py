@@ -17,6 +17,7 @@ from catena.errors import CancelledError, ParameterError
 from catena.graph.covering import covering
 from catena.graph.export import to_networkx, write_graphml
 from catena.graph.layers import starts_of
+from catena.graph.node import Node
 from catena.graph.node_lines import to_line, to_node
 from catena.graph.options import GraphOptions
 from catena.graph.reading import Sets, all_edges
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import networkx
     from numpy.typing import ArrayLike, NDArray
 
-    from catena.graph.node import Node
     from catena.model import Chunk
     from catena.services import Cancel
     from catena.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
@@ -117,7 +117,10 @@ class ChunkGraph:
             CancelledError: stopped.
         """
         options = options or GraphOptions()
+        if not isinstance(options, GraphOptions):
+            raise ParameterError("options", options, "GraphOptions(...) or None")
         rows = checked_vectors(vectors, len(nodes))
+        check_nodes(nodes)
         order = sorted(range(len(nodes)), key=lambda place: nodes[place].id)
         ordered = tuple(nodes[place] for place in order)
         check_distinct(ordered)
@@ -155,6 +158,7 @@ class ChunkGraph:
         rows = checked_vectors(vectors if len(added) else np.empty((0, self.dim)), len(added))
         if len(added) and rows.shape[1] != self.dim and len(self):
             raise ParameterError("vectors", rows.shape, f"of shape ({len(added)}, {self.dim}), as the graph's are")
+        check_nodes(added)
         gone = {self._known_place(each) for each in removed}
         if len(gone) == len(self):
             return self.build(added, rows, self.options, progress=progress, cancel=cancel)
@@ -176,6 +180,9 @@ class ChunkGraph:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __reduce__(self) -> tuple[type[ChunkGraph], tuple[object, ...]]:  # what is kept for speed stays here
+        return ChunkGraph, (self._nodes, self.ids, self._state, self.options)
 
     def __contains__(self, chunk_id: object) -> bool:
         return isinstance(chunk_id, str) and self._place(chunk_id) is not None
@@ -426,7 +433,7 @@ class ChunkGraph:
         return place if place < len(self.ids) and self.ids[place] == chunk_id else None
 
     def _known_place(self, chunk_id: str) -> int:
-        place = self._place(chunk_id)
+        place = self._place(chunk_id) if isinstance(chunk_id, str) else None
         if place is None:
             raise ParameterError("chunk id", chunk_id, "of a node of the graph")
         return place
@@ -442,15 +449,23 @@ def checked_vectors(vectors: ArrayLike, nodes: int) -> NDArray[np.float32]:
         ParameterError: they are not one row of finite numbers per node.
     """
     try:
-        rows = np.asarray(vectors, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+            rows = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError):
         raise ParameterError("vectors", type(vectors).__name__, "an array of numbers") from None
     if rows.ndim != 2 or len(rows) != nodes:
         raise ParameterError("vectors", rows.shape, f"of shape ({nodes}, dim): a row per node")
     if not np.isfinite(rows).all():
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise ParameterError("vectors", f"row {bad} with {rows[bad].min()}", "finite numbers")
+        raise ParameterError("vectors", f"row {bad} with {rows[bad][~np.isfinite(rows[bad])][0]}", "finite numbers")
     return rows
+
+
+def check_nodes(nodes: Sequence[Node]) -> None:
+    """Raise `ParameterError` where something is no node."""
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise ParameterError("nodes", type(node).__name__, "of Node: node_of(chunk) makes one")
 
 
 def check_distinct(nodes: Sequence[Node]) -> None:

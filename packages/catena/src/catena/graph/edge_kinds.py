@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from catena.errors import ParameterError
+from catena.faults import service_error
 from catena.graph.node import Node
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 
@@ -58,12 +59,35 @@ class TermEdges:
     @property
     def identity(self) -> str:
         """All that decides which edges there are, in words: of two equal ones the edges are the same."""
-        of = f"{getattr(self.of, '__module__', '')}.{getattr(self.of, '__qualname__', type(self.of).__qualname__)}"
-        return f"{self.name}: {of}/{self.version} > {self.more_than}, {self.weight}, cap {self.cap!r}"
+        of = f"{function_name(self.of)}/{self.version}"
+        return f"{self.name}: {of} > {self.more_than}, {self.weight}, cap {self.cap!r}"
+
+    def terms(self, node: Node) -> tuple[str, ...]:
+        """Return the terms of a node, each once, in order.
+
+        Raises:
+            ParameterError: `of` gives something else than strings.
+            ServiceError: it fails; kind and chunk are named.
+        """
+        whose = f"edges {self.name!r} of chunk {node.id!r}"
+        try:
+            given = self.of(node)
+            terms = tuple(dict.fromkeys(given))
+        except Exception as error:
+            raise service_error(error, whose) from error
+        if isinstance(given, str) or not all(isinstance(term, str) for term in terms):
+            raise ParameterError(f"terms of {whose}", given, "a sequence of strings")
+        return terms
 
     def limit(self, nodes: int) -> int:
         """Return the most nodes, of so many, that may hold a term which still joins; 2 at least."""
         return max(2, int(self.cap * nodes)) if isinstance(self.cap, float) else self.cap
+
+
+def function_name(function: Callable[..., object]) -> str:
+    """Return the name under which a function can be imported; a lambda, say, has none of its own."""
+    own = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '')}.{own}"
 
 
 def rarity(holding: NDArray[np.integer], nodes: int) -> NDArray[np.float64]:

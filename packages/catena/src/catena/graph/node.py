@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catena.citation import TITLE
+from catena.errors import ParameterError
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
 from catena.phrases import names_in, without_parenthesis
@@ -44,8 +45,14 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
             from its text, asking nobody.
         titles: under which others may mention it; None takes its document's title and its own heading.
 
+    Raises:
+        ParameterError: keywords or titles are no sequences of strings.
+
     Source: keywords without the titles of the document: IIER (arXiv 2408.02907), section 3.1 and appendix A.2.
     """
+    for name, given in (("keywords", keywords), ("titles", titles)):
+        if isinstance(given, str) or not all(isinstance(each, str) for each in given or ()):
+            raise ParameterError(name, given, "a sequence of strings, or None")
     printed = _titles_of(chunk)
     own = printed if titles is None else _distinct(titles)
     but = (*own, *printed, *chunk.path)

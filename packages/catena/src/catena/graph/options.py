@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,7 +40,14 @@ class GraphOptions:
     exact_up_to: int = 200_000
 
     def __post_init__(self) -> None:
+        if isinstance(self.kinds, str) or not isinstance(self.kinds, Iterable):
+            raise ParameterError("kinds", self.kinds, "a sequence of TermEdges(...)")
         object.__setattr__(self, "kinds", tuple(self.kinds))
+        for kind in self.kinds:
+            if not isinstance(kind, TermEdges):
+                raise ParameterError("kinds", kind, "of TermEdges(...)")
+        if not isinstance(self.mentions, bool):
+            raise ParameterError("mentions", self.mentions, "True or False")
         for name, least in (("neighbours", 0), ("cap", 1), ("exact_up_to", 0)):
             _check_integer(name, getattr(self, name), least)
         if self.keywords_more_than is not None:

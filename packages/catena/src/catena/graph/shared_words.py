@@ -38,8 +38,8 @@ def shared_words(
         return _titles(state, options, other[0], one[1])
     for each in options.term_kinds:
         if each.name == kind:
-            held = set(each.of(other[1]))
-            terms = [term for term in dict.fromkeys(each.of(one[1])) if term in held]
+            held = set(each.terms(other[1]))
+            terms = [term for term in each.terms(one[1]) if term in held]
             holding = _holding(state.terms[kind], [term_number(term) for term in terms])
             limit = each.limit(state.size)
             return tuple(term for term, nodes in zip(terms, holding, strict=True) if nodes <= limit)

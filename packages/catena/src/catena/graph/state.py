@@ -108,7 +108,7 @@ def state_of(
         vocabulary=Vocabulary.of(words),
         reading=Reading.of(*standings(nodes)),
         nearest=nearest,
-        terms={kind.name: Terms.of_pairs(*terms_of(map(kind.of, nodes)), size) for kind in options.term_kinds},
+        terms={kind.name: Terms.of_pairs(*terms_of(map(kind.terms, nodes)), size) for kind in options.term_kinds},
         sayers=Terms.of_pairs(*without_own(said, borne), size),
         bearers=Terms.of_pairs(*borne, size),
     )

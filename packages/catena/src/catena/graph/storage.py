@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 import numpy as np
 
 from catena.errors import LibraryError, ParameterError
-from catena.graph.edge_kinds import TermEdges, keywords_of_node, names_of_node
+from catena.graph.edge_kinds import TermEdges, function_name, keywords_of_node, names_of_node
 from catena.graph.joins import Terms
 from catena.graph.layers import Layers
 from catena.graph.node_lines import to_line
@@ -96,7 +96,7 @@ def load(
     for name, stamp in _read(folder, lambda: dict(manifest["files"])).items():
         if _read(folder, lambda name=name: _stamp(folder / name)) != stamp:  # type: ignore[misc]
             raise _damaged(folder, f"{name} is not what was written")
-    lines = _read(folder, (folder / NODES).read_bytes).split(b"\n") if manifest["nodes"] else []
+    lines = _read(folder, lambda: (folder / NODES).read_bytes().split(b"\n") if manifest["nodes"] else [])
     ids = _read(folder, lambda: tuple(json.loads((folder / IDS).read_bytes())))
     state = _read(folder, lambda: _state(folder, manifest, options))
     if not len(lines) == len(ids) == state.size == len(state.vectors):
@@ -160,14 +160,14 @@ def _mapped(path: Path) -> NDArray[Any]:
 def _described(options: GraphOptions) -> dict[str, Any]:
     kinds = [
         {field.name: getattr(kind, field.name) for field in fields(kind) if field.name != "of"}
-        | {"of": _name(kind.of)}
+        | {"of": function_name(kind.of)}
         for kind in options.kinds
     ]
     return {field.name: getattr(options, field.name) for field in fields(options)} | {"kinds": kinds}
 
 
 def _options(folder: Path, described: Mapping[str, Any]) -> GraphOptions:
-    known = {_name(of): of for of in _KNOWN}
+    known = {function_name(of): of for of in _KNOWN}
     kinds = []
     for kind in described["kinds"]:
         if kind["of"] not in known:
@@ -175,10 +175,6 @@ def _options(folder: Path, described: Mapping[str, Any]) -> GraphOptions:
             raise LibraryError(str(folder), what, "load(folder, options) with the options it was built with")
         kinds.append(TermEdges(**{**kind, "of": known[kind["of"]]}))
     return GraphOptions(**{**described, "kinds": tuple(kinds)})
-
-
-def _name(of: Callable[..., object]) -> str:
-    return f"{getattr(of, '__module__', '')}.{getattr(of, '__qualname__', type(of).__qualname__)}"
 
 
 def _stamp(path: Path) -> list[int]:

@@ -111,7 +111,7 @@ def updated_state(
             exact=places.size <= options.exact_up_to,
         ),
         terms={
-            kind.name: _changed(state.terms[kind.name], places, *terms_of(map(kind.of, added)))
+            kind.name: _changed(state.terms[kind.name], places, *terms_of(map(kind.terms, added)))
             for kind in options.term_kinds
         },
         sayers=sayers,
