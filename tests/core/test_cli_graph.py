@@ -24,6 +24,7 @@ from catena.graph.walk_options import WalkOptions
 from catena.graph_search import GraphSearch
 from catena.graph_training import ScorerTraining, load_scorer
 from catena.library import Library
+from catena.library_training import train_library_scorer
 from catena.paper_network import checked_weights, initial_weights
 from catena.testing.chat_server import ChatServer
 
@@ -355,7 +356,7 @@ def test_a_scorer_is_trained_on_quoted_evidence_and_used(shelf: Path) -> None:
     told = data(*train, "--output", "ours", "--picture", "loss.html")
     how = ScorerTraining(validation=0.4, features=FeatureTraining(epochs=2, walk=WalkOptions(strategy="best_first")))
     with Library.open("joined", create=False) as library:
-        trained = library.train_scorer(questions, how)
+        trained = train_library_scorer(library, questions, how)
     assert told["identity"] == trained.scorer.identity == load_scorer("ours").identity
     assert (told["learned"], told["held_out"], told["left_out"]) == (trained.learned, trained.held_out, 1)
     assert list(told["methods"]) == ["first ranking", "untrained", "shipped", "trained"]

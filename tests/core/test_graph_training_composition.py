@@ -26,6 +26,7 @@ from catena.graph.walk_options import PAPER, PAPER_KINDS, WalkOptions
 from catena.graph_search import GraphSearch, search_graph, widen
 from catena.graph_training import ScorerTraining, load_scorer, train_scorer
 from catena.library import Library
+from catena.library_training import train_library_scorer
 from catena.model import Chunk, Hit, Ranking, Scale
 from catena.paper_network import initial_weights
 from catena.retrieval.multi_route import retrieve
@@ -190,13 +191,29 @@ def test_what_does_not_fit_together_is_said_before_anything_is_learned(graph: Ch
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"kind": "words"}, {"validation": 1.0}, {"fine_tune": True}, {"path": "texts"}, {"lists": "some"}],
+    [
+        {"kind": "words"},
+        {"validation": 1.0},
+        {"validation": "some"},
+        {"walk": None},
+        {"features": 3},
+        {"first": 3},
+        {"fine_tune": True},
+        {"path": "texts"},
+        {"lists": "some"},
+    ],
 )
 def test_options_outside_their_domain(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         ScorerTraining(**wrong)
     with pytest.raises(ParameterError, match="depth"):
         FirstStage(depth=0)
+    not_options: Any = {"kind": "features"}
+    with pytest.raises(ParameterError, match="how must be ScorerTraining"):
+        train_scorer(QUESTIONS, Services(), not_options, rankings=RANKINGS)
+    not_questions: Any = ["a question"]
+    with pytest.raises(ParameterError, match="questions must be of TrainingQuestion"):
+        train_scorer(not_questions, Services(), rankings=RANKINGS[:1])
 
 
 def test_the_papers_scorer_learns_for_the_walk_that_it_is_for() -> None:
@@ -321,8 +338,8 @@ def test_a_library_trains_on_a_file_and_walks_by_what_it_learned(library: Librar
         for each in QUESTIONS
     ]
     path = lines(tmp_path / "q.jsonl", rows)
-    trained = library.train_scorer(path, HOW)
-    assert trained.scorer.identity == library.train_scorer(read(library, path), HOW).scorer.identity
+    trained = train_library_scorer(library, path, HOW)
+    assert trained.scorer.identity == train_library_scorer(library, read(library, path), HOW).scorer.identity
     how = GraphSearch(scorer=trained.scorer)
     assert library.search_graph(QUESTIONS[0].question, how).chains
     cases = run(cases_of(read(library, path)[:1], FirstStage(depth=7)), library.services)
@@ -333,4 +350,4 @@ def test_a_library_trains_on_a_file_and_walks_by_what_it_learned(library: Librar
 
 def test_a_library_without_a_graph_cannot_train(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as bare, pytest.raises(LibraryError, match="no graph"):
-        bare.train_scorer(QUESTIONS)
+        train_library_scorer(bare, QUESTIONS)

@@ -54,14 +54,9 @@ from catena.structure.passages import PASSAGE
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
     from catena.graph.edge_kinds import TermEdges
-    from catena.graph.feature_training import FeatureProgress
     from catena.graph.options import GraphOptions
-    from catena.graph.training import TrainingQuestion
-    from catena.graph_training import ScorerTraining, TrainedGraphScorer
     from catena.journal import Journal
     from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
     from catena.vectors import ViewVectors
@@ -655,43 +650,6 @@ class Library:
             LibraryError: the library cannot be written.
         """
         return self._graph.build(options, progress=progress, cancel=cancel)
-
-    def train_scorer(
-        self,
-        questions: Sequence[TrainingQuestion] | str | Path,
-        how: ScorerTraining | None = None,
-        *,
-        encoder: str | SentenceTransformer | None = None,
-        folder: str | Path | None = None,
-        watch: Callable[[FeatureProgress], None] | None = None,
-        cancel: Cancel | None = None,
-    ) -> TrainedGraphScorer:
-        """Train a scorer of hops on questions about this library, and measure it on some that are held out.
-
-        Args:
-            questions: with the ids of the chunks that support their answers; or a file of JSON lines, which may quote
-                the evidence instead, see `catena.training_questions`.
-            how: what is trained; see `catena.graph_training` for this and the rest.
-            encoder: of a fine-tuned encoder: the model that is trained.
-            folder: of the paper's scorer: for checkpoints.
-            watch: told how far it is.
-            cancel: another thread may stop it.
-
-        Raises:
-            LibraryError: the library has no graph.
-            EvaluationError: the file cannot be read, or evidence is found nowhere; the line is named.
-            CatenaError: as of `catena.graph_training.train_scorer`.
-        """
-        from catena.graph_training import train_scorer  # who searches need not wait for it
-        from catena.training_questions import read_supported_questions
-
-        self._check_graph(None)
-        if isinstance(questions, str | Path):
-            ids = [info.id for info in self.documents()]
-            questions = read_supported_questions(questions, ids, self.get, self.graph)
-        return train_scorer(
-            questions, self._services, how, encoder=encoder, folder=folder, watch=watch, cancel=cancel
-        )
 
     def drop_graph(self) -> None:
         """Remove the graph, where there is one; nothing else of the library changes."""

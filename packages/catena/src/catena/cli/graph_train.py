@@ -82,6 +82,7 @@ def train(
     library with it before you use the scorer.
     """
     from catena.library import Library
+    from catena.library_training import train_library_scorer
 
     _check(scorer, encoder=encoder, fine_tune=fine_tune, checkpoints=checkpoints)
     check_curve(picture)
@@ -91,9 +92,8 @@ def train(
     with Library.open(library, create=False, embedder=embedder) as opened:
         check_graph(opened, library)
         with _stoppable(checkpoints), _bar() as watch:
-            trained = opened.train_scorer(
-                questions, how, encoder=encoder if fine_tune else None, folder=checkpoints, watch=watch
-            )
+            model = encoder if fine_tune else None
+            trained = train_library_scorer(opened, questions, how, encoder=model, folder=checkpoints, watch=watch)
     trained.scorer.save(output)
     if picture is not None:
         _draw(trained, picture)
