@@ -75,8 +75,11 @@ class ScorerTraining:
     def __post_init__(self) -> None:
         if self.kind not in ("features", "paper"):
             raise ParameterError("kind", self.kind, "'features' or 'paper'")
-        if not 0.0 <= self.validation < 1.0:
+        if not isinstance(self.validation, int | float) or not 0.0 <= self.validation < 1.0:
             raise ParameterError("validation", self.validation, "a share in [0, 1)")
+        for name, kind in (("walk", WalkOptions), ("first", FirstStage), ("features", FeatureTraining)):
+            if not isinstance(getattr(self, name), kind):
+                raise ParameterError(name, getattr(self, name), f"{kind.__name__}(...)")
         of_paper = {"lists": self.lists, "fine_tune": self.fine_tune or None, "path": self.path}
         for name in (name for name, value in of_paper.items() if value is not None and self.kind != "paper"):
             raise ParameterError(name, of_paper[name], "given with kind='paper' alone")
@@ -155,6 +158,8 @@ def train_scorer(
         CatenaError: whatever the graph, the embedder or torch fails with.
     """
     how = how or ScorerTraining()
+    if not isinstance(how, ScorerTraining):
+        raise ParameterError("how", how, "ScorerTraining(...) or None")
     _check(questions, how, rankings, encoder, folder)
     graph = services.graph
     if graph is None:
@@ -276,6 +281,9 @@ def _check(
     encoder: object,
     folder: object,
 ) -> None:
+    for question in questions:
+        if not isinstance(question, TrainingQuestion):
+            raise ParameterError("questions", question, "of TrainingQuestion(question=..., supporting=...)")
     if rankings is not None and len(rankings) != len(questions):
         raise ParameterError("rankings", len(rankings), f"one for each of {len(questions)} questions")
     if (encoder is not None) != how.fine_tune:
