@@ -400,7 +400,7 @@ def test_a_stopped_training_says_what_is_kept(shelf: Path, monkeypatch: pytest.M
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Library, "train_scorer", stopped)
+    monkeypatch.setattr("catena.library_training.train_library_scorer", stopped)
     train = ("graph", "train", "joined", str(evidence(shelf)), "--output", "ours")
     assert "nothing was written" in call(*train, code=130).stderr
     kept = call(*train, "--scorer", "paper", "--checkpoints", "kept", code=130).stderr
