@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -227,6 +228,11 @@ def test_without_chains_nothing_is_answerable_and_nobody_is_asked():
         (lambda: arrange([], "sorted"), "format must be 'chain', 'iterative' or 'shuffled'"),
         (lambda: ChainReading(format=""), "format must be"),
         (lambda: ChainReading(budget_tokens=-1), "budget_tokens must be"),
+        (lambda: ChainReading(budget_tokens=cast("Any", "many")), "budget_tokens must be"),
+        (lambda: chain_context(cast("Any", ["text"])), "chains must be of Chain, Chunk, Segment or Hit, got 'str'"),
+        (lambda: chain_context(cast("Any", Chain(()))), "chains must be a sequence"),
+        (lambda: chain_context([chunk("a")], cast("Any", "chain")), "reading must be ChainReading"),
+        (lambda: run(chain_answer(cast("Any", None), [chunk("a")]), Services(llm=FakeLLM())), "question must be"),
         (lambda: run(chain_answer(" ", [chunk("a")]), Services(llm=FakeLLM())), "question must be"),
         (lambda: run(answer_without_retrieval("\n"), Services(llm=FakeLLM())), "question must be"),
         (

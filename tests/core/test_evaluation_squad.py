@@ -162,6 +162,7 @@ def test_a_blank_reply_earns_nothing_even_where_nothing_is_left_of_the_answer():
         (lambda: squad_scores({"q": "x"}, {"p": "x"}), "'p'.*'q'"),
         (lambda: squad_scores({"q": []}, {}), "question 'q'"),
         (lambda: squad_scores({"q": "x"}, {"q": 7}), "question 'q'.*7"),
+        (lambda: squad_scores({"q": "x"}, {"q": 0}), "question 'q'.*0"),
         (lambda: squad_scores({7: "x"}, {}), "id 7"),
     ],
 )

@@ -58,8 +58,9 @@ class ChainReading:
 
     def __post_init__(self) -> None:
         _check_format(self.format)
-        if self.budget_tokens is not None and self.budget_tokens < 0:
-            raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 0, or None")
+        budget = self.budget_tokens
+        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 0):
+            raise ParameterError("budget_tokens", budget, "an integer >= 0, or None")
 
 
 def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> tuple[Chunk, ...]:
@@ -109,8 +110,15 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
 
     Returns:
         The context: every chunk is a passage, or among those left out, the first to be missed first.
+
+    Raises:
+        ParameterError: what is given are no chains and no pieces of text, or `reading` is none.
     """
     how = reading or ChainReading()
+    if not isinstance(how, ChainReading):
+        raise ParameterError("reading", how, "ChainReading(...) or None")
+    if not isinstance(chains, Sequence):
+        raise ParameterError("chains", type(chains).__name__, "a sequence of chains or pieces of text")
     given = [_as_chain(each) for each in chains]
     places = {chunk.id: place for place, chunk in enumerate(arrange(given, how.format, seed=how.seed))}
     edges = _edges(given) if how.links and how.format == "chain" else {}
@@ -144,6 +152,8 @@ def _as_chain(found: Chained) -> Chain:
     if isinstance(found, Chain):
         return found
     chunk = found.chunk if isinstance(found, Hit) else found
+    if not isinstance(chunk, Chunk | Segment):
+        raise ParameterError("chains", type(chunk).__name__, "of Chain, Chunk, Segment or Hit")
     return Chain((Hop(chunk=chunk.as_chunk() if isinstance(chunk, Segment) else chunk, score=0.0),))
 
 

@@ -122,7 +122,7 @@ def answer_from_memory(name: str, question: str, *, max_tokens: int) -> Step[Sho
 
 
 def _checked(question: str) -> str:
-    if not question.strip():
+    if not isinstance(question, str) or not question.strip():
         raise ParameterError("question", question, "a text that is not blank")
     return question.strip()
 

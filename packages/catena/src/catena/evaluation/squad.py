@@ -176,7 +176,7 @@ def squad_scores(
             f"no reply is to a question: there is a reply to {min(replies)!r}, the questions have {min(accepted)!r}. "
             "Try: the same ids in both"
         )
-    said = {question: replies.get(question) or "" for question in sorted(accepted)}
+    said = {question: "" if (reply := replies.get(question)) is None else reply for question in sorted(accepted)}
     scores = {question: _scored(question, reply, accepted[question], hotpotqa) for question, reply in said.items()}
 
     def mean(values: Sequence[float]) -> MeanScore:
