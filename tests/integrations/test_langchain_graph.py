@@ -281,10 +281,13 @@ def test_a_library_without_a_graph_says_how_it_gets_one(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# A\n\nOne.\n", encoding="utf-8")
     with Library.open(tmp_path / "library") as library:
         library.index([tmp_path / "a.md"])
-        loud = GraphSearch(on_graph_error="raise")
+        made = CatenaGraphRetriever(library=library)
+        for retriever in (made, CatenaGraphRetriever(library=library, retriever=CatenaRetriever(library=library))):
+            with pytest.raises(LibraryError, match="build_graph"):
+                retriever.invoke("one")
         with pytest.raises(LibraryError, match="build_graph"):
-            CatenaGraphRetriever(library=library, how=loud).invoke("one")
-        wider = CatenaChainCompressor(library=library, how=loud)
+            asyncio.run(made.ainvoke("one"))
+        wider = CatenaChainCompressor(library=library)
         with pytest.raises(LibraryError, match="build_graph"):
             wider.compress_documents([Document(page_content="x")], "one")
 
@@ -507,8 +510,13 @@ def test_wrong_options_are_named(graph: ChunkGraph, store: InMemoryVectorStore, 
     for options, match in (({}, "either library"), ({"graph": graph}, "by which it was built")):
         with pytest.raises(ValueError, match=match):
             CatenaChainCompressor(**options)
-    with pytest.raises(ParameterError, match="k must be"):
-        CatenaGraphRetriever(library=manuals).invoke(LEAD, k=-1)
+    for k in (-1, "3"):
+        for retriever in (
+            CatenaGraphRetriever(library=manuals),
+            CatenaGraphRetriever(vectorstore=store, graph=graph),
+        ):
+            with pytest.raises(ParameterError, match="k must be"):
+                retriever.invoke(LEAD, k=k)
 
 
 # Chains for readers.

@@ -193,6 +193,17 @@ def test_what_a_store_gives_back_is_known_again(way: str) -> None:
     assert {each.id for each in found} == set(store.store)
 
 
+def test_documents_that_say_nothing_of_their_source_are_known_again() -> None:
+    documents = [Document(page_content=each.page_content) for each in passages()]
+    store = InMemoryVectorStore.from_documents(documents, embeddings())  # names them at random
+    graph = build_graph(documents, embeddings())
+    found = CatenaGraphRetriever(vectorstore=store, graph=graph, k=len(documents)).invoke("Who is the mayor?")
+    assert {each.metadata["catena"]["chunk_id"] for each in found} == set(graph.ids)
+    assert any(each.metadata["catena"]["chains"] for each in found)
+    (stored, *_) = store.similarity_search("mayor", k=1)
+    assert len(update_graph(graph, embeddings(), removed=[stored])) == len(graph) - 1
+
+
 # Changes.
 
 
@@ -227,6 +238,9 @@ def test_sources_are_replaced_and_newcomers_come_behind() -> None:
     again = update_graph(graph, embeddings(), added=passages(), removed=["p0"], removed_sources=["pump.md"])
     assert again.identity == graph.identity
     assert update_graph(graph, embeddings()).identity == graph.identity
+    twins = [Document(page_content="Twice.", metadata={"source": "twins.md"})] * 2
+    both = build_graph(twins, embeddings())
+    assert update_graph(both, embeddings(), added=twins).identity == both.identity
     assert len(update_graph(graph, embeddings(), removed=graph.ids)) == 0
 
 
@@ -327,6 +341,14 @@ def test_failures_and_wrong_arguments_are_named(caplog: pytest.LogCaptureFixture
         build_graph(passages(year=1931), embeddings(), keyword_key="year")
     with pytest.raises(ParameterError, match="p0"):
         build_graph([*passages(), passages()[0]], embeddings())
+    with pytest.raises(ParameterError, match="id_kye"):
+        build_graph(passages(), embeddings(), id_kye="key")  # type: ignore[call-arg]
+    for odd in (passages()[0], ["a text"], "a text"):
+        with pytest.raises(ParameterError, match="documents"):
+            build_graph(odd, embeddings())  # type: ignore[arg-type]
+    for name, alone in (("removed", "p0"), ("removed_sources", "pump.md"), ("added", passages()[0])):
+        with pytest.raises(ParameterError, match=f"^{name} "):
+            update_graph(build_graph(passages(), embeddings()), embeddings(), **{name: alone})  # type: ignore[arg-type]
     cancel = Cancel()
     cancel.set()
     with pytest.raises(CancelledError):

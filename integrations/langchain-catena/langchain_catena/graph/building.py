@@ -7,7 +7,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from langchain_core.documents import Document
@@ -24,8 +24,8 @@ from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
 from catena.model import Chunk
 from catena.ports import Embedder
-from langchain_catena.content_ids import content_id, content_of, source_name
-from langchain_catena.graph.nodes import NodeKeys, node_id, said_keywords, titles_of, to_graph_chunk
+from langchain_catena.content_ids import content_id, source_name
+from langchain_catena.graph.nodes import NodeKeys, node_id, said_by, said_keywords, titles_of, to_graph_chunk
 from langchain_catena.places import PlaceKeys
 from langchain_catena.services import LangChainLLM, to_embedder
 
@@ -96,8 +96,7 @@ def build_graph(
         ServiceError: the embeddings failed.
         CatenaError: see `ChunkGraph.build`.
     """
-    given = list(documents)
-    work = _work(given, how)
+    work = _work(_documents("documents", documents), how)
     return _built(work, run(work.asked(), work.services(embeddings)), options, how)
 
 
@@ -108,7 +107,7 @@ async def abuild_graph(
     **how: Unpack[GraphDocuments],
 ) -> ChunkGraph:
     """As `build_graph`, without blocking the event loop."""
-    work = await asyncio.to_thread(_work, list(documents), how)
+    work = await asyncio.to_thread(_work, _documents("documents", documents), how)
     asked = await arun(work.asked(), work.services(embeddings))
     return await asyncio.to_thread(_built, work, asked, options, how)
 
@@ -140,7 +139,8 @@ def update_graph(
             not those of the graph.
         ServiceError: the embeddings failed.
     """
-    work, gone = _changing(graph, list(added), list(removed), list(removed_sources), how)
+    given = (_documents("added", added), _several("removed", removed), _several("removed_sources", removed_sources))
+    work, gone = _changing(graph, *given, how)
     return _updated(graph, work, gone, run(work.asked(), work.services(embeddings)), how)
 
 
@@ -154,13 +154,14 @@ async def aupdate_graph(
     **how: Unpack[GraphDocuments],
 ) -> ChunkGraph:
     """As `update_graph`, without blocking the event loop."""
-    given = (list(added), list(removed), list(removed_sources))
+    given = (_documents("added", added), _several("removed", removed), _several("removed_sources", removed_sources))
     work, gone = await asyncio.to_thread(_changing, graph, *given, how)
     asked = await arun(work.asked(), work.services(embeddings))
     return await asyncio.to_thread(_updated, graph, work, gone, asked, how)
 
 
 _Keywords = dict[str, tuple[str, ...]]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +201,26 @@ class _Work:
         ]
 
 
+def _documents(name: str, given: Iterable[Document]) -> list[Document]:
+    documents = _several(name, given)
+    for each in documents:
+        if not isinstance(each, Document):
+            raise ParameterError(name, type(each).__name__, "LangChain documents")
+    return documents
+
+
+def _several(name: str, given: Iterable[_T]) -> list[_T]:
+    """Return what is given one by one; one text or one document is iterable, too, and a mistake."""
+    if isinstance(given, str | Document):
+        raise ParameterError(name, given, "a sequence, also of one alone")
+    return list(given)
+
+
 def _work(documents: Sequence[Document], how: GraphDocuments, behind: Callable[[str], int] | None = None) -> _Work:
     """Return documents as chunks under their ids and at their places, behind so many of their source."""
+    unknown = sorted(how.keys() - GraphDocuments.__annotations__.keys())
+    if unknown:
+        raise ParameterError("option", unknown[0], f"one of {', '.join(GraphDocuments.__annotations__)}")
     titles, maker = how.get("title_keys"), how.get("keywords")
     if isinstance(titles, str):
         raise ParameterError("title_keys", titles, f"a sequence of keys, e.g. [{titles!r}]")
@@ -214,18 +233,23 @@ def _work(documents: Sequence[Document], how: GraphDocuments, behind: Callable[[
         titles=None if titles is None else tuple(titles),
         keywords=how.get("keyword_key"),
     )
-    places = _places(documents, keys, behind)
+    named = zip(documents, _ids(documents, keys), _places(documents, keys, behind), strict=True)
+    chunks = [to_graph_chunk(document, name, keys, position=position) for document, name, position in named]
+    default = GraphKeywords() if how.get("llm") is not None else None
+    return _Work(documents=documents, chunks=chunks, keys=keys, maker=maker or default, how=how)
+
+
+def _ids(documents: Sequence[Document], keys: NodeKeys) -> list[str]:
+    """Return the id of each document; equal ones that have none are told apart by their order."""
     seen: Counter[str] = Counter()
-    chunks = []
-    for document, position in zip(documents, places, strict=True):
-        name = node_id(document, keys)
-        said = content_of(document, source_name(document, keys.source))
+    ids = []
+    for document in documents:
+        name, said = node_id(document, keys), said_by(document, keys)
         if name == content_id(said):
             name = content_id(said, seen[said])
             seen[said] += 1
-        chunks.append(to_graph_chunk(document, name, keys, position=position))
-    default = GraphKeywords() if how.get("llm") is not None else None
-    return _Work(documents=documents, chunks=chunks, keys=keys, maker=maker or default, how=how)
+        ids.append(name)
+    return ids
 
 
 def _places(documents: Sequence[Document], keys: NodeKeys, behind: Callable[[str], int] | None) -> list[int]:
@@ -284,7 +308,7 @@ def _changing(
     gone = {each if isinstance(each, str) else node_id(each, keys, graph) for each in removed}
     if sources:
         gone |= {name for name in graph.ids if graph.chunk(name).document_id in sources}
-    coming = {node_id(document, keys) for document in added}
+    coming = set(_ids(added, keys))
 
     def behind(source: str) -> int:
         staying = (graph.chunk(name) for name in graph.ids if name not in gone and name not in coming)

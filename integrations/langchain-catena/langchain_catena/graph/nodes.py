@@ -45,7 +45,13 @@ def node_ids(document: Document, keys: NodeKeys) -> Iterator[str]:
     for name in (own, document.id, document.metadata.get(CHUNK_ID)):
         if name not in (None, ""):
             yield str(name)
-    yield content_id(content_of(document, source_name(document, keys.source)))
+    yield content_id(said_by(document, keys))
+
+
+def said_by(document: Document, keys: NodeKeys) -> str:
+    """Return the hash of what a document says and whose it is, without the id that a store may have given it."""
+    nameless = document.model_copy(update={"id": None})
+    return content_of(document, source_name(nameless, keys.source))
 
 
 def node_id(document: Document, keys: NodeKeys, graph: Container[object] = ()) -> str:

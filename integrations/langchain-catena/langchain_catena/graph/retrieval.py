@@ -31,6 +31,7 @@ from langchain_catena.graph.nodes import NodeKeys
 from langchain_catena.graph.widening import (
     Given,
     Widened,
+    check_graph,
     check_source,
     given_ranking,
     graph_of,
@@ -153,9 +154,11 @@ class CatenaGraphRetriever(BaseRetriever):
         return self._documents(found)
 
     def _run(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
+        check_graph(self.library)
         return run_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
+        await asyncio.to_thread(check_graph, self.library)
         return await arun_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
@@ -205,6 +208,8 @@ class CatenaGraphRetriever(BaseRetriever):
         return replace(services, handlers={**services.handlers, _Retrieve: first})
 
     def _base(self, k: int) -> Runnable[str, list[Document]] | None:
+        if not isinstance(k, int) or isinstance(k, bool) or k < 0:
+            raise ParameterError("k", k, "an integer >= 0")
         if self.vectorstore is None:
             return self.retriever
         return self.vectorstore.as_retriever(search_kwargs={"k": max(k, self.how.depth)})

@@ -140,6 +140,12 @@ def one_source(library: Library | None, graph: ChunkGraph | None) -> Library | C
     return found
 
 
+def check_graph(library: Library | None) -> None:
+    """Raise `LibraryError` where a library has no graph: that is a mistake, and no failure to go on without."""
+    if library is not None and not library.has_graph:
+        _ = library.graph
+
+
 def graph_of(source: Library | ChunkGraph) -> ChunkGraph:
     """Return the graph; that of a library is read from its files where that is still to do, which blocks."""
     return source.graph if isinstance(source, Library) else source
