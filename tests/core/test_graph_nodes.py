@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from catena.citation import TITLE
 from catena.errors import ParameterError
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, keywords_of_node, names_of_node, rarity
+from catena.graph.mentions import holds, titles_of, words_of
 from catena.graph.node import Node, node_of
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
@@ -84,6 +85,24 @@ def test_a_name_and_a_longer_one_share_the_part_that_both_print() -> None:
     one, other = names_in(BANKER), names_in("Francis Baring was born in Exeter.")
     assert one[:4] == ("sir francis baring", "1st baronet", "british", "baring")
     assert "francis baring" in set(one) & set(other)
+
+
+@pytest.mark.parametrize(
+    ("title", "parts"),
+    [
+        ("Running without a code", []),
+        ("A code for the shaft seal", ["code for the shaft", "shaft seal"]),
+        ("Starten der Pumpe ohne Code", ["pumpe ohne code"]),
+        ("Batteries of the Pump House", ["pump house"]),
+        ("Hepatitis A Virus", ["hepatitis a", "a virus"]),  # printed large: no article
+    ],
+)
+def test_a_part_of_a_heading_neither_begins_nor_ends_with_a_joining_word(title: str, parts: list[str]) -> None:
+    names = names_in("", titles=[title])
+    assert names[0] == normalise_term(title)
+    assert set(parts) <= set(names)
+    joining = {"without", "a", "for", "the", "der", "ohne", "of"} - ({"a"} if "A Virus" in title else set())
+    assert not [name for name in names[1:] if {name.split()[0], name.split()[-1]} & joining]
 
 
 def test_a_line_in_capitals_is_no_name_and_has_no_parts() -> None:
@@ -186,6 +205,49 @@ def test_keywords_that_were_given_are_normalised_and_distinct_and_hold_no_title(
     node = node_of(printed, keywords=["Shaft-Seal", "shaft seal", "", "battery", "A", "B", "C", "D", "E"])
     assert node.keywords == ("shaft seal", "a", "b", "c", "d", "e")
     assert node_of(printed, keywords=()).keywords == ()
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("3.1 HX200", "HX200"),
+        ("3. Installation", "Installation"),
+        ("10.2.13. The Shaft Seal (old)", "The Shaft Seal"),
+        ("A.2 Prompts", "Prompts"),
+        ("3.1\u3000\u96fb\u6e90", "\u96fb\u6e90"),
+        ("3.1", "3.1"),  # a number and no more
+        ("3.1 2024", "3.1 2024"),
+        ("3 Phases", "3 Phases"),
+        ("3.5 mm plug", "3.5 mm plug"),
+        ("2.4 GHz radio", "2.4 GHz radio"),
+        ("M.2 slot", "M.2 slot"),
+        ("A. Volta", "A. Volta"),
+        ("H.264 video", "H.264 video"),
+        ("3.1HX", "3.1HX"),
+        ("Use of 3.1 HX200", "Use of 3.1 HX200"),
+    ],
+)
+def test_a_heading_loses_the_number_of_its_section(heading: str, title: str) -> None:
+    node = node_of(chunk("The HX200 pumps.", title="Manual", path=("Manual", heading)))
+    assert node.titles == ("Manual", title)
+    assert node_of(chunk("", title=heading, path=(heading,))).titles[:1] == (without_parenthesis(heading),)
+    assert node_of(chunk(""), titles=[heading]).titles == (without_parenthesis(heading),)
+
+
+def test_a_chunk_can_be_mentioned_by_its_heading_without_the_number_of_its_section() -> None:
+    node = node_of(chunk("It pumps.", title="Manual", path=("Manual", "3.1 HX200 Pump")))
+    assert any(holds(words_of("See the HX200 pump."), title) for title in titles_of(node))
+    assert "hx200 pump" not in node_of(chunk("HX200 pump", path=("3.1 HX200 Pump",))).keywords
+
+
+def test_a_title_that_was_given_is_no_keyword_with_or_without_its_parenthesis() -> None:
+    given = node_of(chunk("text"), titles=["Pump (device)"], keywords=["Pump (device)", "pump", "seal"])
+    assert (given.titles, given.keywords) == (("Pump",), ("seal",))
+    printed = chunk("text", title="Pump (device)", path=("Pump (device)", "3.1 Seal (shaft)"))
+    assert (
+        node_of(printed, keywords=["Pump (device)", "3.1 Seal", "Seal", "Seal (shaft)", "3.1 Seal (shaft)"]).keywords
+        == ()
+    )
 
 
 def test_titles_that_were_given_take_the_place_of_the_printed_ones() -> None:

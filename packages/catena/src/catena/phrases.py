@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TypeAlias
@@ -23,6 +23,17 @@ LONGEST = 8
 # Words that stay small inside a name, in European languages: "University of Copenhagen", "Vasco da Gama".
 _SMALL = "of|the|de|la|le|les|du|des|del|della|di|da|do|dos|das|van|von|der|den|zu|af|av|y|e|et|&"
 _INNER = frozenset(_SMALL.split("|"))
+# Words that join others and hardly end a name. They are taken for such where titles print them small or first:
+# "Running without a code" names neither "without a" nor "a code", and "hepatitis A" is a name.
+_JOINING = _INNER.union(
+    re.findall(
+        r"\w+",
+        "a an the and or to in on at as by for from with without into over after during "
+        "das dem ein eine und oder im am zum zur für auf aus bei mit ohne un une à au aux dans sur avec sans pour ou "
+        "el los las en con sin por para o una um uma em com sem il lo gli per senza "
+        "het een op om met zonder og eller med uden i på til och utan",
+    )
+)
 # Words that are large only because a sentence begins with them. Not here: those with which names begin ("La Paz").
 _FIRST = frozenset(re.findall(r"\w+", "a an the der das ein eine un une una in on at as by for from after during"))
 _CAPITALS = "".join(
@@ -101,7 +112,10 @@ def names_in(text: str, *, titles: Sequence[str] = ()) -> tuple[str, ...]:
     phrases = dict.fromkeys((*titles, *map(" ".join, named_phrases(text))))
     names = dict.fromkeys(filter(None, map(name_of, phrases)))
     if len(names) < MOST_NAMES:
-        names |= dict.fromkeys(part for name in names if name.count(" ") > 1 for part in _parts(name.split(" ")))
+        ends = _INNER | _joining_words_of(titles)
+        names |= dict.fromkeys(
+            part for name in names if name.count(" ") > 1 for part in _parts(name.split(" "), ends)
+        )
     return tuple(islice(names, MOST_NAMES))
 
 
@@ -118,11 +132,18 @@ def without_parenthesis(title: str) -> str:
     return " ".join((bare if any(map(str.isalnum, bare)) else title).split())
 
 
-def _parts(words: Sequence[str]) -> Iterator[str]:
+def _joining_words_of(titles: Sequence[str]) -> frozenset[str]:
+    """Return the joining words that titles print small or begin with."""
+    words = (word for title in titles for place, word in enumerate(title.split()) if not place or word.islower())
+    return _JOINING.intersection(map(str.lower, words))
+
+
+def _parts(words: Sequence[str], ends: Set[str]) -> Iterator[str]:
+    """Yield the parts of two words and more that neither begin nor end with one of `ends`."""
     if len(words) <= LONGEST:
         for length in range(len(words) - 1, 1, -1):
             for start in range(len(words) - length + 1):
-                if words[start] not in _INNER and words[start + length - 1] not in _INNER:
+                if words[start] not in ends and words[start + length - 1] not in ends:
                     part = " ".join(words[start : start + length]).strip(_LOOSE)
                     if part.islower() or says_something(part):  # the first is quick, and enough for most scripts
                         yield part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,11 @@ from catena.model import Chunk
 from catena.phrases import names_in, without_parenthesis
 from catena.text import normalise_term, tokenise
 
+# "3.1", "3.", "A.2": not "3.5 mm plug" and "2.4 GHz radio"; letters of appendices only, for "M.2" is a socket
+_UNIT = r"(?:[a-z\u00b5\u0430-\u044f]{1,4}|[kMGT]?(?:Hz|[ABVW]h?))\b"
+_NUMBER = r"(?:\d{1,3}\.|\d{1,3}(?:\.\d{1,3})+\.?|[A-H](?:\.\d{1,2})+\.?)"
+_SECTION_NUMBER = re.compile(rf"\A\s*(?!\d+\.\d+\s+{_UNIT}){_NUMBER}\s+(?=.*[^\W\d_])")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -20,7 +26,8 @@ class Node:
     So a document that comes or goes changes no other document's nodes.
 
     Attributes:
-        titles: under which others may mention it, as printed, without a parenthesis at their ends; () of none.
+        titles: under which others may mention it, as printed, without a parenthesis at their ends, and headings
+            without the number of their section; () of none.
         keywords: the phrases that say best what it is about, normalised, best first; none is a title.
         names: the names and codes that its text and titles print, and parts of them, normalised, in order of place.
     """
@@ -43,7 +50,8 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
         chunk: of a text, a table or a figure.
         keywords: of the chunk, best first, as a model or its author gave them, however many; None takes at most five
             from its text, asking nobody.
-        titles: under which others may mention it; None takes its document's title and its own heading.
+        titles: under which others may mention it; None takes its document's title and its own heading, this without
+            the number of the section: "3.1 HX200" and "A.2 HX200" are "HX200".
 
     Raises:
         ParameterError: keywords or titles are no sequences of strings.
@@ -54,8 +62,8 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
         if isinstance(given, str) or not all(isinstance(each, str) for each in given or ()):
             raise ParameterError(name, given, "a sequence of strings, or None")
     printed = _titles_of(chunk)
-    own = printed if titles is None else _distinct(titles)
-    but = (*own, *printed, *chunk.path)
+    own = _distinct(printed if titles is None else titles)
+    but = (*(titles or ()), *printed, *chunk.path)
     return Node(
         chunk=chunk,
         titles=own,
@@ -65,12 +73,13 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
 
 
 def _normalised(keywords: Iterable[str], but: Iterable[str]) -> tuple[str, ...]:
-    titles = set(map(normalise_term, but))
+    titles = {normalise_term(form) for title in but for form in (title, without_parenthesis(title))}
     return tuple(term for term in dict.fromkeys(map(normalise_term, keywords)) if term and term not in titles)
 
 
 def _titles_of(chunk: Chunk) -> tuple[str, ...]:
-    return _distinct((str(chunk.metadata.get(TITLE, "")), *chunk.path[-1:]))
+    title = str(chunk.metadata.get(TITLE, ""))
+    return (title, *(_SECTION_NUMBER.sub("", heading) for heading in chunk.path[-1:] if heading != title))
 
 
 def _distinct(titles: Iterable[str]) -> tuple[str, ...]:

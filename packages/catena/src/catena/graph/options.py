@@ -12,7 +12,7 @@ from catena.graph.mentions import MENTION_CAP
 from catena.ids import digest
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, SEMANTIC, STRUCTURAL
 
-FORMAT = 1
+FORMAT = 2
 """Of what a graph keeps of a node; raised where equal nodes and options give other edges than before."""
 
 
