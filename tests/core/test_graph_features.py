@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -149,9 +150,10 @@ def test_the_untrained_scorer_is_a_weighted_sum() -> None:
     assert scores == pytest.approx(features(TWO) @ weights)
     assert run(UntrainedScorer(weights={"mention": 1.0}).score(TWO), Services()) == pytest.approx([0.8, 0.0])
     assert UntrainedScorer().identity != UntrainedScorer(weights={"mention": 1.0}).identity
+    assert pickle.loads(pickle.dumps(UntrainedScorer())) == UntrainedScorer()
 
 
-@pytest.mark.parametrize("weights", [{"mentions": 1.0}, {"mention": float("nan")}])
+@pytest.mark.parametrize("weights", [{"mentions": 1.0}, {"mention": float("nan")}, {"mention": "x"}])
 def test_weights_of_no_feature_or_no_number_are_refused(weights: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match="weights"):
         UntrainedScorer(weights=weights)

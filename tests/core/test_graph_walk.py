@@ -464,6 +464,9 @@ def test_options_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None
         WalkOptions(**wrong)
     with pytest.raises(ParameterError, match="share"):
         SimilarityScorer(share=-1.0)
+    much: Any = "much"
+    with pytest.raises(ParameterError, match="share"):
+        SimilarityScorer(share=much)
 
 
 @pytest.mark.parametrize("k", [-1, 1.5, True])
@@ -519,6 +522,11 @@ def test_a_scorer_that_is_no_step_is_named() -> None:
 def test_a_graph_that_fails_fails_the_walk() -> None:
     with pytest.raises(ServiceError, match="away"):
         walked(graph=Flaky(drawn(), [None, None, ServiceError("graph", "away")]))
+
+
+def test_what_the_graph_does_not_have_takes_no_place_among_the_candidates() -> None:
+    known = walked(WalkOptions(pool=2, fill=False), first=ranking("hab"))
+    assert chains(walked(WalkOptions(pool=2, fill=False), first=ranking("xyzhab"))) == chains(known) != []
 
 
 def test_nothing_to_begin_with_is_nothing_found() -> None:

@@ -151,7 +151,7 @@ class SimilarityScorer:
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.share < float("inf"):
+        if not isinstance(self.share, int | float) or not 0.0 <= self.share < float("inf"):
             raise ParameterError("share", self.share, "a finite number >= 0")
 
     @property

@@ -52,8 +52,9 @@ class UntrainedScorer:
         if unknown:
             raise ParameterError("weights", unknown, f"by names among {', '.join(FEATURES)}")
         for name, weight in self.weights.items():
-            if not isfinite(weight):
+            if not isinstance(weight, int | float) or not isfinite(weight):
                 raise ParameterError(f"weights[{name!r}]", weight, "a finite number")
+        object.__setattr__(self, "weights", dict(self.weights))
 
     @property
     def identity(self) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from catena.errors import ParameterError
 from catena.graph.beam import beam
 from catena.graph.best_first import best_first
 from catena.graph.explaining import explained, merged
-from catena.graph.frontier import Allows, First, Ground
+from catena.graph.frontier import Allows, First, Ground, concatenated
 from catena.graph.paper_walk import paper_walk
 from catena.graph.scoring import Question, Scorer, SimilarityScorer
 from catena.graph.seeds import find_seeds
@@ -73,8 +75,7 @@ def walk(
         raise ParameterError("k", k, "an integer >= 0")
     options = options or WalkOptions()
     first = First.of(ranking)
-    pool: Nodes
-    (pool,) = yield from ask([FetchNodes(chunk_ids=tuple(first.hits)[: options.pool], words=question.words)])
+    pool = yield from _pool(first, question.words, options.pool)
     if pool.ids and pool.vectors.shape[1:] != question.vector.shape:
         allowed = f"of shape {pool.vectors.shape[1:]}: by the embedder of the graph's nodes"
         raise ParameterError("vector of the question", question.vector.shape, allowed)
@@ -92,3 +93,15 @@ def walk(
     trails = (yield from _STRATEGIES[options.strategy](ground, seeds, purse)) if seeds else Trails((), ())
     chains = yield from explained(ground, trails, purse)
     return Walked((yield from merged(ground, trails, ranking, k, purse)), chains)
+
+
+def _pool(first: First, words: tuple[str, ...], size: int) -> Step[Nodes]:
+    """Return the top of the first ranking; what the graph does not have takes nobody's place."""
+    ids = tuple(first.hits)
+    top: Nodes
+    (top,) = yield from ask([FetchNodes(chunk_ids=ids[:size], words=words)])
+    if len(top.ids) < size < len(ids):
+        rest: Nodes
+        (rest,) = yield from ask([FetchNodes(chunk_ids=ids[size:], words=words)])
+        top = concatenated([top, rest.take(np.arange(min(len(rest.ids), size - len(top.ids))))])
+    return top

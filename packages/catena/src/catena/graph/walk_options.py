@@ -37,7 +37,7 @@ class WalkOptions:
         max_chunks: that the walk takes, over all chains; what `k` asks for beyond it comes from the first ranking.
             None: 5 for best-first, which found no more by going on, else 20.
         expand: of a best-first walk, how many of the nodes taken first give their neighbours.
-        pool: how many of the first ranking are candidates.
+        pool: how many of the first ranking, of those that the graph has, are candidates.
         width: of a beam, in paths.
         min_score: a walk does not take what scores less; None takes anything.
         max_drop: nor what scores this much less than the best hop before; in the scorer's unit.
