@@ -78,6 +78,7 @@ def run_blocks(page: Path, blocks: Sequence[Block], capsys: pytest.CaptureFixtur
                 assert capsys.readouterr().out == following.text, f"{page.name}:{following.line}"
 
 
+@pytest.mark.timeout(900)  # the README's blocks index the bundled manuals several times: minutes on a busy machine
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_does_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
