@@ -274,6 +274,7 @@ def test_a_report_can_be_drawn_and_kept() -> None:
     [
         {"epochs": 0}, {"batch": 0}, {"hidden": 0}, {"edge_hidden": 0}, {"patience": 0}, {"validation": 1.0},
         {"learning_rate": 0.0}, {"encoder_learning_rate": float("inf")}, {"weight_decay": -1.0}, {"seed": -1},
+        {"epochs": 1.5}, {"batch": "many"},
     ],
 )  # fmt: skip
 def test_training_options_outside_their_domain(wrong: dict[str, Any]) -> None:

@@ -214,12 +214,6 @@ def test_options_outside_their_domain(wrong: dict[str, Any]) -> None:
     not_questions: Any = ["a question"]
     with pytest.raises(ParameterError, match="questions must be of TrainingQuestion"):
         train_scorer(not_questions, Services(), rankings=RANKINGS[:1])
-    not_options: Any = {"kind": "features"}
-    with pytest.raises(ParameterError, match="how must be ScorerTraining"):
-        train_scorer(QUESTIONS, Services(), not_options, rankings=RANKINGS)
-    not_questions: Any = ["a question"]
-    with pytest.raises(ParameterError, match="questions must be of TrainingQuestion"):
-        train_scorer(not_questions, Services(), rankings=RANKINGS[:1])
 
 
 def test_the_papers_scorer_learns_for_the_walk_that_it_is_for() -> None:

@@ -88,8 +88,9 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "hidden", "edge_hidden", "patience"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "at least 1")
+            number = getattr(self, name)
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise ParameterError(name, number, "an integer, at least 1")
         for name in ("learning_rate", "encoder_learning_rate"):
             if not 0.0 < getattr(self, name) < float("inf"):
                 raise ParameterError(name, getattr(self, name), "a finite number above 0")
