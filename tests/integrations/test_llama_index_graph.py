@@ -83,10 +83,10 @@ def test_the_graph_brings_what_the_retriever_did_not_find_with_the_reason_for_ea
     assert ids(found) == ["a", "b", "c", "d"]
     assert [each.score for each in found] == [1.0, 1 / 2, 1 / 3, 1 / 4]
     seed, maker, town, lamp = found
-    assert [(told["chain"], told["place"], told["came_from"]) for told in places(seed)] == [(1, 1, "")]
+    assert [(told["chain"], told["hop"], told["came_from"]) for told in places(seed)] == [(1, 1, "")]
     (hop,) = places(maker)
     assert hop["score"] == pytest.approx(cos(radians(20)), abs=1e-6)  # the question at 10 degrees, the maker at 30
-    assert (hop["chain"], hop["place"], hop["came_from"]) == (1, 2, "a")
+    assert (hop["chain"], hop["hop"], hop["came_from"]) == (1, 2, "a")
     assert (hop["edges"], hop["shared"]) == ({SEMANTIC: 0.5, STRUCTURAL: 1.0}, {})
     (last,) = places(town)
     assert last["score"] == pytest.approx(cos(radians(50)), abs=1e-6)
@@ -189,8 +189,16 @@ def test_a_retriever_that_fails_is_told_by_its_name() -> None:
             raise ValueError("api_key=abc is wrong")
 
     with pytest.raises(ServiceError, match="is wrong") as error:
-        retriever(retriever=Away()).retrieve(QUESTION)
+        retriever(retriever=Away(), on_retriever_error="raise").retrieve(QUESTION)
     assert "abc" not in str(error.value)
+    with listening() as told:
+        found = retriever(retriever=Away(), graph=build_graph(nodes()[:3], AngleEmbedder())).retrieve(QUESTION)
+    assert found[0].node.node_id == "a"  # "pump" of the question stands there
+    (part,) = provenance(found[0].node)["degraded"]
+    (event,) = [event for event in told.events if isinstance(event, RouteDegradedEvent)]
+    assert (part["what"], part["why"]) == (event.what, event.why) == ("retriever", str(error.value))
+    with pytest.raises(ServiceError, match="the server is away"):
+        retriever(retriever=Away(), graph=Broken()).retrieve(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +213,7 @@ def test_a_retriever_that_fails_is_told_by_its_name() -> None:
         ({"how": "best"}, "how"),
         ({"nodes": [1]}, "nodes"),
         ({"similarity_top_k": -1}, "similarity_top_k"),
+        ({"on_retriever_error": "ignore"}, "on_retriever_error"),
         ({"how": GraphSearch(walk=PAPER, keywords_by="llm")}, "llm"),
     ],
 )
@@ -442,13 +451,28 @@ def test_it_is_a_stage_of_a_query_engine() -> None:
     assert json.loads(wider.to_json())["how"].startswith("GraphSearch(")
 
 
+def test_it_is_read_again_from_what_was_written() -> None:
+    wider, again = stage(top_n=3), {"graph": graph(), "embed_model": AngleEmbedder()}
+    written = wider.to_dict()
+    read = CatenaChainPostprocessor.from_dict(written, **again, how=HOW)
+    assert read.to_dict() == written
+    for each in (wider, read):
+        assert ids(each.postprocess_nodes(given_nodes(), query_str=QUESTION)) == ["a", "b", "c"]
+    for left, named in ((again, "how"), ({"how": HOW}, "graph")):
+        with pytest.raises(ParameterError, match=f"^{named} .*given again"):
+            CatenaChainPostprocessor.from_dict(written, **left)
+    usual = CatenaChainPostprocessor(**again)
+    assert CatenaChainPostprocessor.from_dict(usual.to_dict(), **again).how == usual.how
+
+
 # Chains, out of the nodes again.
 
 
 def test_chains_are_read_out_of_nodes_and_written_out_for_a_reader() -> None:
     made = retriever()
     found, expected = made.retrieve(QUESTION), made.result(QUESTION)
-    chains = chains_of(reversed(found))
+    (*chains, alone) = chains_of(reversed(found))
+    assert [(hop.chunk.id, hop.edge) for hop in alone.hops] == [("d", None)]
     assert [
         [(hop.chunk.id, hop.score, hop.came_from, hop.edge, hop.words) for hop in chain.hops] for chain in chains
     ] == [[(hop.chunk.id, hop.score, hop.came_from, hop.edge, hop.words) for hop in c.hops] for c in expected.chains]
@@ -460,9 +484,9 @@ def test_chains_are_read_out_of_nodes_and_written_out_for_a_reader() -> None:
     assert len(set(shuffled)) > 1
     assert format_chains(found, reading=ChainReading(budget_tokens=30)).left_out
     without = [each for each in found if each.node.node_id != "b"]
-    assert [[hop.chunk.id for hop in chain.hops] for chain in chains_of(without)] == [["a", "c"]]
+    assert [[hop.chunk.id for hop in chain.hops] for chain in chains_of(without)] == [["a", "c"], ["d"]]
     assert "Linked" not in format_chains(without).text
-    assert chains_of(given_nodes()) == ()
+    assert [[hop.chunk.id for hop in chain.hops] for chain in chains_of(given_nodes())] == [["a"], ["d"]]
     with pytest.raises(ParameterError, match="format"):
         format_chains(found, "tree")  # type: ignore[arg-type]
 

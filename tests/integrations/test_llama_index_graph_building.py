@@ -231,4 +231,10 @@ def test_what_cannot_be_built_is_refused() -> None:
     cancel.set()
     with pytest.raises(CancelledError):
         build_graph([short], cancel=cancel)
-    assert len(build_graph([])) == 0
+    assert len(build_graph([])) == len(build_graph(index_of([]))) == 0
+    for odd in ("a text", ["a text"], node, (each for each in [node])):
+        with pytest.raises(ParameterError, match=r"^nodes "):
+            build_graph(odd, FakeEmbedder())  # type: ignore[arg-type]
+    for name in ("removed", "removed_documents"):
+        with pytest.raises(ParameterError, match=f"^{name} "):
+            update_graph(build_graph([short]), **{name: "b"})

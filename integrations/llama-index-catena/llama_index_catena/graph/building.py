@@ -153,6 +153,8 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     """
     store: Any = index.vector_store
     ids = sorted(set(index.index_struct.nodes_dict.values()))
+    if not ids and not store.stores_text:
+        return []
     try:
         held = index.docstore.get_nodes(ids) if ids else store.get_nodes()
     except Exception as error:
@@ -179,6 +181,8 @@ class _Work:
         reading: NodeReading | None,
         nodes: Sequence[BaseNode] | VectorStoreIndex,
     ) -> _Work:
+        if not isinstance(nodes, VectorStoreIndex):
+            _check_nodes(nodes)
         model = index_model(nodes) if embed_model is None and isinstance(nodes, VectorStoreIndex) else embed_model
         return cls(None if model is None else core_embedder(model), reading or NodeReading())
 
@@ -203,6 +207,12 @@ class _Work:
         return Services(embedder=self.embedder, cancel=cancel)
 
 
+def _check_nodes(nodes: Sequence[BaseNode]) -> None:
+    odd = nodes if not isinstance(nodes, Sequence) else next((n for n in nodes if not isinstance(n, BaseNode)), None)
+    if odd is not None:
+        raise ParameterError("nodes", type(odd).__name__, "a sequence of LlamaIndex nodes, or a VectorStoreIndex")
+
+
 def index_model(index: VectorStoreIndex) -> BaseEmbedding:
     """Return the embedding model of an index, for which LlamaIndex has no public name."""
     model: BaseEmbedding = index._embed_model
@@ -219,6 +229,9 @@ def _gone(
     graph: ChunkGraph, added: Sequence[BaseNode], removed: Collection[str], removed_documents: Collection[str]
 ) -> set[str]:
     """Return the ids of all nodes that go, those that are replaced among them."""
+    for name, given in (("removed", removed), ("removed_documents", removed_documents)):
+        if isinstance(given, str):
+            raise ParameterError(name, given, "a collection of ids, also of one alone")
     gone = {*removed, *(node.node_id for node in added if node.node_id in graph)}
     come = {document_of(node) for node in added if not counts_position(node)}
     leave = set(removed_documents)

@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeWithScore
 
-from catena.answering.chains import Chained, ChainFormat, ChainReading, chain_context
+from catena.answering.chains import ChainFormat, ChainReading, chain_context
 from catena.answering.integration import IntegratedContext
 from catena.graph_search import GraphResult
 from catena.model import Chain, Chunk, Edge, Hop
@@ -24,10 +24,10 @@ CHAINS = "chains"
 def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = None) -> list[NodeWithScore]:
     """Return what a walk found as nodes, best first, each with its places in the chains.
 
-    `provenance(node)["chains"]` lists per place: `chain` and `place` in it (from 1, the seed first), `score` of the
-    hop (in the unit of the scorer), `came_from` (the id of the node before it, "" for a seed and for what the first
-    ranking offered), `edges` (weight by kind), `shared` (what the two share, by kind) and `words` (of the question
-    that it is the first in the chain to say).
+    `provenance(node)["chains"]` lists per place: `chain` (its number, from 1) and `hop` (the place in it, from 1, the
+    seed first), `score` of the hop (in the unit of the scorer), `came_from` (the id of the node before it, "" for a
+    seed and for what the first ranking offered), `edges` (weight by kind), `shared` (what the two share, by kind) and
+    `words` (of the question that it is the first in the chain to say).
 
     Args:
         result: of `search_graph` or `widen`.
@@ -50,12 +50,24 @@ def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = No
 
 
 def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
-    """Return the chains that nodes say they stand in, hop by hop, without the hops that are not among the nodes."""
+    """Return the chains that nodes say they stand in, hop by hop.
+
+    For what the core does with chains: `catena.plots.graph.chain_strip`, `catena.answering.chain_answer`.
+
+    Args:
+        nodes: in any order, and whatever is left of them after another stage; a chain keeps the hops that are there.
+            One that stands in no chain is a chain of itself alone, behind the others. Notices are left out.
+    """
     hops: dict[int, dict[int, Hop]] = defaultdict(dict)
-    for found in nodes:
-        for told in provenance(found.node).get(CHAINS, ()):
-            hops[told["chain"]][told["place"]] = _hop(told, linked_chunk(found.node).chunk)
-    return tuple(Chain(tuple(hops[chain][place] for place in sorted(hops[chain]))) for chain in sorted(hops))
+    alone: list[Chain] = []
+    for found in apart(list(nodes))[0]:
+        chunk, places = linked_chunk(found.node).chunk, provenance(found.node).get(CHAINS, ())
+        for told in places:
+            hops[told["chain"]][told["hop"]] = _hop(told, chunk)
+        if not places:
+            alone.append(Chain((Hop(chunk=chunk, score=0.0),)))
+    walked = (Chain(tuple(hops[chain][place] for place in sorted(hops[chain]))) for chain in sorted(hops))
+    return (*walked, *alone)
 
 
 def format_chains(
@@ -74,19 +86,14 @@ def format_chains(
     Raises:
         ParameterError: the format is none of the three.
     """
-    passages, _ = apart(nodes)
-    chains = chains_of(passages)
-    walked = {chunk.id for chain in chains for chunk in chain.chunks}
-    rest = [linked_chunk(found.node).chunk for found in passages if found.node.node_id not in walked]
-    given: list[Chained] = [*chains, *rest]
-    return chain_context(given, replace(reading or ChainReading(), format=format))
+    return chain_context(chains_of(nodes), replace(reading or ChainReading(), format=format))
 
 
 def _written(hop: Hop, chain: int, place: int) -> dict[str, Any]:
     edge = hop.edge or Edge(weights={})
     return {
         "chain": chain,
-        "place": place,
+        "hop": place,
         "score": hop.score,
         "came_from": hop.came_from,
         "edges": dict(edge.weights),

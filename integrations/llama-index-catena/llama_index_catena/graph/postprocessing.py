@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
@@ -14,6 +14,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from catena.effects import arun, run
+from catena.errors import ParameterError
 from catena.graph_search import GraphSearch
 from catena.library import Library
 from catena.ports import Embedder, Graph
@@ -25,6 +26,7 @@ from llama_index_catena.services import LlamaIndexLLM
 
 dispatcher = get_dispatcher(__name__)
 
+_USUAL = repr(GraphSearch())
 _GIVEN = "given"  # the route of nodes that do not say by which they were found
 
 
@@ -47,7 +49,8 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
         top_n: nodes returned, at most.
         where: Catena's filter, or LlamaIndex's, that the graph obeys: the one that the retriever has.
         llm: finds the question's keywords, where `how` asks for one.
-        fields: those of every LlamaIndex postprocessor. With `from_dict`, graph and models are given again.
+        fields: those of every LlamaIndex postprocessor. With `from_dict`, graph and models are given again, and
+            a `how` of one's own.
 
     Raises:
         ParameterError: there is no graph, a model is missing, or an option is of the wrong kind.
@@ -80,6 +83,20 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
     def class_name(cls) -> str:
         """Return the name under which the postprocessor is serialised."""
         return "CatenaChainPostprocessor"
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Return it as it was written, with what cannot be written given again.
+
+        Raises:
+            ParameterError: `graph`, or a `how` of one's own, is not given again.
+        """
+        written = {key: value for key, value in data.items() if key not in ("how", "class_name")}
+        if "graph" not in kwargs:
+            raise ParameterError("graph", None, "given again: from_dict(data, graph=..., embed_model=...)")
+        if "how" not in kwargs and data.get("how", _USUAL) != _USUAL:
+            raise ParameterError("how", data["how"], "given again: from_dict(data, graph=..., how=GraphSearch(...))")
+        return cls(**{**written, **kwargs})
 
     @field_serializer("how")
     def _written(self, value: Any) -> str:

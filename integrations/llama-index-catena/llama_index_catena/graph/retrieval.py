@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -17,9 +17,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from catena.effects import Embed, Step, arun, ask, run
-from catena.errors import ParameterError
+from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.graph_search import GraphResult, GraphSearch, search_graph
 from catena.library import Library
+from catena.model import Degraded
 from catena.ports import Embedder, Graph
 from llama_index_catena.calls import copied, retrieved
 from llama_index_catena.convert import notice_node
@@ -58,6 +59,9 @@ class CatenaGraphRetriever(BaseRetriever):
         how: walk and scorer, and for a library the first ranking, too.
         where: Catena's filter, or LlamaIndex's, that all obey; a retriever of your own obeys what is set there, and
             the graph this one. What is set on a `VectorIndexRetriever` the graph obeys without being told.
+        on_retriever_error: "degrade" walks from where the question's keywords stand in the graph when the retriever
+            fails, and tells it; "raise" raises. What the walk itself fails with is treated as `how.on_graph_error`
+            says, and raised where both fail.
         llm: finds the question's keywords, where `how` asks for one.
         notice: False returns no nodes at all where a name in the question stands nowhere.
         callback_manager: told of each retrieval, as by every LlamaIndex retriever.
@@ -79,6 +83,7 @@ class CatenaGraphRetriever(BaseRetriever):
         similarity_top_k: int = 10,
         how: GraphSearch | None = None,
         where: Filters | None = None,
+        on_retriever_error: Literal["raise", "degrade"] = "degrade",
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
         callback_manager: CallbackManager | None = None,
@@ -93,6 +98,9 @@ class CatenaGraphRetriever(BaseRetriever):
             raise ParameterError("retriever", type(retriever).__name__, "a LlamaIndex retriever or VectorStoreIndex")
         if not isinstance(similarity_top_k, int) or isinstance(similarity_top_k, bool) or similarity_top_k < 0:
             raise ParameterError("similarity_top_k", similarity_top_k, "an integer >= 0")
+        if on_retriever_error not in ("raise", "degrade"):
+            raise ParameterError("on_retriever_error", on_retriever_error, "'raise' or 'degrade'")
+        self.on_retriever_error = on_retriever_error
         self._index = retriever if isinstance(retriever, VectorStoreIndex) else None
         self._retriever = retriever if isinstance(retriever, BaseRetriever) else None
         if self._index is not None and not isinstance(where, MetadataFilters | None):
@@ -151,7 +159,14 @@ class CatenaGraphRetriever(BaseRetriever):
             result = yield from search_graph(asked.query_str, widener.how, k=k, where=widener.where)
             return (yield from widener.with_own(result))
         retriever, bundle = yield from self._first(asked)
-        found = yield from retrieved(retriever, bundle, "first ranking")
+        try:
+            found = yield from retrieved(retriever, bundle, "first ranking")
+        except (ParameterError, FilterError, MissingServiceError):  # the caller's mistakes are never tolerated
+            raise
+        except CatenaError as error:
+            if self.on_retriever_error == "raise":
+                raise
+            return (yield from widener.without_first(asked, k, Degraded("retriever", str(error))))
         return (yield from widener.widened(asked, found, k, type(retriever).__name__))
 
     def _first(self, asked: QueryBundle) -> Step[tuple[BaseRetriever, QueryBundle]]:

@@ -16,7 +16,7 @@ from catena.effects import Services, Step
 from catena.errors import CatenaError, MissingServiceError, ParameterError
 from catena.graph_search import GraphResult, GraphSearch, widen
 from catena.library import Library
-from catena.model import Degraded, Hit, Provenance, Ranking
+from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.ports import Embedder, Graph
 from llama_index_catena.calls import calling
 from llama_index_catena.convert import provenance
@@ -122,6 +122,13 @@ class Widener:
     def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[Found]:
         """Widen what a retriever found, best first; nodes given stay as they are."""
         return (yield from self.with_own((yield from self._walked(asked, found, k, route))))
+
+    def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[Found]:
+        """Walk from where the question's keywords stand in the graph, in the place of a retriever that failed."""
+        how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
+        result = yield from widen(asked.query_str, Ranking((), Scale.RANK), how, k=k, where=self.where)
+        told = replace(result.ranking, degraded=(failed, *result.ranking.degraded))
+        return (yield from self.with_own(replace(result, ranking=told)))
 
     def with_own(self, result: GraphResult) -> Step[Found]:
         """Look up the user's own nodes of what the graph brought; where that fails, the graph's texts do."""
