@@ -94,7 +94,7 @@ class CatenaGraphRetriever(BaseRetriever):
         id_key, source_key: as the graph was built with, see `GraphDocuments`.
         on_retriever_error: "degrade" walks from where the question's keywords stand in the graph when the retriever
             fails, and says so in each document's metadata, in the log and in a custom event; "raise" raises. What the
-            walk itself fails with is treated as `how.on_graph_error` says.
+            walk itself fails with is treated as `how.on_graph_error` says, and raised where both fail.
         llm: any chat model or LLM, where `how` asks one.
         services: without a library, journal, budget and limits of the calls of models.
         tell_unknown: the first document names what stands nowhere and what is like it; on top of k.
@@ -171,8 +171,8 @@ class CatenaGraphRetriever(BaseRetriever):
             first = self._failed(first.error)
         if isinstance(first, Degraded):
             walk = replace(self.how.walk, seeds="keywords")
-            nothing = Ranking((), Scale.RANK, (first,))
-            return Widened((yield from widen(query, nothing, replace(self.how, walk=walk), k=k, where=where)), {})
+            how, nothing = replace(self.how, walk=walk, on_graph_error="raise"), Ranking((), Scale.RANK, (first,))
+            return Widened((yield from widen(query, nothing, how, k=k, where=where)), {})
         return Widened((yield from widen(query, first.ranking, self.how, k=k, where=where)), first.documents)
 
     def _failed(self, error: Exception) -> Degraded:
