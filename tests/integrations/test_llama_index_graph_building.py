@@ -235,6 +235,8 @@ def test_what_cannot_be_built_is_refused() -> None:
     for odd in ("a text", ["a text"], node, (each for each in [node])):
         with pytest.raises(ParameterError, match=r"^nodes "):
             build_graph(odd, FakeEmbedder())  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"^added .* nodes, got 'VectorStoreIndex'"):
+        update_graph(build_graph([short]), added=index_of([]))  # type: ignore[arg-type]
     for name in ("removed", "removed_documents"):
         with pytest.raises(ParameterError, match=f"^{name} "):
             update_graph(build_graph([short]), **{name: "b"})

@@ -115,6 +115,7 @@ def update_graph(
         ServiceError: the model failed.
         CancelledError: stopped.
     """
+    _check_nodes("added", added)
     work = _Work.of(embed_model, reading, added)
     gone = _gone(graph, added, removed, removed_documents)
     vectors = run(work.vectors(added), work.services(cancel))
@@ -134,6 +135,7 @@ async def aupdate_graph(
     cancel: Cancel | None = None,
 ) -> ChunkGraph:
     """As `update_graph`, without blocking the event loop."""
+    _check_nodes("added", added)
     work = _Work.of(embed_model, reading, added)
     gone = await asyncio.to_thread(_gone, graph, added, removed, removed_documents)
     vectors = await arun(work.vectors(added), work.services(cancel))
@@ -182,7 +184,7 @@ class _Work:
         nodes: Sequence[BaseNode] | VectorStoreIndex,
     ) -> _Work:
         if not isinstance(nodes, VectorStoreIndex):
-            _check_nodes(nodes)
+            _check_nodes("nodes", nodes)
         model = index_model(nodes) if embed_model is None and isinstance(nodes, VectorStoreIndex) else embed_model
         return cls(None if model is None else core_embedder(model), reading or NodeReading())
 
@@ -207,10 +209,11 @@ class _Work:
         return Services(embedder=self.embedder, cancel=cancel)
 
 
-def _check_nodes(nodes: Sequence[BaseNode]) -> None:
+def _check_nodes(name: str, nodes: Sequence[BaseNode]) -> None:
     odd = nodes if not isinstance(nodes, Sequence) else next((n for n in nodes if not isinstance(n, BaseNode)), None)
     if odd is not None:
-        raise ParameterError("nodes", type(odd).__name__, "a sequence of LlamaIndex nodes, or a VectorStoreIndex")
+        or_index = ", or a VectorStoreIndex" if name == "nodes" else ""
+        raise ParameterError(name, type(odd).__name__, f"a sequence of LlamaIndex nodes{or_index}")
 
 
 def index_model(index: VectorStoreIndex) -> BaseEmbedding:
