@@ -141,6 +141,12 @@ def test_a_line_says_why_a_hop_follows():
     assert found == {"a": [], "b": [said]}
 
 
+def test_names_inside_other_names_are_not_said_again():
+    names = ("bash history facilities", "bash history", "history facilities", "c r")
+    found = lines(chain_context([chain("ab", b=Edge(weights={"name": 3.0}, words={"name": names}))]))
+    assert found["b"] == ['(Linked to passage 1: shared names "bash history facilities", "c r".)']
+
+
 def test_an_edge_that_led_back_is_said_from_the_other_side_and_once():
     own = Edge(weights={"own_kind": 1.0})
     found = lines(chain_context([chain("ab", b=own), chain("cab", a=SHARED, b=own), chain("ba", a=own)]))

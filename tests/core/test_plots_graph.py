@@ -23,7 +23,7 @@ from catena.plots.graph import document_colours
 from catena.plots.graph_layout import beside, bowed, force_layout, free_box, least_met, overlap, spread
 from catena.plots.graph_marks import Cards, Discs, Strokes, Texts, tip
 from catena.plots.graph_text import card_lines, lines_of, width
-from catena.plots.graph_view import around, in_order, links_among, reason
+from catena.plots.graph_view import around, in_order, links_among, reason, reasons
 from catena.plots.picture import COLOURS, GREY, Line, Points
 
 WORDS = "pump seal valve motor filter gauge rotor shaft cover drain"
@@ -296,6 +296,21 @@ def test_boxes_say_what_and_arrows_why():
     assert sources == ["1"]  # the third hop came from the first one, the second from the one before it
     arrows = [mark for mark in marks(made, Strokes) if mark.heads]
     assert [mark.dash for mark in arrows] == ["solid", "solid", "dotted"]
+
+
+def test_a_reason_leaves_out_names_inside_others_and_ends_after_a_few_words():
+    nested = Edge(weights={"name": 2.5}, words={"name": ("bash history", "bash history facilities", "c r")})
+    assert reasons(nested) == ["name 2.50: bash history facilities, c r"]
+    many = Edge(weights={"name": 4.2}, words={"name": tuple("abcdefg")})
+    assert reasons(many) == ["name 4.20: a, b, c, d, e, …"]
+    nested_keywords = Edge(weights={"keyword": 3}, words={"keyword": ("pump", "pump seal", "seal")})
+    assert reasons(nested_keywords) == ["keyword 3: pump, pump seal, seal"]  # as many as their number says
+
+
+@pytest.mark.parametrize(("letters", "shown", "inches"), [(20, 20, 6.0), (84, 84, 8.4), (900, 100, 10.0)])
+def test_a_long_title_widens_the_strip_and_is_then_shortened(letters, shown, inches):
+    made = plots.chain_strip([Chain((hop(0),))], title="w" * letters)
+    assert (len(made.title), made.inches) == (shown, inches)
 
 
 @pytest.mark.parametrize(("length", "columns", "rows"), [(1, 4, [1]), (4, 4, [4]), (5, 4, [3, 2]), (9, 4, [3, 3, 3])])

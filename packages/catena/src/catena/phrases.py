@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TypeAlias
@@ -124,6 +124,14 @@ def name_of(phrase: str) -> str:
     """Return a phrase in the form in which names are compared; "" of one that says nothing."""
     name = normalise_term(phrase)
     return name if says_something(name) else ""
+
+
+def outermost(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that stand in no other one, word for word, each once, in order."""
+    distinct = dict.fromkeys(names)
+    return tuple(
+        name for name in distinct if not any(name != other and f" {name} " in f" {other} " for other in distinct)
+    )
 
 
 def without_parenthesis(title: str) -> str:

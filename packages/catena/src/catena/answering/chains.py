@@ -15,6 +15,7 @@ from catena.errors import ParameterError
 from catena.ids import digest
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.phrases import outermost
 from catena.tokens import count_tokens
 
 ChainFormat: TypeAlias = Literal["chain", "iterative", "shuffled"]
@@ -188,7 +189,9 @@ def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
     """Yield why two passages are linked, as the later one says it; `turned`: the edge led from it."""
     for kind in edge.weights:
         seen = _TURNED.get(kind, kind) if turned else kind
-        words = ", ".join(f'"{_short(word)}"' for word in edge.words.get(kind, ())[:_WORDS])
+        shared = edge.words.get(kind, ())
+        telling = outermost(shared) if kind == NAME else shared
+        words = ", ".join(f'"{_short(word)}"' for word in telling[:_WORDS])
         reason = _REASONS.get(seen, seen.replace("_", " "))
         yield f"{reason} {words}" if words else reason.removesuffix(" as")
 

@@ -11,6 +11,7 @@ from catena.model import Chain, Hop
 from catena.plots.graph_marks import Card, Cards, Dash, Discs, Strokes, Texts
 from catena.plots.graph_text import card_height, card_lines, lines_of
 from catena.plots.graph_view import excerpt, place_of, reasons, title_of, told
+from catena.plots.label_rows import shortened
 from catena.plots.picture import COLOURS, Axis, Mark, Panel, Picture, finished
 
 _BOX, _BETWEEN, _MARGIN = 1.95, 1.3, 0.12  # inches, of a box, between two, and around all
@@ -19,6 +20,7 @@ _HEADING = 0.3  # inches, of a chain's heading
 _SMALL = 6.5  # points, of letters between boxes
 _EXCERPT = 4  # lines
 _MOST_INCHES = 24.0  # of rows, on one page
+_LETTERS, _WIDEST = 10, 10.0  # of the title per inch; inches to which a long one widens the page
 _ARROW = "#333333"
 
 
@@ -75,8 +77,14 @@ def chain_strip(
         f"{drawn} chain{'s' if drawn != 1 else ''}{left_out}. Above each box: the number of its hop and the scorer's "
         "score. Before it: the kinds of the edge that led to it, their weights, and what the two chunks share there."
     )
-    height, inches = max(top + 0.9, 2.2), max(page.width, 6.0)
-    picture = Picture(title=title, caption=caption, panels=[panel], height=height, inches=inches)
+    height, inches = max(top + 0.9, 2.2), max(page.width, 6.0, min(len(title) / _LETTERS, _WIDEST))
+    picture = Picture(
+        title=shortened(title, round(inches * _LETTERS)),
+        caption=caption,
+        panels=[panel],
+        height=height,
+        inches=inches,
+    )
     return finished(picture, path)
 
 

@@ -14,6 +14,7 @@ from catena.citation import TITLE, citation
 from catena.errors import EvaluationError, ParameterError
 from catena.model import Chain, Chunk, Edge
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.phrases import outermost
 from catena.plots.graph_marks import Dash
 from catena.plots.label_rows import shortened
 from catena.ports import Graph
@@ -34,6 +35,7 @@ _FURTHER = 0.5  # what a hop further from the chain makes of a node's relevance
 _BATCH = 500  # nodes that are expanded at once
 _EXCERPT = 180  # letters of a text, on hovering
 _HOVER = 84  # letters of a line, on hovering
+_WORDS = 5  # of one kind of edge: enough to see why
 
 
 @runtime_checkable
@@ -192,10 +194,14 @@ def reasons(edge: Edge) -> list[str]:
 
 
 def reason(kind: str, weights: Mapping[str, float], words: Mapping[str, tuple[str, ...]]) -> str:
-    """Return one kind of what joins two chunks, e.g. "keyword 3: pump, seal, valve"."""
+    """Return one kind of what joins two chunks, e.g. "keyword 3: pump, seal, valve"; of many words the first."""
     seen = [each for each in (kind, MENTIONED if kind == MENTION else kind) if each in weights]
     weight = max((weights[each] for each in seen), default=0.0)
     shared = list(dict.fromkeys(word for each in seen for word in words.get(each, ())))
+    if kind == NAME:
+        shared = list(outermost(shared))
+    if len(shared) > _WORDS:
+        shared[_WORDS:] = ["…"]
     number = "" if kind == STRUCTURAL else f" {weight:.0f}" if kind == KEYWORD else f" {weight:.2f}"
     return f"{kind}{number}" + (f": {', '.join(shared)}" if shared else "")
 
