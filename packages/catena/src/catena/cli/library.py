@@ -371,4 +371,6 @@ def verify(library: LibraryPath, as_json: AsJson = False) -> None:
             out().print(_line(problem), soft_wrap=True)
     if problems:
         hint = f"catena index FILES --library {library} after deleting the documents named above"
+        if all(problem.startswith(("the graph ", "the files of the graph ")) for problem in problems):
+            hint = f"catena graph build {library}"
         raise ProblemError(f"{len(problems)} of the library's invariants do not hold", hint, SOME_FAILED)
