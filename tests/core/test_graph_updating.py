@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.errors import CancelledError, ParameterError
-from catena.graph import joins, updating
+from catena.graph import joins, semantic, updating
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.joins import Terms, terms_of
 from catena.graph.node import Node
@@ -92,7 +92,9 @@ def test_any_sequence_of_changes_equals_a_graph_built_anew(
     assert_same(graph, ChunkGraph.build([nodes[i] for i in sorted(held)], vectors[sorted(held)], options))
 
 
-def test_a_large_graph_takes_a_document_in_and_lets_it_go() -> None:
+@pytest.mark.parametrize("block", [7, 2_048])  # rows of a product
+def test_a_large_graph_takes_a_document_in_and_lets_it_go(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semantic, "_BLOCK", block)
     rng = np.random.default_rng(2)
     words = [f"w{i}" for i in range(200)]
     nodes = [
@@ -109,6 +111,8 @@ def test_a_large_graph_takes_a_document_in_and_lets_it_go() -> None:
     before = part.identity
     assert_same(part.updated(added=nodes[390:], vectors=vectors[390:]), whole)
     assert_same(whole.updated(removed=[each.id for each in nodes[390:]]), part)
+    both = part.updated(added=nodes[390:], vectors=vectors[390:], removed=[each.id for each in nodes[:10]])
+    assert_same(both, ChunkGraph.build(nodes[10:], vectors[10:]))
     assert part.identity == before
     assert len(part) == 390  # what was updated is as it was
 

@@ -7,7 +7,7 @@ by row, rounded to six decimals, and ties go to the lower place: so a list is th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -127,62 +127,60 @@ def _likely(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
     return lists
 
 
-def nearest_of(rows: NDArray[np.float32], vectors: Layers, places: NDArray[np.integer], k: int) -> Nearest:
-    """Return the lists of some rows among all nodes, each row's own node among them.
+def let_in(
+    lists: Nearest,
+    sought: NDArray[np.integer],
+    newcomers: NDArray[np.integer],
+    *,
+    vectors: Layers,
+    slots: NDArray[np.integer],
+) -> None:
+    """Seek the lists of some nodes anew, and let those that are new into the lists of all others.
+
+    One product of their vectors with all serves both: reading all vectors is what takes the time.
 
     Args:
-        rows: of unit length or zero, shape (m, dim).
-        vectors: of all nodes, in any order, shape (slots, dim).
-        places: of the node of each slot; `NOBODY` where a slot has none.
-        k: neighbours of each.
+        lists: of all nodes; changed.
+        sought: places, ascending.
+        newcomers: those of them that may be in no list yet.
+        vectors: of all slots, in any order.
+        slots: of each node.
     """
-    lists = Nearest.nothing(len(rows), k)
+    k = lists.places.shape[1]
+    here = np.full(len(vectors), NOBODY, np.int64)
+    here[slots] = np.arange(len(slots))
+    others = here.copy()
+    others[slots[sought]] = NOBODY
+    rows = vectors.take(slots[sought])
+    found = Nearest.nothing(len(sought), k + 1)
     alive = np.flatnonzero(rows.any(axis=1))
     for a in range(0, len(alive), _BLOCK):
         mine = alive[a : a + _BLOCK]
         block = rows[mine]
-        for start, part in vectors.parts():
-            for b in range(0, len(part), 4 * _BLOCK):
-                columns = np.asarray(part[b : b + 4 * _BLOCK])
-                found = places[start + b : start + b + len(columns)]
-                products = (columns @ block.T).T  # BLAS is quicker with the many rows first
-                products[:, found == NOBODY] = -np.inf
-                row, column = _promising(products, lists.floors(mine), k)
-                if len(row):
-                    cosines = _cosines(block, row, columns, column)
-                    lists.offer(mine[row], found[column], cosines)
-    return lists
-
-
-def let_in(
-    lists: Nearest,
-    rows: NDArray[np.float32],
-    newcomers: NDArray[np.integer],
-    vectors: Layers,
-    places: NDArray[np.integer],
-) -> None:
-    """Let newcomers into the lists of other nodes.
-
-    Args:
-        lists: of all nodes; changed.
-        rows: vectors of the newcomers, shape (m, dim).
-        newcomers: their places, shape (m,).
-        vectors: of all nodes, in any order.
-        places: of the node of each slot; `NOBODY` where a slot has none that a newcomer may be let in by.
-    """
-    alive = np.flatnonzero(rows.any(axis=1))
-    for start, part in vectors.parts():
-        for b in range(0, len(part), 4 * _BLOCK):
-            columns = np.asarray(part[b : b + 4 * _BLOCK])
-            hosts = places[start + b : start + b + len(columns)]
-            for a in range(0, len(alive), _BLOCK):
-                mine = alive[a : a + _BLOCK]
-                products = columns @ rows[mine].T
+        new = np.flatnonzero(np.isin(sought[mine], newcomers))
+        for piece, columns in _pieces(vectors):
+            products = columns @ block.T  # BLAS is quicker with the many rows first
+            hosts, nodes = others[piece], here[piece]
+            if len(new):
                 floors = np.where(hosts == NOBODY, np.float32(np.inf), lists.floors(hosts))
-                column, row = _promising(products, floors, len(mine))
+                column, row = _promising(products[:, new] if len(new) < len(mine) else products, floors, len(new))
                 if len(row):
-                    cosines = _cosines(rows, mine[row], columns, column)
-                    lists.offer(hosts[column], newcomers[mine[row]], cosines)
+                    cosines = _cosines(block, new[row], columns, column)
+                    lists.offer(hosts[column], sought[mine[new[row]]], cosines)
+            products[nodes == NOBODY] = -np.inf
+            row, column = _promising(products.T, found.floors(mine), k + 1)
+            if len(row):
+                found.offer(mine[row], nodes[column], _cosines(block, row, columns, column))
+    found = without(found, sought, k)
+    lists.places[sought], lists.cosines[sought] = found.places, found.cosines
+
+
+def _pieces(vectors: Layers) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield the rows in pieces, each with the slots of its own."""
+    for start, part in vectors.parts():
+        for a in range(0, len(part), 4 * _BLOCK):
+            rows = np.asarray(part[a : a + 4 * _BLOCK])
+            yield slice(start + a, start + a + len(rows)), rows
 
 
 def updated(
@@ -210,23 +208,17 @@ def updated(
         exact: as for `nearest`, where all are sought anew.
     """
     k = old.places.shape[1]
-    stayed = moved != NOBODY
-    followed = np.where(old.places == NOBODY, NOBODY, moved[old.places])
+    stayed = np.flatnonzero(moved != NOBODY)
+    followed = np.append(moved, NOBODY).astype(np.int32)[old.places]  # `NOBODY` takes the last, which is nobody
     short = ((followed == NOBODY) & (old.places != NOBODY)).any(axis=1)
-    sought = np.union1d(moved[stayed & short], newcomers)
+    sought = np.union1d(moved[stayed[short[stayed]]], newcomers)
     if not k or len(sought) > _ANEW * len(slots):
         return nearest(np.ascontiguousarray(vectors.take(slots)), k, tick, exact=exact)
     lists = Nearest.nothing(len(slots), k)
     lists.places[moved[stayed]], lists.cosines[moved[stayed]] = followed[stayed], old.cosines[stayed]
-    places = np.full(len(vectors), NOBODY, np.int64)
-    places[slots] = np.arange(len(slots))
-    tick(0, 2)
-    found = without(nearest_of(vectors.take(slots[sought]), vectors, places, k + 1), sought, k)
-    lists.places[sought], lists.cosines[sought] = found.places, found.cosines
-    tick(1, 2)
-    places[slots[sought]] = NOBODY
-    let_in(lists, vectors.take(slots[newcomers]), newcomers, vectors, places)
-    tick(2, 2)
+    tick(0, 1)
+    let_in(lists, sought, newcomers, vectors=vectors, slots=slots)
+    tick(1, 1)
     return lists
 
 
