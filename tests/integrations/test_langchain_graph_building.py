@@ -238,6 +238,14 @@ def test_sources_are_replaced_and_newcomers_come_behind() -> None:
     again = update_graph(graph, embeddings(), added=passages(), removed=["p0"], removed_sources=["pump.md"])
     assert again.identity == graph.identity
     assert update_graph(graph, embeddings()).identity == graph.identity
+    parts = [Document(id=f"{n}", page_content=f"Part {n}.", metadata={"source": "parts.md"}) for n in range(4)]
+    shorter = update_graph(build_graph(parts, embeddings()), embeddings(), removed=["1"])
+    assert [shorter.chunk(name).position for name in shorter.ids] == [0, 2, 3]
+    assert (
+        structural(shorter)
+        == structural(build_graph([parts[0], *parts[2:]], embeddings()))
+        == {("0", "2"), ("2", "3")}
+    )
     twins = [Document(page_content="Twice.", metadata={"source": "twins.md"})] * 2
     both = build_graph(twins, embeddings())
     assert update_graph(both, embeddings(), added=twins).identity == both.identity

@@ -121,7 +121,10 @@ def update_graph(
     removed_sources: Iterable[str] = (),
     **how: Unpack[GraphDocuments],
 ) -> ChunkGraph:
-    """Return the graph with documents more and others less, equal to one that is built of what is left.
+    """Return the graph with documents more and others less, with the edges of one that is built of what is left.
+
+    What stays keeps its place: without the first of three, the others are still the second and the third, next to
+    each other.
 
         graph = update_graph(graph, embeddings, added=changed, removed_sources=["manuals/hx210.md"])
 

@@ -94,10 +94,10 @@ def update_graph(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> ChunkGraph:
-    """Return the graph with nodes more, and others less: equal to one that is built of what is left.
+    """Return the graph with nodes more, and others less: with the edges of one that is built of what is left.
 
-    The graph given stays as it is. A document's nodes come all at once, since its neighbours are known from them
-    together; a node of an id that the graph has replaces it.
+    The graph given stays as it is, and what stays in it keeps its place. A document's nodes come all at once, since
+    its neighbours are known from them together; a node of an id that the graph has replaces it.
 
     Args:
         graph: as `build_graph` made it, with the same model and `reading`.
