@@ -287,6 +287,13 @@ def test_grown_chunks_are_what_the_speed_bench_says() -> None:
     assert 400 < said < 600
 
 
+def test_grown_chunks_share_keywords_as_those_of_one_subject_do() -> None:
+    given = grown(1_000)
+    links = ChunkGraph.build(given.nodes, given.vectors).links("keyword")
+    assert 4 < len(links.targets) / 1_000 < 6  # edges of a node
+    assert set(links.weights.tolist()) == {3, 4, 5}
+
+
 def test_peers_find_the_same_pairs() -> None:
     nodes = grown(400).nodes
     kind = TermEdges(name="keyword", of=keywords_of_node, more_than=1, cap=100)

@@ -22,8 +22,9 @@ def run(
 ) -> Figures:
     """Build graphs of chunks that are grown from a seed, each in a process of its own.
 
-    Chunks are of 100 words, ten to a document, with five keywords and three names; words are as frequent as 1 / rank;
-    vectors of 256 numbers lie about centres, 50 to each; half of the chunks say the title of another document.
+    Chunks are of 100 words, ten to a document, with five keywords and three names; words are as frequent as 1 / rank.
+    Ten chunks are of one subject, with which each shares most of its keywords: about five keyword edges a chunk.
+    Vectors of 256 numbers lie about centres, 50 to each; half of the chunks say the title of another document.
 
     Args:
         data: not read; the chunks are made here.

@@ -20,6 +20,8 @@ WORDS = 100  # of a chunk
 KEYWORDS, NAMES = 5, 3  # of a chunk
 _VOCABULARY = {"words": 50_000, "keywords": 20_000, "names": 100_000}  # drawn with p(rank) ~ 1 / rank
 _CLUSTER = 50  # chunks about one centre
+_SUBJECT = 10  # chunks of one subject, on average
+_ON_SUBJECT = 0.7  # the share of keywords that are those of the subject
 _SPREAD = 0.8  # length of what parts a chunk from its centre; the centre's is 1
 _SAYING = 0.5  # of the chunks, the share that says the title of another document
 _SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnpqrstvwxz" for vowel in "aeiou"]
@@ -52,6 +54,7 @@ def grown(chunks: int, seed: int = 0, *, first: int = 0) -> Grown:
         _zipf(draw, _VOCABULARY[kind], (chunks, width))
         for kind, width in (("words", WORDS), ("keywords", KEYWORDS), ("names", NAMES))
     )
+    keywords = _on_subjects(draw, keywords)
     spelled = _spelled()
     says = np.where(draw.random(chunks) < _SAYING, draw.integers(0, documents, chunks), -1)
     nodes = [
@@ -86,6 +89,14 @@ def _vectors(draw: np.random.Generator, chunks: int) -> NDArray[np.float32]:
     centres = _unit(draw.standard_normal((-(-chunks // _CLUSTER), DIM), dtype=np.float32))
     apart = _unit(draw.standard_normal((chunks, DIM), dtype=np.float32))
     return _unit(centres[draw.integers(0, len(centres), chunks)] + np.float32(_SPREAD) * apart)
+
+
+def _on_subjects(draw: np.random.Generator, keywords: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return keywords of which most are those of a chunk's subject, which ten chunks share, of any documents."""
+    size = _VOCABULARY["keywords"]
+    subjects = draw.integers(0, size, (-(-len(keywords) // _SUBJECT), KEYWORDS))
+    of_subject = subjects[draw.integers(0, len(subjects), len(keywords))]
+    return np.where(draw.random(keywords.shape) < _ON_SUBJECT, of_subject, keywords)
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
