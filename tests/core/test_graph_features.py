@@ -182,6 +182,14 @@ def test_the_small_networks_by_hand() -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [1, 2, 7, 33, 100])
+def test_equal_rows_score_equally_wherever_they_stand(rows: int) -> None:
+    drawn = np.random.default_rng(rows).normal(size=(rows, len(FEATURES))).astype(np.float32)
+    scores = FeatureScorer.shipped().of_features(np.concatenate([drawn, drawn[::-1], drawn]))
+
+    assert scores[:rows].tolist() == scores[rows : 2 * rows][::-1].tolist() == scores[2 * rows :].tolist()
+
+
 def test_a_saved_scorer_is_the_same_scorer(tmp_path: Path) -> None:
     scorer = FeatureScorer(weights=small_weights(), record={"questions": 3})
     scorer.save(tmp_path / "one.safetensors")

@@ -17,10 +17,14 @@ from catena.ids import digest
 from catena.weights_file import read_weights, write_weights
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from numpy.typing import NDArray
 
     from catena.graph.scoring import Candidates
     from catena.steps import Step
+
+    _SideBySide: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]
 
 FORMAT, VERSION = "catena-feature-scorer", 1
 SHIPPED = Path(__file__).parents[1] / "data" / "walk_scorer" / "scorer.safetensors"
@@ -45,10 +49,12 @@ class FeatureScorer:
     weights: Mapping[str, NDArray[np.float32]] = field(repr=False)
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
     identity: str = field(init=False)
+    _side_by_side: _SideBySide = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         weights = _checked(self.weights)
         object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "_side_by_side", _side_by_side(weights))
         parts = [part for name in _ARRAYS for part in (name, weights[name].tobytes())]
         object.__setattr__(self, "identity", f"features@{digest(*parts, length=8)}")
 
@@ -58,12 +64,15 @@ class FeatureScorer:
         return self.of_features(features(candidates))
 
     def of_features(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the score of each row of features, shape (m, features) to (m,)."""
-        held = self.weights
-        standard = (rows - held["mean"]) / held["spread"]
-        hidden = np.tanh(standard @ held["hidden"] + held["bias"][:, None, :])  # (networks, m, units)
-        scores = (hidden * held["out"][:, None, :]).sum(axis=2, dtype=np.float64).mean(axis=0)
-        return np.asarray(scores, dtype=np.float64)
+        """Return the score of each row of features, shape (m, features) to (m,).
+
+        Equal rows score equally wherever they stand, so that ties are ties: a matrix product does not promise that.
+        """
+        hidden, bias, out = self._side_by_side
+        units = np.einsum("mf,fu->mu", (rows - self.weights["mean"]) / self.weights["spread"], hidden)
+        units += bias
+        scores: NDArray[np.float64] = np.einsum("mu,u->m", np.tanh(units, out=units).astype(np.float64), out)
+        return scores
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it into one safetensors file.
@@ -95,6 +104,13 @@ class FeatureScorer:
 @lru_cache(maxsize=1)
 def _shipped() -> FeatureScorer:
     return FeatureScorer.load(SHIPPED)
+
+
+def _side_by_side(weights: Mapping[str, NDArray[np.float32]]) -> _SideBySide:
+    """Return hidden, bias and out of one wide network that gives the mean of all: one product in place of many."""
+    networks, count, units = weights["hidden"].shape
+    hidden = weights["hidden"].transpose(1, 0, 2).reshape(count, networks * units)
+    return hidden, weights["bias"].reshape(-1), weights["out"].reshape(-1).astype(np.float64) / networks
 
 
 def _checked(weights: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

@@ -153,11 +153,12 @@ def leading_on(
         follow: False takes no edge: the chain would become too long.
     """
     looks_at, pool = ground.options.looks_at, len(ground.pool.ids)
-    edges = _edges_from(hood, last) if follow else np.empty(0, dtype=np.intp)
+    edges = _edges_from(hood, last) if follow else slice(0)
+    target, weights = hood.target[edges], hood.weights[edges]
     if looks_at == "ranking":
         held = frozenset(ground.pool.ids)
-        edges = np.array([e for e in edges if hood.nodes.ids[hood.target[e]] in held], dtype=np.intp)
-    target, weights = hood.target[edges], hood.weights[edges]
+        inside = [row for row, at in enumerate(target.tolist()) if hood.nodes.ids[at] in held]
+        target, weights = target[inside], weights[inside]
     known = frontier.places
     rows = np.array([known.get(hood.nodes.ids[at], -1) for at in target.tolist()], dtype=np.intp)
     new = (rows < 0).nonzero()[0]
@@ -282,13 +283,13 @@ def _raw(hits: dict[str, Hit], route: str) -> dict[str, float]:
     return {i: way.score for i, hit in hits.items() for way in hit.provenance if way.route == route}
 
 
-def _edges_from(hood: Neighbourhood, of: str) -> NDArray[np.intp]:
+def _edges_from(hood: Neighbourhood, of: str) -> slice:
     if of not in hood.sources:  # the graph does not have it
-        return np.empty(0, dtype=np.intp)
+        return slice(0)
     if len(hood.sources) == 1:
-        return np.arange(len(hood.source))
+        return slice(None)
     first, end = np.searchsorted(hood.source, [place := hood.sources.index(of), place + 1])
-    return np.arange(first, end)
+    return slice(first, end)
 
 
 def _degrees(ground: Ground, ids: tuple[str, ...]) -> Step[NDArray[np.float32]]:

@@ -48,7 +48,7 @@ def shared_words(
 
 def _titles(state: GraphState, options: GraphOptions, sayer: int, bearer: Node) -> tuple[str, ...]:
     """Return the titles of a node by which the text of another mentions it, as printed."""
-    said = set(state.sayers.held_by(np.array([sayer]))[1].tolist())
+    said = state.sayers.terms[state.sayers.starts[sayer] : state.sayers.starts[sayer + 1]].tolist()
     found: dict[int, str] = {}
     for printed in bearer.titles:
         if (number := title_number(words_of(printed))) in said:
