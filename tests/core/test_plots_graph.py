@@ -307,6 +307,11 @@ def test_a_reason_leaves_out_names_inside_others_and_ends_after_a_few_words():
     assert reasons(nested_keywords) == ["keyword 3: pump, pump seal, seal"]  # as many as their number says
 
 
+def test_captions_tell_the_scores_of_seeds_from_those_of_hops():
+    for made in (plots.chain_graph(GRAPH, [CHAIN]), plots.chain_strip([CHAIN])):
+        assert "the scorer's score, or of a seed that of its selection." in made.caption
+
+
 @pytest.mark.parametrize(("letters", "shown", "inches"), [(20, 20, 6.0), (84, 84, 8.4), (900, 100, 10.0)])
 def test_a_long_title_widens_the_strip_and_is_then_shortened(letters, shown, inches):
     made = plots.chain_strip([Chain((hop(0),))], title="w" * letters)

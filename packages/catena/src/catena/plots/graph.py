@@ -35,6 +35,7 @@ from catena.ports import Graph
 MOST_NODES = 5_000
 """Nodes that are drawn when the whole graph is: the layout takes time as their square."""
 
+_DISCS = "In the discs: the order of the hops; beside them: the scorer's score, or of a seed that of its selection."
 _MOST_CHAINS = 4
 _LEGEND = 2.4  # inches
 _APART = 0.75  # inches between the discs of a chain in a whole graph
@@ -107,7 +108,7 @@ def chain_graph(
     panel = Panel(marks=marks, x=x, y=y, drawing=True)
     caption = f"{_chains_told(drawn, len(told_chains))}; {area}; {_kinds_told(len(links), counts)}."
     picture = Picture(
-        title=title, caption=f"{caption} In the discs: the order of the hops; beside them: the scorer's score.",
+        title=title, caption=f"{caption} {_DISCS}",
         panels=[panel], height=stage.height + 1.0, inches=stage.width + _LEGEND,
     )  # fmt: skip
     return finished(picture, path)
@@ -200,7 +201,11 @@ def _nodes(
     for name, held in groups.items():
         shade, shape = (GREY, 0) if name is None else colours[name]
         others = len({chunk.document_id for chunk in held})
-        label = f"{others:,} other documents" if name is None else shortened(titles[name], _TITLE)
+        label = (
+            f"{others:,} other document{'s' if others != 1 else ''}"
+            if name is None
+            else shortened(titles[name], _TITLE)
+        )
         made.append(
             Discs(
                 places=[places[chunk.id] for chunk in held], label=label, colour=shade, size=3.2 if whole else 6.0,

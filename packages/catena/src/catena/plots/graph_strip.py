@@ -75,7 +75,8 @@ def chain_strip(
     left_out = f" of {len(given)}, the first ones" if drawn < len(given) else ""
     caption = (
         f"{drawn} chain{'s' if drawn != 1 else ''}{left_out}. Above each box: the number of its hop and the scorer's "
-        "score. Before it: the kinds of the edge that led to it, their weights, and what the two chunks share there."
+        "score, or of a seed that of its selection. Before it: the kinds of the edge that led to it, their weights, "
+        "and what the two chunks share there."
     )
     height, inches = max(top + 0.9, 2.2), max(page.width, 6.0, min(len(title) / _LETTERS, _WIDEST))
     picture = Picture(
