@@ -114,7 +114,7 @@ class Terms:
         if not len(self.keys) or (len(terms) and (terms[at] == self.keys).all()):
             return self
         places, held = self.pairs()
-        kept = np.isin(held, terms)
+        kept = np.isin(held, terms, kind="sort")  # numpy 2.0 fails at great unsigned numbers otherwise
         return Terms.of_pairs(places[kept], held[kept], self.nodes)
 
     def changed(

@@ -66,7 +66,7 @@ class Reading:
         beside = np.full((nodes, 2), NOBODY, np.int32)
         beside[here] = np.where(self.beside[stayed] == NOBODY, NOBODY, moved[self.beside[stayed]])
         touched = np.union1d(self.documents[~stayed], documents[added])
-        again = np.flatnonzero(np.isin(documents, touched))
+        again = np.flatnonzero(np.isin(documents, touched, kind="sort"))
         anew = Reading.of(documents[again], positions[again]).beside
         beside[again] = np.where(anew == NOBODY, NOBODY, again[anew]) if len(again) else anew
         return Reading(documents, positions, beside)

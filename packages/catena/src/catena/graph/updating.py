@@ -140,7 +140,7 @@ def _mentions(
     bearers = _changed(state.bearers, places, *borne)
     who, said = without_own(numbers_said(came, bearers.keys), borne)
     fresh = {title for each in titles for title in each}
-    known = set(state.bearers.keys[np.isin(state.bearers.keys, borne[1])].tolist())
+    known = set(state.bearers.keys[np.isin(state.bearers.keys, borne[1], kind="sort")].tolist())
     unknown = [title for title in fresh if title_number(title) not in known]
     slots, heard = titles_said(state.words, unknown)
     old = state.places[slots]
