@@ -31,7 +31,7 @@ BY_HAND: Mapping[str, float] = MappingProxyType(
         "ranked": 0.1,
     }
 )
-"""By judgement, looked at on the training questions alone; see docs/decisions."""
+"""By judgement; set on training questions, after a prototype that was looked at on others; see docs/decisions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
