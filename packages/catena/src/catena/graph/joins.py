@@ -93,12 +93,6 @@ class Terms:
         """Return all pairs (place, term), ordered by place, then term."""
         return np.repeat(np.arange(self.nodes), np.diff(self.starts)), self.terms
 
-    def held_by(self, places: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the terms of some nodes: which of the nodes, and the term."""
-        starts = self.starts[places]
-        counts = self.starts[places + 1] - starts
-        return np.arange(len(places)).repeat(counts), self.terms[ranges(starts, counts)]
-
     def find(self, terms: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return where the nodes of each term begin in `places`, and how many they are."""
         if not len(self.keys):
