@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,17 +17,24 @@ ROOT = Path(__file__).parent
 CORE = "packages/catena"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EXTRAS = "ann,cohere,eval,fast-pdf,graph,openai,plots,rank-bm25,raptor,tables,testing,tfidf,voyage"
+EXTRAS = (
+    "ann,cohere,elasticsearch,eval,fast-pdf,graph,openai,opensearch,"
+    "plots,rank-bm25,raptor,tables,testing,tfidf,voyage"
+)
 EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # of which any will do
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
+PARALLEL = ("-n", "logical", "--dist", "loadfile")  # a process a core; what tests of one file share is made once
 
 
-def install(session: nox.Session, *packages: str, group: str | None = None) -> None:
-    """Install our packages from this tree, everything else at the versions of constraints.txt."""
+def install(
+    session: nox.Session, *packages: str, group: str | None = None, constraints: str = "constraints.txt"
+) -> None:
+    """Install our packages from this tree, everything else at the versions of the constraints."""
     groups = ("--group", f"pyproject.toml:{group}") if group else ()
     editable = [part for package in packages for part in ("-e", package)]
-    session.install("-c", "constraints.txt", *editable, *groups)
+    session.install("-c", constraints, *editable, *groups)
 
 
 @nox.session
@@ -40,7 +48,8 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests: no key, no network, no torch."""
     install(session, *EVERYTHING, group="test")
-    session.run("pytest", "-m", "not torch and not entities", *session.posargs)
+    left_out = "not torch and not entities and not servers and not stores and not browser"
+    session.run("pytest", *PARALLEL, "-m", left_out, *session.posargs)
 
 
 @nox.session
@@ -85,7 +94,8 @@ def wheels(session: nox.Session) -> None:
     with session.chdir(session.create_tmp()):  # away from the sources
         modules = "catena, catena_bench, langchain_catena, llama_index_catena"
         kinds = (
-            "embeddings", "extractors", "node_parser", "postprocessor", "query_engine", "readers", "retrievers"
+            "embeddings", "evaluation", "extractors", "node_parser", "postprocessor", "query_engine", "question_gen",
+            "readers", "response_synthesizers", "retrievers"
         )  # fmt: skip
         names = ", ".join(f"llama_index.{kind}.catena" for kind in kinds)
         session.run(str(bin_dir / "python"), "-c", f"import {modules}, {names}", external=True)
@@ -99,8 +109,9 @@ def lowest(session: nox.Session) -> None:
     session.install("--resolution", "lowest-direct", *editable, "--group", "pyproject.toml:test")
     folders = ("tests/core", "tests/backends", "tests/integrations")
     session.run(
-        "pytest", "-m", "not torch and not entities and not slow", "-W", "default", *folders, *session.posargs
-    )
+        "pytest", *PARALLEL, "-m", "not torch and not entities and not servers and not stores and not slow",
+        "-W", "default", "--hypothesis-profile", "few", *folders, *session.posargs,
+    )  # fmt: skip
 
 
 @nox.session
@@ -119,9 +130,57 @@ def entities(session: nox.Session) -> None:
 
 
 @nox.session
+def servers(session: nox.Session) -> None:
+    """Run the tests on real Elasticsearch and OpenSearch, fetched with Maven; ES_URL and OS_URL name others instead.
+
+    Here the client is 8.19, which both frameworks' own Elasticsearch packages pin; `tests` has 9.
+    """
+    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    of_others = [pin for pin in pins if not pin.startswith(("elasticsearch==", "elastic-transport=="))]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(of_others), encoding="utf-8")
+    install(session, *EVERYTHING, f"{CORE}[ray]", f"{BENCH}[servers]", group="servers", constraints=str(constraints))
+    session.run("pytest", "-m", "servers", "tests/servers", *session.posargs)
+
+
+@nox.session
+def stores(session: nox.Session) -> None:
+    """Run the tests on real vector stores of both frameworks; Postgres with pgvector is Debian's, else a wheel's.
+
+    Here SQLAlchemy is 2.0, which LlamaIndex's Postgres store asks for, and PyStemmer 2.2, as its BM25 retriever does;
+    `tests` has 2.1 and 3.
+    """
+    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    of_others = [pin for pin in pins if not pin.startswith(("sqlalchemy==", "pystemmer=="))]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(of_others), encoding="utf-8")
+    install(session, f"{CORE}[rank-bm25,testing]", *ADAPTERS, group="stores", constraints=str(constraints))
+    if shutil.which("apt-get") and os.geteuid() == 0:  # where it does not work, the wheel does
+        script = (
+            "apt-get install -y -qq $(apt-cache search --names-only '^postgresql-[0-9]+-pgvector$' | cut -d' ' -f1)"
+        )
+        session.run("sh", "-c", script, external=True, silent=True, success_codes=range(256))
+    session.run("pytest", "tests/stores", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Look at the report page in a real Chromium, which apt-get brings where there is none."""
+    install(session, f"{CORE}[eval,plots]", group="browser")
+    there = os.environ.get("CATENA_BROWSER") or any(map(shutil.which, BROWSERS))
+    apt = shutil.which("apt-get")
+    if not there and apt and os.geteuid() == 0:
+        failing = (0, 100)  # without Debian's packages the tests say by name what they need
+        session.run(apt, "update", "-q", external=True, success_codes=failing)
+        chromium = ("install", "-y", "-q", "--no-install-recommends", "chromium")
+        session.run(apt, *chromium, external=True, success_codes=failing)
+    session.run("pytest", "-m", "browser", "tests/report", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Run a benchmark: `nox -s bench -- similar-docs --data DIR --json FILE`."""
-    install(session, CORE, f"{BENCH}[peers]", *ADAPTERS)
+    install(session, f"{CORE}[elasticsearch]", f"{BENCH}[peers,servers]", *ADAPTERS)
     session.run("catena-bench", *(session.posargs or ("--help",)))
 
 
@@ -149,12 +208,20 @@ def cookbook(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site of docs/ into build/site, strictly; `-- serve` shows it and follows your changes."""
+    install(session, group="docs")
+    command = session.posargs or ["build", "--strict"]
+    session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
 def pins(session: nox.Session) -> None:
     """Write constraints.txt anew from the newest versions that fit together (no index address in it)."""
     inputs = [f"{package}/pyproject.toml" for package in (CORE, BENCH, *ADAPTERS)]
     groups = [
         part
-        for group in ("test", "types", "lint", "torch", "cookbook")
+        for group in ("test", "types", "lint", "torch", "cookbook", "docs", "browser")
         for part in ("--group", f"pyproject.toml:{group}")
     ]
     session.run(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the backgrou
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("catena", deadline=None)  # speed is measured in benchmarks, not in tests
+settings.register_profile("few", deadline=None, max_examples=15)  # the laws once more, on other versions
 settings.load_profile("catena")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,12 @@ def needs_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs data: {'/'.join(parts)}")
     return path
+
+
+@pytest.fixture
+def data_at() -> Callable[..., Path]:
+    """As `needs_data`, for tests in folders with a conftest of their own."""
+    return needs_data
 
 
 def printed_under_hash_seeds(code: str, *arguments: str) -> set[str]:

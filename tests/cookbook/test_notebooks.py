@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import logging
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 COOKBOOK = Path(__file__).resolve().parents[2] / "cookbook"
 NOTEBOOKS = sorted(COOKBOOK.glob("*.ipynb"))
+OURS = ("catena", "langchain_catena", "llama_index_catena", "langsmith")
 REFRESH = "Try: nox -s cookbook -- --overwrite"
 
 every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -52,6 +55,17 @@ def executed(source: str, name: str, namespace: dict[str, Any]) -> object:
 def size(png: bytes) -> tuple[int, int]:
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """What a notebook silences speaks again in the tests after it."""
+    disabled = logging.root.manager.disable
+    levels = {name: logging.getLogger(name).level for name in OURS}
+    yield
+    logging.disable(disabled)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def test_there_are_notebooks() -> None:

@@ -451,7 +451,7 @@ def test_views_may_be_made_offline_beside_a_model(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--retrievers", "bm52"], "did you mean 'bm25'?"),
+        (["--retrievers", "bm52"], "Did you mean 'bm25'?"),
         (["--retrievers", ","], "at least one of bm25"),
         (["--table", ","], "at least one of 1, 2"),
         (["--table", "3"], "for Table 3, run once per --llm"),

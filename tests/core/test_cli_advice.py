@@ -95,7 +95,7 @@ def test_an_index_that_cannot_be_read_is_named_without_advice_about_writing(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: True)
     result = CliRunner().invoke(app, ["verify", "-l", str(unlockable)])
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert "headed views: the lexical index cannot be read (" in result.stdout
     assert "disk space" not in result.output
 

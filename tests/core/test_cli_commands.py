@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -306,6 +307,13 @@ def test_prune_deletes_what_is_gone_and_nothing_else(shelf):
     assert call("index", "hx210.md", "-l", "lib", "--prune").stderr == ""
 
 
+def test_prune_never_deletes_what_this_run_read(shelf, monkeypatch):
+    monkeypatch.setattr("catena.library_reading.is_gone", lambda name, home: True)
+    for words in (["hx200.md", "hx210.md"], ["."]):
+        found = value("index", *words, "-l", "lib", "--prune")
+        assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == ([], [], 2)
+
+
 def test_prune_empties_a_folder_whose_files_are_all_gone(shelf):
     (shelf / "sub").mkdir()
     for number in range(7):
@@ -332,10 +340,10 @@ def test_verify_lists_what_is_wrong(shelf):
     with sqlite3.connect(database) as connection:
         connection.execute("DELETE FROM vectors WHERE chunk = (SELECT min(chunk) FROM vectors)")
     connection.close()
-    found = value("verify", "-l", "lib", code=1)
+    found = value("verify", "-l", "lib", code=4)
     assert not found["sound"]
     assert any("vector" in problem for problem in found["problems"])
-    result = call("verify", "-l", "lib", code=1)
+    result = call("verify", "-l", "lib", code=4)
     assert "vector" in result.stdout
     assert "Try: " in result.stderr
 
@@ -372,9 +380,12 @@ def test_doctor_says_what_does_not_work(shelf, monkeypatch):
 def test_version_and_help():
     assert call("--version").stdout == f"catena {catena.__version__}\n"
     shown = call("--help").stdout
-    commands = ["demo", "parse", "segment", "views", "index", "search", "figures", "ask", "questions", "evaluate"]
-    commands += ["judge", "tune", "calibrate", "status", "delete", "verify", "doctor"]
-    listed = [line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line[:3].strip()]
-    assert listed == [*commands, "graph"]
-    for command in (*commands, "graph build", "graph show", "graph export", "graph drop", "graph train"):
+    commands = ["demo", "index", "search", "ask", "report", "parse", "segment", "views", "figures", "status"]
+    commands += ["delete", "verify", "plan", "questions", "evaluate", "tune", "calibrate", "judge", "doctor"]
+    commands += ["explain-error"]
+    listed = re.findall(r"^  ([a-z-]+)  ", shown.partition("First:")[2], flags=re.MULTILINE)
+    assert sorted(listed) == sorted([*commands, "graph", "server"])
+    of_graph = [f"graph {name}" for name in ("build", "show", "export", "drop", "train")]
+    of_server = ("index", "search", "status", "verify", "delete", "rebuild", "export", "graph")
+    for command in (*commands, *of_graph, *(f"server {name}" for name in of_server)):
         assert "--json" in call(*command.split(), "--help").stdout

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.comparison import Comparison, Evidence, PlainVectorSearch, Question, questions_of, rank_of
-from catena.cli.demo import Run, showcase
-from catena.cli.demo_report import report
+from catena.cli.demo import Run, report_place, showcase
+from catena.cli.demo_report import five_ways_shown, own_command, report
+from catena.cli.demo_ways import way_of
 from catena.indexing.store import LibraryStats
 from catena.model import Chunk, Hit, Ranking, Scale
 from catena.testing.fakes import FakeEmbedder
@@ -74,6 +78,62 @@ def test_the_demo_finds_both_products_of_a_comparison_and_says_when_one_is_none(
     assert shown.count("4.4 Closing the cover") >= 3
 
 
+def test_the_showcase_is_asked_in_five_ways(ran):
+    told = json.loads(ran[2].stdout)
+    ways = {each["way"]: each for each in told["ways"]}
+    assert list(ways) == ["Plain vectors", "HiQA", "TextRAG", "MC-indexing", "IIER"]
+    shown = next(each for each in told["questions"] if each["question"] == told["showcase"])
+    assert ways["Plain vectors"]["rank"] == shown["rank"]["plain"]
+    assert ways["HiQA"]["rank"] == shown["rank"]["catena"]
+    assert ways["HiQA"]["first"] == shown["first"]["catena"]
+    assert all(each["tokens"] > 0 and each["milliseconds"] >= 0 and each["first"] for each in ways.values())
+    assert all(each["right"] for each in ways.values() if each["rank"] == 1)
+    table = ran[1].stdout.partition("asked in five ways")[2].partition("All ")[0]
+    assert all(name in table for name in ways)
+
+
+def test_the_log_rank_indices_are_computed_and_honest_about_eight_questions(ran):
+    told = json.loads(ran[2].stdout)["log_rank_index"]
+    difference = told["difference"]
+    assert difference["n"] == told["plain"]["n"] == told["catena"]["n"] == 8
+    assert difference["exact"]
+    assert difference["difference"] == pytest.approx(told["catena"]["value"] - told["plain"]["value"])
+    shown = " ".join(ran[1].stdout.split())
+    verdict = "can" if difference["p"] < 0.05 else "cannot"
+    assert f"p {difference['p']:.3f}: 8 questions {verdict} tell them apart" in shown
+    low, high = told["plain"]["interval"]
+    assert f"plain {told['plain']['value']:.3f} [{low:.3f}, {high:.3f}]" in shown
+
+
+def test_what_is_said_of_ranks_is_what_was_counted(ran):
+    ranks = [each["rank"] for each in json.loads(ran[2].stdout)["questions"]]
+    best = [1] * 7 + [2]  # the last question needs two passages
+    counts = [
+        sum(rank[name] <= least + more for rank, least in zip(ranks, best, strict=True))
+        for more in (0, 2)
+        for name in ("plain", "catena")
+    ]
+    said = "Right passage first: plain {} of 8, Catena {} of 8. Among the first three: plain {}, Catena {}."
+    assert said.format(*counts) in " ".join(ran[1].stdout.split())
+
+
+def test_the_demo_leaves_a_report_about_the_showcase_beside_the_library(ran):
+    folder, shown, told = ran
+    assert json.loads(told.stdout)["report"] == "lib-report.html"
+    assert "lib-report.html" in shown.stdout
+    page = (folder / "lib-report.html").read_text(encoding="utf-8")
+    assert json.loads(told.stdout)["showcase"] in page
+    assert sorted(path.name for path in folder.iterdir()) == ["lib", "lib-documents", "lib-report.html"]
+
+
+def test_without_a_library_the_report_is_kept_in_a_folder_for_passing_things(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    page = report_place(None)
+    assert (page.name, page.parent.parent) == ("report.html", tmp_path)
+    assert page.parent.is_dir()
+    assert report_place(Path("kept/lib")) == Path("kept/lib-report.html")
+
+
 def test_every_question_of_the_demo_names_passages_of_bundled_files():
     bundled = files("catena") / "data" / "demo"
     names = {file.name for file in bundled.iterdir()}
@@ -102,15 +162,19 @@ def ranked(*places: int) -> Ranking:
     return Ranking(tuple(Hit(CHUNKS[place], 1.0 / rank) for rank, place in enumerate(places, 1)), Scale.RANK)
 
 
+def found(*places: int) -> list[Chunk]:
+    return [CHUNKS[place] for place in places]
+
+
 def test_evidence_is_words_of_one_file_whatever_the_white_space():
     assert [RIGHT.is_in(each) for each in CHUNKS] == [False, True, False, False]
 
 
 def test_a_rank_is_how_far_one_must_read():
     other = Evidence(document="a.pdf", words="three")
-    assert rank_of([RIGHT], ranked(0, 3, 1)) == 3
-    assert rank_of([RIGHT, other], ranked(1, 0, 2)) == 3
-    assert rank_of([RIGHT, other], ranked(1, 0)) is None
+    assert rank_of([RIGHT], found(0, 3, 1)) == 3
+    assert rank_of([RIGHT, other], found(1, 0, 2)) == 3
+    assert rank_of([RIGHT, other], found(1, 0)) is None
 
 
 def test_plain_vector_search_ranks_all_chunks_by_the_cosine_of_their_own_texts():
@@ -136,6 +200,29 @@ def test_the_showcase_is_the_first_question_that_is_won():
     assert showcase([draw, lost]) is None
 
 
+def test_a_way_is_told_by_what_must_be_read_until_the_answer():
+    question = Question(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
+    late = way_of("W", "passages", found(0, 1, 2), question, 3.0)
+    assert (late.rank, late.tokens, late.is_right) == (2, 5, False)
+    assert late.first == CHUNKS[0]
+    never = way_of("W", "passages", found(0, 2), question, 3.0)
+    assert (never.rank, never.tokens) == (None, 3)
+    nothing = way_of("W", "passages", [], question, 3.0)
+    assert (nothing.rank, nothing.tokens, nothing.first, nothing.is_right) == (None, 0, None, False)
+
+
+def test_a_table_of_ways_says_what_was_not_found():
+    question = Question(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
+    ways = [way_of(name, "passages", chunks, question, 3.4) for name, chunks in (("A", []), ("B", found(1)))]
+    console = Console(width=80, file=StringIO(), legacy_windows=False)
+    console.print(five_ways_shown(ways))
+    lines = console.file.getvalue().splitlines()
+    first, second = (next(line for line in lines if line.strip().startswith(name)) for name in "AB")
+    assert first.split()[1:4] == ["—", "0", "3"]
+    assert first.endswith("nothing" + " " * (len(first) - len(first.rstrip())))
+    assert second.split()[1:5] == ["1", "3", "3", "✓"]
+
+
 def test_a_demo_that_wins_nothing_says_so():
     holds = LibraryStats(
         documents=1, sections=1, chunks=2, views={}, terms=0, generation=1, embedder="e", dim=1, bytes=1
@@ -148,3 +235,23 @@ def test_a_demo_that_wins_nothing_says_so():
     texts = [str(part) for part in report(run, None)]
     assert any("no question that plain vector search gets wrong" in text for text in texts)
     assert any("plain 1 of 1, Catena 0 of 1" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("started", "session", "found", "shown"),
+    [
+        (".nox/demo/bin/catena", "demo", True, ".nox/demo/bin/catena"),
+        (".nox/demo/bin/catena", "", False, ".nox/demo/bin/catena"),
+        ("my bin/catena", "", False, "'my bin/catena'"),
+        ("bin/catena", "", True, "catena"),
+        ("catena/__main__.py", "demo", False, "catena"),
+    ],
+)
+def test_what_to_try_next_is_called_as_a_shell_finds_it(tmp_path, monkeypatch, *, started, session, found, shown):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(Path.cwd() / started), "demo"])
+    monkeypatch.setattr("shutil.which", lambda name: name if found else None)
+    monkeypatch.delenv("NOX_CURRENT_SESSION", raising=False)
+    if session:
+        monkeypatch.setenv("NOX_CURRENT_SESSION", session)
+    assert own_command() == shown

@@ -140,9 +140,9 @@ def test_verify_compares_the_graph_too(shelf: Path) -> None:
     for file in (shelf / "joined" / "graph").rglob("*"):
         if file.is_file():
             file.unlink()
-    told = data("verify", "-l", "joined", code=1)
+    told = data("verify", "-l", "joined", code=4)
     assert told["problems"] == ["the files of the graph are missing or damaged"]
-    assert "Try: catena graph build joined" in call("verify", "-l", "joined", code=1).stderr
+    assert "Try: catena graph build joined" in call("verify", "-l", "joined", code=4).stderr
 
 
 def test_a_stopped_build_leaves_the_graph_that_was_there(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

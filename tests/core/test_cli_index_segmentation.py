@@ -144,7 +144,7 @@ def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, serve
     models = [*model, "--segmentation", "llm", "--context", "llm"]
     paid = ["notes.txt", *models, "--price-in", "0", "--price-out", "1000"]
     server.tokens = (100, 4_000)
-    assert "cap of 4.2" in call("index", *paid, "--budget", "4.2", "-l", "lib", code=2).stderr
+    assert "cap of 4.2" in call("index", *paid, "--budget", "4.2", "-l", "lib", code=3).stderr
     assert len(server.bodies) == 1
     assert index(*paid, "--budget", "100")["states"] == {"indexed": 1}
     assert len(server.bodies) == 6
@@ -244,7 +244,7 @@ def test_segment_plans_and_makes_nothing(shelf, server, model):
     assert sorted(path.name for path in shelf.iterdir()) == ["manual.md", "notes.txt"]
     call("segment", "notes.txt", *model)
     assert value("segment", "notes.txt", *model, "--plan")["kept"] == 1
-    assert "cap of 0" in call("segment", "manual.md", *model, *prices, "--budget", "0", code=2).stderr
+    assert "cap of 0" in call("segment", "manual.md", *model, *prices, "--budget", "0", code=3).stderr
 
 
 @pytest.mark.parametrize(

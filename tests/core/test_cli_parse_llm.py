@@ -104,7 +104,7 @@ def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, serve
 
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, call, server):
     prices = ["--price-in", "0", "--price-out", "1000", "--window", "7"]
-    result = call("pump.pdf", "--budget", "0.59", *prices, code=2)
+    result = call("pump.pdf", "--budget", "0.59", *prices, code=3)
     assert len(server.bodies) == 1
     assert "cap of 0.59" in result.stderr
     assert call("pump.pdf", "--budget", "100", *prices).stdout.split() == MANUALS["pump"].split()

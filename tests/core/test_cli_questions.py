@@ -158,7 +158,7 @@ def test_an_older_data_set_is_replaced_only_when_that_is_said(shelf, server, mod
 
 def test_a_budget_stops_and_the_next_run_goes_on(shelf, server, model):
     paid = ["questions", "files", "--out", "made", *model, "--price-in", "0", "--price-out", "1000", "--budget"]
-    assert "cap of 2.3" in call(*paid, "2.3", code=2).stderr
+    assert "cap of 2.3" in call(*paid, "2.3", code=3).stderr
     first = len(server.bodies)
     assert 0 < first < 6
     assert not Path("made").exists()

@@ -924,3 +924,48 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "0"
+
+
+def working(*, fails: bool = False) -> Any:
+    """A step that blocks for a moment between its requests, and says on which thread."""
+    threads = []
+    for prompt in "ab":
+        time.sleep(0.01)
+        threads.append(threading.get_ident())
+        (reply,) = yield [Complete(prompt=prompt, purpose="t")]
+    if fails:
+        raise ParameterError("fails", fails, "False")
+    return reply.text, set(threads)
+
+
+async def test_a_step_that_computes_does_so_in_threads() -> None:
+    services = Services(llm=FakeLLM())
+    with blockbuster_ctx(["catena"]):
+        said, threads = await arun(working(), services, computes=True)
+        with pytest.raises(ParameterError, match="fails"):
+            await arun(working(fails=True), services, computes=True)
+    assert said == run(working(), services)[0] == "b"
+    assert threading.get_ident() not in threads
+
+
+async def test_a_cancelled_step_that_computes_ends_with_its_piece_of_work() -> None:
+    begun, go_on, told = threading.Event(), threading.Event(), []
+
+    def step() -> Any:
+        try:
+            begun.set()
+            go_on.wait(10)
+            yield [Complete(prompt="never", purpose="t")]
+        finally:
+            told.append("closed")
+
+    llm = FakeLLM()
+    task = asyncio.create_task(arun(step(), Services(llm=llm), computes=True))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()  # a second time changes nothing
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["closed"]

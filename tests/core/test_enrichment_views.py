@@ -381,7 +381,6 @@ def _step(returns: object, yields: Sequence[object] = ()):
         _step(MadeViews(texts=((),)), yields=[None]),
         _step(MadeViews(texts=((),)), yields=[Complete(prompt="p", purpose="own")]),
     ],
-    ids=str,
 )
 def test_what_keeps_no_contract_of_makers_is_refused_by_name(maker):
     with pytest.raises(ParameterError, match="view maker"):

@@ -84,6 +84,11 @@ def test_differences_that_do_not_vary(value: float, n: int) -> None:
     assert result.interval == (pytest.approx(value), pytest.approx(value))
 
 
+def test_a_comparison_reads_as_one_line() -> None:
+    a, b = {"q1": 1.0, "q2": 1.0, "q3": 0.5}, {"q1": 0.5, "q2": 0.5, "q3": 0.5}
+    assert str(compare(a, b, rounds=100)) == "+0.333 [+0.000, +0.500], p 0.5000, 2 wins, 1 draws, 0 losses (n = 3)"
+
+
 def test_equal_seeds_give_equal_results_and_seeds_act() -> None:
     differences = noisy(30, 0.1)
     assert bootstrap_interval(differences, seed=1) == bootstrap_interval(differences, seed=1)

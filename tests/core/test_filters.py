@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import FilterError
-from catena.filters import check, compiled, matches
+from catena.filters import check, check_fields, compiled, matches
 
 FIELDS = {
     "vendor": "Atmel",
@@ -18,6 +18,7 @@ FIELDS = {
     "new": True,
     "path": ["Manual", "Hardware"],
     "page": 3,
+    "empty": None,
     "a'; DROP TABLE documents; --": "odd",
 }
 
@@ -55,6 +56,8 @@ fields = st.dictionaries(names, st.one_of(scalars, st.lists(st.text(max_size=2),
         ({"ram": {"$gt": 512}}, False),
         ({"ram": {"$lte": 511}}, False),
         ({"ram": {"$gt": "5"}}, False),
+        ({"empty": {"$gt": 5}}, False),
+        ({"empty": {"$exists": True}}, True),
         ({"new": {"$gte": 1}}, False),
         ({"vendor": {"$gt": "Arm"}}, True),
         ({"vendor": {"$in": ["TI", "Atmel"]}}, True),
@@ -137,3 +140,48 @@ def test_a_filter_nested_without_end_is_refused() -> None:
 def test_the_message_names_the_known_operators() -> None:
     with pytest.raises(FilterError, match=r"unknown operator '\$regex' for field 'a'; known: \$eq, \$ne, \$in"):
         check({"a": {"$regex": "x"}})
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"vendro": "Atmel"},
+        {"ram": 512, "vendro": {"$in": ["Atmel"]}},
+        {"vendro": {"$exists": True}},
+        {"$and": [{"ram": 1}, {"$or": [{"vendro": 1}, {"vendro": {"$gt": 2}}]}]},
+    ],
+)
+def test_a_field_that_is_nowhere_is_refused_with_the_nearest(where: dict) -> None:
+    with pytest.raises(FilterError, match=r"has the field 'vendro'\. Did you mean 'vendor'\?"):
+        check_fields(where, FIELDS)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {},
+        {"page": 3},
+        {"last_page": 3},  # always a field, also where no document has pages
+        {"lang": {"$ne": "de"}},
+        {"lang": {"$nin": ["de"]}},
+        {"lang": {"$exists": False}},
+        {"$not": {"lang": "de"}},
+        {"$or": [{"lang": "de"}, {"ram": 512}]},
+    ],
+)
+def test_a_filter_that_may_hold_is_not_refused(where: dict) -> None:
+    check_fields(where, FIELDS)
+
+
+def test_where_no_field_is_near_the_known_ones_are_listed() -> None:
+    with pytest.raises(FilterError, match="'zzz'; known: chunk_id, document_id, "):
+        check_fields({"zzz": 1}, ())
+
+
+@given(st.lists(filters, min_size=1, max_size=3), st.sampled_from(["$and", "$or"]), st.booleans(), fields)
+def test_nothing_is_refused_that_could_be_found(parts: list, together: str, negated: bool, has: dict) -> None:
+    where = {"$not": {together: parts}} if negated else {together: parts}
+    try:
+        check_fields(where, has)
+    except FilterError:
+        assert not matches(where, has)

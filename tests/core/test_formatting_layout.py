@@ -120,6 +120,25 @@ def test_chapters_are_of_level_one_where_no_title_is_printed() -> None:
     assert document.title == "pump manual"  # the file's name
 
 
+def test_a_first_section_as_large_as_the_title_is_no_part_of_it() -> None:
+    text = markdown(
+        page(
+            1,
+            line("Warranty Terms 2026", 60, size=18, bold=True, x=200),
+            line("1 Scope", 96, size=18, bold=True),
+            *prose("These terms cover the pumps P40 and P60 sold in Europe, and no others. " * 4, 130),
+            line("2 Duration", 230, size=18, bold=True),
+            *prose("The warranty of the P40 lasts 24 months from the day of its delivery. " * 4, 264),
+        ),
+        title="Warranty Terms 2026",
+    )
+    assert [part for part in text.splitlines() if part.startswith("#")] == [
+        "# Warranty Terms 2026",
+        "## 1 Scope",
+        "## 2 Duration",
+    ]
+
+
 def test_identity_and_metadata_are_kept() -> None:
     before = parsed(page(1, prose(FOX, 60)), page(2, prose(RAIN, 60)), labels=("i", "1"))
     copy = pickle.loads(pickle.dumps(before))

@@ -362,5 +362,8 @@ def test_training_can_be_stopped_and_no_walk_with_evidence_is_said() -> None:
     with pytest.raises(CancelledError):
         run(train_features([case(services, graph)], QUICK, cancel=stopped), services)
     elsewhere = replace(case(services, graph), supporting=frozenset({"nowhere"}))
-    with pytest.raises(ParameterError, match="choices of the training walks"):
+    with pytest.raises(ParameterError, match="choices of the training walks") as raised:
         run(train_features([elsewhere], QUICK), services)
+    advice = "Try: more questions, with supporting passages in several chunks"
+    assert advice in str(raised.value)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)

@@ -478,7 +478,6 @@ def test_k_is_a_number_of_chunks(k: Any) -> None:
 @pytest.mark.parametrize(
     "scores",
     [[1.0], [float("nan")] * 3, [[1.0, 2.0, 3.0]], None, ["a"] * 3, [[1.0], [1.0, 2.0]], iter([1.0]), [1j] * 3],
-    ids=str,
 )
 def test_a_scorer_that_gives_no_scores_is_named(scores: Any) -> None:
     class Broken:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,11 +15,12 @@ from hypothesis import strategies as st
 
 from catena import Library
 from catena.citation import citation
-from catena.discovery import discover
+from catena.discovery import discover, is_gone
 from catena.effects import Cancel
 from catena.errors import (
     CancelledError,
     DuplicateDocumentError,
+    FilterError,
     LibraryError,
     ModelMismatchError,
     ParameterError,
@@ -28,6 +31,7 @@ from catena.file_ingestion import UNCHANGED
 from catena.journal import Journal
 from catena.library import Progress
 from catena.model import Document
+from catena.parsing import parse
 from catena.pipeline import Preparation, prepare
 from catena.structure.chunking import ChunkOptions
 from catena.testing.fakes import FakeEmbedder
@@ -135,6 +139,12 @@ def test_add_replace_get_delete(library: Library, folder: Path) -> None:
     with pytest.raises(UnknownDocumentError, match="no document 'note'"):
         library.get("note")
     assert library.verify() == ()
+
+
+def test_add_says_what_to_make_of_a_parsed_file(library: Library, folder: Path) -> None:
+    path = next(iter(sorted(folder.glob("*.md"))))
+    with pytest.raises(ParameterError, match=r"source must be a path, or a Document, .*format_layout.* got 'Parsed'"):
+        library.add(parse(path))
 
 
 def test_add_takes_all_or_nothing(library: Library, folder: Path) -> None:
@@ -267,6 +277,63 @@ def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
     assert library.vanished() == ("manuals/omega.md",)
     library.delete("manuals/omega.md")
     assert library.vanished() == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes, and the locale says what they mean")
+def test_no_file_is_taken_for_gone_under_another_locale(tmp_path: Path) -> None:
+    manual = tmp_path / "ünï 文档" / "größe.md"
+    manual.parent.mkdir()
+    manual.write_text("# Manual\n\nThe torque is 2.4 N·m.\n", encoding="utf-8")
+    (tmp_path / "ünï 文档" / "old.md").write_text("# Old\n\nOil.\n", encoding="utf-8")
+    with Library.open(tmp_path / "lib") as library:
+        library.index(manual.parent)
+    (tmp_path / "ünï 文档" / "old.md").unlink()
+    code = "import catena, sys; print(ascii(catena.Library.open(sys.argv[1], create=False).vanished()))"
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    call = [sys.executable, "-c", code, tmp_path / "lib"]
+    done = subprocess.run(call, capture_output=True, text=True, env=ascii_only, check=False)
+    assert done.stdout.strip() == ascii(("ünï 文档/old.md",)), done.stderr
+
+
+def test_what_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
+    (tmp_path / "link.md").symlink_to(tmp_path / "nowhere.md")
+    assert not is_gone("link.md", tmp_path)  # the walk finds it, and says that it cannot be read
+    assert not is_gone("a" * 5_000, tmp_path)
+    assert not is_gone("a\0b", tmp_path)
+    assert is_gone("lost/file.md", tmp_path)
+    assert is_gone("lost.md", tmp_path)
+
+
+def test_a_mistyped_field_of_a_filter_is_named_and_the_nearest(library: Library, folder: Path) -> None:
+    library.add(Document(id="note", text="A note on screws.\n", metadata={"vendor": "Acme"}))
+    library.index(folder)
+    mistyped = {"vendr": "Acme"}
+    asked = (library.search, library.passages, library.segments, library.search_figures)
+    for ask in asked:
+        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
+            ask("screws", where=mistyped)
+    for ask in (library.asearch, library.asegments, library.asearch_figures):
+        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
+            asyncio.run(ask("screws", where=mistyped))
+    assert [hit.chunk.document_id for hit in library.search("screws", where={"vendor": "Acme"}).hits] == ["note"]
+    library.delete("note")  # the fields are those of what is held now
+    with pytest.raises(FilterError, match="has the field 'vendor'"):
+        library.search("screws", where={"vendor": "Acme"})
+
+
+def test_an_empty_library_has_no_fields_to_mistype(library: Library) -> None:
+    assert library.search("screws", where={"vendor": "Acme"}).hits == ()
+
+
+def test_a_file_beside_a_linked_folder_is_not_gone(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "real").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "deep" / "real")
+    (tmp_path / "note.md").write_text("# Note\n\nA sentence.\n")
+    with Library.open(tmp_path / "linked" / "lib") as library:
+        library.index(tmp_path / "note.md")
+        assert library.vanished() == ()
+        (tmp_path / "note.md").unlink()
+        assert library.vanished() == (library.ledger()[0].document_id,)
 
 
 def test_an_empty_document_is_refused_by_name(library: Library) -> None:

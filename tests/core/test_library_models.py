@@ -11,9 +11,10 @@ from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
 from catena.budget import Budget
-from catena.effects import Cancel, Complete, Event, Price, Tariff
+from catena.effects import Cancel, Complete, Event, Limiter, Price, Retry, Tariff
 from catena.enrichment.detectors import CodeDetector, Detected, ExpertDetector, LLMDetector, RecognizerDetector
 from catena.enrichment.expert_terms import ExpertTerms
+from catena.enrichment.views import Summaries
 from catena.errors import BudgetExceededError, CancelledError, MissingServiceError, ParameterError, ServiceError
 from catena.file_ingestion import UNCHANGED
 from catena.formatting.drafts import planned_answer
@@ -24,8 +25,9 @@ from catena.model import Document
 from catena.parsing.figure_shapes import Box
 from catena.pipeline import Preparation
 from catena.ports import Completion
+from catena.structure.section_chunks import SectionChunkOptions
 from catena.testing.faithful import FaithfulFormatter
-from catena.testing.fakes import FakeEmbedder, FakeLLM, FakeRecognizer
+from catena.testing.fakes import FakeEmbedder, FakeLLM, FakeRecognizer, Flaky
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 
 PUMP = "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seals after 900 h of work.\n"
@@ -403,3 +405,22 @@ def test_figures_that_are_there_are_left_alone_and_the_last_page_ends_with_one()
     printed = document("Words.\n\n", LINK + "\n")
     assert with_figures(printed, printed) == printed
     assert with_figures(document("Words.\n\n", "End."), printed).text == f"Words.\n\nEnd.\n\n{LINK}\n"
+
+
+def test_models_are_asked_at_the_pace_that_was_given(tmp_path: Path) -> None:
+    limiter, asked = Limiter({Complete: 60_000}), []
+    slow_down = [ServiceError("fake", "too many requests", retry=True), *[None] * 9]
+    model = Flaky(FakeLLM(lambda request: asked.append(request) or "Seals and springs of pumps."), slow_down)
+    sections = Preparation(chunks=SectionChunkOptions(), views=(Summaries(over_tokens=0),))
+    (tmp_path / "pump.md").write_text(PUMP)
+    once = {"max_concurrency": 1, "limiter": limiter, "retry": Retry(attempts=1)}
+    with Library.open(
+        tmp_path / "lib", embedder=FakeEmbedder(16), preparation=sections, llm=model, **once
+    ) as library:
+        assert library.services.limiter is limiter
+        events: list[Event] = []
+        library.index([tmp_path / "pump.md"], watch=events.append)
+    order = [event.kind for event in events]  # the last is the embedder
+    assert order == ["started", "failed", *["started", "finished"] * (len(asked) + 1)]
+    with pytest.raises(ParameterError, match="max_concurrency must be at least 1, got 0"):
+        Library.open(tmp_path / "other", max_concurrency=0)

@@ -88,7 +88,7 @@ def test_every_path_that_a_page_links_to_exists(page: Path) -> None:
 
 
 def test_every_path_that_the_readme_names_exists() -> None:
-    folders = "|".join(re.escape(path.name) for path in ROOT.iterdir() if path.is_dir())
+    folders = "|".join(re.escape(path.name) for path in ROOT.iterdir() if path.is_dir() and path.name[0] != ".")
     prose = re.sub(r"^```.*?^```$", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M | re.S)
     named = re.findall(rf"`((?:{folders})(?:/[\w./-]+)?|[\w.-]+\.(?:py|toml|md))`", prose)
     assert len(named) >= 5

@@ -26,6 +26,8 @@ from catena.model import Chain, Chunk, Document, Edge, Hit, Hop, Ranking, Scale
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
 from catena.rerank.reliability import reliability
 from catena.retrieval.multi_view import ExactUnion, multi_view
+from catena.server.measured_costs import MEASURED
+from catena.server.sizing import Cluster, Collection
 from catena.testing.fakes import AngleEmbedder, FakeEmbedder
 
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
@@ -34,6 +36,11 @@ CURVE = recall_curve({"q1": [1], "q2": [10]}, n=100, rounds=50)
 SCORES = {"full": mean_score([1.0, 0.5, 1.0]), "no cascade": mean_score([0.5, 0.5, 0.0])}
 BINNED = reliability([0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1])
 COSTS = [plots.Cost(size=size, milliseconds=0.4 * size, low=0.3 * size, high=0.5 * size) for size in (10, 100)]
+MOMENTS = [
+    plots.Moment(seconds=1.0, kind="finished", cost=0.01),
+    plots.Moment(seconds=2.0, kind="finished", cost=0.02),
+    plots.Moment(seconds=3.0, kind="cached", cost=0.02),
+]
 WORDS = ["red fuse", "red lamp", "blue fuse", "blue lamp", "green"]
 
 
@@ -172,6 +179,16 @@ PICTURES = {
         lambda path=None: plots.graph_degrees(chunk_graph(), path),
         "structural 1.0 (0 have none, the most 1)",
     ),
+    "run_timeline": (
+        lambda path=None: plots.run_timeline({"killed": MOMENTS[:2], "resumed": MOMENTS}, path),
+        "killed: 2 answered by a service, cost 0.0200; resumed: 2 answered by a service, 1 answered by the journal",
+    ),
+    "size_curves": (
+        lambda path=None: plots.size_curves(
+            Collection(documents=1_000, chunks=1_000_000, dim=256), Cluster(replicas=0), MEASURED, path
+        ),
+        "0.324 GB of memory as int8_hnsw",
+    ),
 }
 
 
@@ -224,7 +241,7 @@ def test_without_a_path_a_picture_is_a_value_that_notebooks_show():
     pytest.importorskip("plotly")
     made = plots.ablation(SCORES)
     assert made._repr_png_().startswith(b"\x89PNG")
-    assert type(made.static()).__name__ == "Figure"
+    assert type(made.figure()).__name__ == "Figure"
     assert [list(trace.x) for trace in made.interactive().data] == [list(made.panels[0].marks[0].lengths)]
 
 

@@ -270,7 +270,7 @@ def test_markup_of_documents_is_text(tmp_path):
 
 def test_a_png_shows_all_cards_and_numbers():
     pytest.importorskip("matplotlib")
-    (axes,) = plots.chain_graph(GRAPH, [CHAIN]).static().axes
+    (axes,) = plots.chain_graph(GRAPH, [CHAIN]).figure().axes
     texts = [text.get_text() for text in axes.texts]
     assert {"1", "2", "3", "4", "0.75", "Manual 0", "Part 3, page 4"} <= set(texts)
     assert not axes.axison

@@ -200,7 +200,7 @@ def test_ranks_are_written_in_the_cells_of_both_kinds(tmp_path):
     pytest.importorskip("plotly")
     found = multi_view({"raw": ranked("a", "b"), "<keywords>": ranked("b")}, ExactUnion(), 2)
     made = plots.view_attribution(found)
-    axes = made.static().axes[0]
+    axes = made.figure().axes[0]
     assert sorted(text.get_text() for text in axes.texts if text.get_text()) == ["1", "1", "2"]
     once, again = (made.save(tmp_path / f"{name}.png").read_bytes() for name in "ab")
     assert once == again

@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import re
-import subprocess
-import sys
+import runpy
 import tomllib
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import pytest
+from doc_blocks import ROOT, SET_UP, blocks_of, commands_of, run_blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 CLI = "packages/catena/src/catena/cli"
 PROMPTS = sorted((ROOT / "packages/catena/src/catena/prompts").glob("*.md"))
-SET_UP = re.compile(r"\b(python3 -m venv|pip install|nox)\b")
-
-
-class Block(NamedTuple):
-    """A fenced block: its language, its text, and the number of its first line, from 1."""
-
-    language: str
-    text: str
-    line: int
-
-
-def blocks_of(markdown: str) -> list[Block]:
-    found = re.finditer(r"^```(\w*)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL)
-    return [Block(each[1], each[2], markdown.count("\n", 0, each.start(2)) + 1) for each in found]
-
-
-def commands_of(text: str) -> list[str]:
-    return [part.strip() for line in text.splitlines() for part in line.split("&&") if part.strip()]
 
 
 BLOCKS = blocks_of(README)
@@ -48,34 +26,6 @@ SET_UP_BLOCKS = [block for block in SHELL if SET_UP.search(block.text)]
 
 def metadata_of(package: str) -> dict[str, dict[str, dict[str, list[str]]]]:
     return tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-def run_shell(block: Block) -> None:
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CATENA_")}
-    ended = subprocess.run(
-        ["sh", "-eu", "-c", block.text],
-        env={**environment, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert ended.returncode == 0, f"README.md:{block.line}: {ended.stderr}"
-
-
-def run_blocks(page: Path, blocks: Sequence[Block], capsys: pytest.CaptureFixture[str]) -> None:
-    """Execute what is not set-up, in order, in one namespace; compare output with the `text` block that follows."""
-    namespace = {"__name__": "page"}
-    for block, following in pairwise([*blocks, Block("", "", 0)]):
-        if block.language == "sh" and not SET_UP.search(block.text):
-            run_shell(block)
-        elif block.language == "python":
-            capsys.readouterr()
-            shifted = "\n" * (block.line - 1) + block.text  # so that a traceback names the page's line
-            exec(compile(shifted, page.name, "exec", dont_inherit=True), namespace)  # as a reader runs it
-            if following.language == "text":
-                assert capsys.readouterr().out == following.text, f"{page.name}:{following.line}"
 
 
 @pytest.mark.timeout(900)  # the README's blocks index the bundled manuals several times: minutes on a busy machine
@@ -173,6 +123,21 @@ def test_textrag_names_presets_prompts_and_notebooks_as_they_are() -> None:
         assert [cell.strip() for cell in row.split("|")[2:5]] == [
             f"{getattr(each, field):g}" for each in PRESETS.values()
         ]
+
+
+def test_the_page_about_servers_names_what_exists_and_tells_what_was_measured() -> None:
+    page = (ROOT / "docs" / "past-one-machine.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:bulk_|server\.|text\.|backends\.|\w+_catena\.)\w*(?:\.\w+)*)`", page))
+    assert len(named) > 8
+    assert [name for name in sorted(named) if not is_there(name)] == []
+    commands = "".join(
+        path.read_text(encoding="utf-8")
+        for path in [*(ROOT / CLI).glob("*.py"), ROOT / "packages/catena-bench/src/catena_bench/servers_cli.py"]
+    )
+    options = set(re.findall(r"--[a-z][a-z-]+", page)) - {"--data"}
+    assert [option for option in sorted(options) if f'"{option}"' not in commands] == []
+    written = runpy.run_path(str(ROOT / "scripts" / "write_sizes.py"))["written"]
+    assert page == written(page), "Try: python scripts/write_sizes.py"
 
 
 def is_there(name: str) -> bool:

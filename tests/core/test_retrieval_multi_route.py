@@ -119,7 +119,7 @@ def test_a_failing_route_raises_when_asked_to() -> None:
 
 
 def test_when_all_routes_fail_that_is_an_error() -> None:
-    with pytest.raises(RouteError, match=r"every route failed \(dense\): embedder: the model is gone$"):
+    with pytest.raises(RouteError, match=r"(?m)every route failed \(dense\): embedder: the model is gone$"):
         run(retrieve("q", routes=("dense",)), failing())
 
 

@@ -309,9 +309,9 @@ def test_what_runs_inside_is_a_child_in_the_trace() -> None:
 
     names = Names()
     rerank = CatenaRerank(reranker=Traced(), calibration=COHERE)
-    rerank.compress_documents(documents(), QUERY, callbacks=CallbackManager([names]))
+    rerank.compress_documents(documents(), QUERY, callbacks=CallbackManager([names], [names]))
     rerank.compress_documents(documents(), QUERY, callbacks=[names])
-    assert names.seen == ["inner", "inner"]
+    assert names.seen == ["langchain:Traced", "inner"] * 2
 
 
 def test_bad_options_are_named() -> None:

@@ -244,5 +244,5 @@ def test_the_readme_of_the_package_runs(tmp_path: Path, monkeypatch: pytest.Monk
     scope["library"].close()
     promised = re.findall(r"(?:^|  )# (\S.*)", code, re.MULTILINE)
     said = capsys.readouterr().out
-    assert len(promised) == 9
+    assert len(promised) == 11
     assert [line for line in promised if line not in said] == []

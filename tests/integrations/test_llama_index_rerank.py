@@ -221,5 +221,7 @@ def test_what_is_no_reranker_or_no_rule_is_refused() -> None:
 def test_it_is_written_down_by_what_it_is() -> None:
     written = CatenaRerank(ByLength(), calibration=COHERE, top_n=3).to_dict()
     assert written["class_name"] == "CatenaRerank"
-    assert (written["reranker"], written["calibration"]) == ("llama-index:ByLength/by-length", COHERE.identity)
+    assert written["reranker"] == "llama-index:ByLength/by-length"
+    assert written["calibration"] == {"kind": "BetaCDF", "a": 0.4, "b": 0.4}
+    assert CatenaRerank.from_dict(written, reranker=ByLength()).to_dict() == written
     assert FromNamespace is CatenaRerank

@@ -243,8 +243,8 @@ async def test_a_store_that_fails_is_a_typed_error() -> None:
 def test_the_postprocessor_is_written_down_by_name_and_settings() -> None:
     written = CatenaSegmentPostprocessor(calibration=Constant(0.7)).to_dict()
     assert written["class_name"] == "CatenaSegmentPostprocessor"
-    assert "max_chunks=15" in written["params"]
-    assert written["calibration"] == "Constant(value=0.7)"
+    assert written["params"]["max_chunks"] == 15
+    assert written["calibration"] == {"kind": "Constant", "value": 0.7}
     assert FromNamespace is CatenaSegmentPostprocessor
 
 

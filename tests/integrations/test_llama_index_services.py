@@ -233,7 +233,7 @@ class Two(BaseRetriever):
 
 class AsyncTwo(Two):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._retrieve(query_bundle)[::-1]
+        return self._retrieve(query_bundle)
 
 
 async def test_retrievers_are_routes_of_a_store() -> None:
@@ -245,12 +245,12 @@ async def test_retrievers_are_routes_of_a_store() -> None:
         request = Search(route=route, query="q", k=5)
         ranking = store.search(request)
         assert [(h.chunk.id, h.score, h.chunk.text) for h in ranking.hits] == [("a", 1.0, "a?"), ("b", 0.0, "b?")]
-        assert ranking.scale is Scale.SIMILARITY
+        assert ranking.scale is Scale.RANK
         assert [h.provenance[0].rank for h in ranking.hits] == [1, 2]
         assert await store.asearch(request) == ranking
     assert len(store.search(Search(route="two", query="q", k=1)).hits) == 1
-    among = store.search(Search(route="two", query="q", k=5, among=("b", "x")))
-    assert [(h.chunk.id, h.provenance[0].rank) for h in among.hits] == [("b", 2)]
+    with pytest.raises(ParameterError, match="RankFusion"):
+        store.search(Search(route="two", query="q", k=5, among=("b", "x")))
     assert store.search(Search(route="own", query="q", k=1)).hits == ()
     assert (await store.asearch(Search(route="own", query="q", k=1))).hits == ()
 

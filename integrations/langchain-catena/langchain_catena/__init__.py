@@ -2,6 +2,10 @@
 
 from catena.view_records import ViewChanges
 from langchain_catena.answering import segment_answer_chain
+from langchain_catena.asking import chain_answer_chain, query_writer
+from langchain_catena.atomic import CatenaAtomicTransformer
+from langchain_catena.blobs import CatenaBlobParser
+from langchain_catena.captions import CatenaCaptionTransformer
 from langchain_catena.content_ids import with_content_ids
 from langchain_catena.convert import to_chunk, to_core_document, to_document
 from langchain_catena.docstores import DocumentStore
@@ -17,16 +21,19 @@ from langchain_catena.neighbours import Neighbours
 from langchain_catena.places import with_links
 from langchain_catena.rerank import CatenaRerank, LangChainReranker
 from langchain_catena.retrieval import CatenaRetriever
+from langchain_catena.retriever_routes import RetrieverStore, retriever_route
 from langchain_catena.sections import CatenaSectionRetriever
 from langchain_catena.segment_retrieval import CatenaSegmentRetriever
+from langchain_catena.server.elasticsearch import from_elasticsearch_retriever, from_elasticsearch_store
 from langchain_catena.services import (
     CatenaEmbeddings,
     LangChainCaptioner,
     LangChainEmbedder,
     LangChainLLM,
-    RetrieverStore,
 )
+from langchain_catena.stored_ids import with_uuids
 from langchain_catena.structure import CatenaDocumentTransformer, whole_chunk
+from langchain_catena.trees import CatenaTreeRetriever, abuild_trees, build_trees
 from langchain_catena.view_index import CatenaViewIndex
 from langchain_catena.view_retrieval import CatenaMultiViewRetriever
 from langchain_catena.views import CatenaViewTransformer
@@ -34,6 +41,9 @@ from langchain_catena.views import CatenaViewTransformer
 __version__ = "0.1.0"
 
 __all__ = [
+    "CatenaAtomicTransformer",
+    "CatenaBlobParser",
+    "CatenaCaptionTransformer",
     "CatenaChainCompressor",
     "CatenaDocumentTransformer",
     "CatenaEmbeddings",
@@ -47,6 +57,7 @@ __all__ = [
     "CatenaSectionRetriever",
     "CatenaSegmentExtractor",
     "CatenaSegmentRetriever",
+    "CatenaTreeRetriever",
     "CatenaViewIndex",
     "CatenaViewTransformer",
     "DocumentStore",
@@ -58,11 +69,18 @@ __all__ = [
     "RetrieverStore",
     "ViewChanges",
     "abuild_graph",
+    "abuild_trees",
     "aupdate_graph",
     "build_graph",
+    "build_trees",
+    "chain_answer_chain",
     "chain_formatter",
     "chains_of",
     "format_chains",
+    "from_elasticsearch_retriever",
+    "from_elasticsearch_store",
+    "query_writer",
+    "retriever_route",
     "segment_answer_chain",
     "to_chunk",
     "to_core_document",
@@ -71,4 +89,5 @@ __all__ = [
     "whole_chunk",
     "with_content_ids",
     "with_links",
+    "with_uuids",
 ]

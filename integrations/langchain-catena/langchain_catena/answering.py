@@ -14,9 +14,9 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from catena import model
 from catena.answering.quotes import VerifiedQuote
 from catena.effects import Services, Step, arun, run
-from catena.library import Library
 from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
 from langchain_catena.convert import NO_OFFSETS
+from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of
 from langchain_catena.retrieval import CatenaRetriever
 from langchain_catena.segment_retrieval import CatenaSegmentRetriever
@@ -24,7 +24,7 @@ from langchain_catena.services import LangChainLLM
 
 
 def segment_answer_chain(
-    source: Library | Runnable[str, list[Document]],
+    source: AnyLibrary | Runnable[str, list[Document]],
     llm: BaseLanguageModel[Any],
     *,
     options: AnswerOptions | None = None,
@@ -56,7 +56,7 @@ def segment_answer_chain(
         services: journal, budget and limits of the model's call.
         document_key: metadata key of the id of the whole document; "document_id", or else "source", where None.
     """
-    retriever = CatenaSegmentRetriever(library=source) if isinstance(source, Library) else source
+    retriever = CatenaSegmentRetriever(library=source) if isinstance(source, AnyLibrary) else source
     library = None
     if isinstance(retriever, CatenaRetriever | CatenaSegmentRetriever):
         library, retriever = retriever.library, retriever.model_copy(update={"tell_unknown": True})
@@ -79,7 +79,7 @@ def segment_answer_chain(
     return RunnableLambda(answer, aanswer, name="segment_answer")
 
 
-def _whole(library: Library | None, found: Sequence[Document]) -> list[model.Document]:
+def _whole(library: AnyLibrary | None, found: Sequence[Document]) -> list[model.Document]:
     """Return the documents that passages are from, where a library holds them: they know the page of a quote."""
     if library is None:
         return []

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -83,6 +86,11 @@ def original_of(chunk: model.Chunk) -> Document | None:
     """Return the LangChain document that a chunk was made from by `to_chunk`."""
     original = chunk.metadata.get(_ORIGINAL)
     return original if isinstance(original, Document) else None
+
+
+def with_original(chunk: model.Chunk, document: Document) -> model.Chunk:
+    """Return a chunk that `to_document` gives back as this very document, copied."""
+    return replace(chunk, metadata=cast("model.Metadata", {**chunk.metadata, _ORIGINAL: document}))
 
 
 def unknown_document(ranking: model.Ranking | Extraction) -> Document:
@@ -257,8 +265,8 @@ def _page_starts(metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
 def to_chunk(document: Document) -> model.Chunk:
     """Return a retrieved document as a chunk that holds it whole, so that `to_document` gives it back.
 
-    Its id is the document's own, else one derived from source, offset and text: equal texts of two sources
-    stay two.
+    Its id is the document's own, else the `chunk_id` of its metadata, else one derived from source, offset and
+    text: equal texts of two sources stay two.
     """
     metadata = document.metadata
     source = str(metadata.get("document_id") or metadata.get(SOURCE) or "")
@@ -266,7 +274,9 @@ def to_chunk(document: Document) -> model.Chunk:
     start = start if isinstance(start, int) and start >= 0 else 0
     text = document.page_content
     return model.Chunk(
-        id=document.id or digest("langchain", source, str(metadata.get("page", "")), str(start), text),
+        id=document.id
+        or str(metadata.get(CHUNK_ID) or "")
+        or digest("langchain", source, str(metadata.get("page", "")), str(start), text),
         document_id=source,
         position=0,
         start=start,
@@ -274,6 +284,13 @@ def to_chunk(document: Document) -> model.Chunk:
         text=text,
         metadata=cast("model.Metadata", {_ORIGINAL: document}),
     )
+
+
+def as_score(value: object) -> float | None:
+    """Return what a retriever or a reranker wrote as a score, NumPy's too; None where it is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+        return None
+    return float(value)
 
 
 def scalars(metadata: Mapping[str, Any]) -> dict[str, model.Scalar]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
 from catena import model
@@ -15,6 +16,7 @@ from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
 from catena.enrichment.entities import Entities, detect_entities
 from catena.errors import ParameterError
+from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import to_chunk
 from langchain_catena.services import LangChainLLM
 
@@ -27,7 +29,7 @@ SEPARATOR = "; "
 _log = logging.getLogger(__name__)
 
 
-class CatenaEntityTransformer(BaseDocumentTransformer):
+class CatenaEntityTransformer(CatenaBaseTransformer):
     """Writes the critical entities of each document into `metadata["entities"]`: products, codes, parts, standards.
 
     Only names that `page_content` prints are taken; so give it chunks with their titles, as
@@ -63,9 +65,13 @@ class CatenaEntityTransformer(BaseDocumentTransformer):
             raise ParameterError("detectors", detectors, "at least one detector")
 
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = list(documents)  # read more than once
         return _named(documents, run(self._step(documents), self._services()))
 
     async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = list(documents)  # read more than once
+        if self.llm is None and self.services is None:
+            return await asyncio.to_thread(self.transform_documents, documents)  # nobody is asked: all is computing
         return _named(documents, await arun(self._step(documents), self._services()))
 
     def _services(self) -> Services:

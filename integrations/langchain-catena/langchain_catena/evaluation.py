@@ -26,6 +26,7 @@ from catena.evaluation.log_rank_index import (
     mean_log_rank_index,
 )
 from catena.evaluation.standard import recall_at
+from catena.nearest import meant
 
 Values: TypeAlias = Mapping[str, Any]
 RowEvaluator: TypeAlias = Callable[[Any, Any], dict[str, Any]]
@@ -68,7 +69,7 @@ def log_rank_evaluator(
         )
         return {"key": key, "score": found.value, "comment": str(found), "metadata": _rules(found)}
 
-    return _named(evaluator, key)
+    return named(evaluator, key)
 
 
 def recall_evaluator(
@@ -92,7 +93,7 @@ def recall_evaluator(
         score = recall_at(ids_of(outputs, documents), wanted, k) if wanted else None
         return {"key": key, "score": score, "comment": f"{len(wanted)} relevant"}
 
-    return _named(evaluator, key)
+    return named(evaluator, key)
 
 
 def mean_log_rank_evaluator(
@@ -132,7 +133,7 @@ def mean_log_rank_evaluator(
         comment = f"{found}; {_interval(values, level)}"
         return {"key": key, "score": found.value, "comment": comment, "metadata": _rules(found)}
 
-    return _named(evaluator, key)
+    return named(evaluator, key)
 
 
 def mean_recall_evaluator(
@@ -160,7 +161,7 @@ def mean_recall_evaluator(
         left_out = len(wanted) - len(values)
         return {"key": key, "score": score, "comment": f"{_interval(values, level)}; {left_out} rows left out"}
 
-    return _named(evaluator, key)
+    return named(evaluator, key)
 
 
 def ids_of(outputs: Values, documents: str = "documents") -> tuple[str, ...]:
@@ -169,11 +170,7 @@ def ids_of(outputs: Values, documents: str = "documents") -> tuple[str, ...]:
     Raises:
         EvaluationError: the key is missing, it holds no list, or a document has no id.
     """
-    if documents not in outputs:
-        raise EvaluationError(
-            f"the target's outputs have no {documents!r} (but {sorted(outputs)}). Try: documents='…', the key it uses"
-        )
-    found = outputs[documents]
+    found = of_key(outputs, documents, "the target's outputs")
     if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
         raise EvaluationError(f"{documents!r} must be a list of documents or ids, got {type(found).__name__}")
     return tuple(dict.fromkeys(_id(each) for each in found))
@@ -185,19 +182,33 @@ def relevant_of(reference_outputs: Values, relevant: str = "relevant") -> frozen
     Raises:
         EvaluationError: the key is missing, or it holds something else.
     """
-    if relevant not in reference_outputs:
-        raise EvaluationError(
-            f"the reference outputs have no {relevant!r} (but {sorted(reference_outputs)}). "
-            "Try: relevant='…', the key that holds the relevant ids"
-        )
-    found = reference_outputs[relevant]
+    return frozenset(piece for piece, grade in grades_of(reference_outputs, relevant).items() if grade >= 1)
+
+
+def grades_of(reference_outputs: Values, relevant: str = "relevant") -> dict[str, int]:
+    """Return the grades that an example gives, by id; of a list of ids each has 1.
+
+    Raises:
+        EvaluationError: the key is missing, or it holds something else.
+    """
+    found = of_key(reference_outputs, relevant, "the reference outputs")
     if isinstance(found, Mapping):
-        return frozenset(
-            str(piece) for piece, grade in found.items() if isinstance(grade, int | float) and grade >= 1
-        )
+        return {str(piece): int(grade) for piece, grade in found.items() if isinstance(grade, int | float)}
     if isinstance(found, str) or not isinstance(found, Iterable):
         raise EvaluationError(f"{relevant!r} must be a list of ids or grades by id, got {type(found).__name__}")
-    return frozenset(_id(each) for each in found)
+    return dict.fromkeys((_id(each) for each in found), 1)
+
+
+def of_key(values: Values, key: str, whose: str) -> Any:
+    """Return what stands under a key.
+
+    Raises:
+        EvaluationError: nothing does; the message says what there is.
+    """
+    if key not in values:
+        known = sorted(map(str, values))
+        raise EvaluationError(f"{whose} have no {key!r} (but {known}){meant(key, known)}. Try: the key that it uses")
+    return values[key]
 
 
 def _id(document: Any) -> str:
@@ -242,7 +253,7 @@ def _interval(values: Sequence[float], level: float) -> str:
     return f"{level:.0%} interval: {mean_score(values, level=level)}"
 
 
-def _named(evaluator: Callable[..., dict[str, Any]], key: str) -> Callable[..., dict[str, Any]]:
+def named(evaluator: Callable[..., dict[str, Any]], key: str) -> Callable[..., dict[str, Any]]:
     """Return the evaluator under the name that LangSmith shows where it fails."""
     evaluator.__name__ = key
     return evaluator

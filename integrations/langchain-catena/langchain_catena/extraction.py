@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from langchain_core.documents import Document
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Services, Step
@@ -17,6 +17,7 @@ from catena.extraction import Extraction, ExtractionParams, preset
 from catena.model import Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
 from catena.segment_search import SegmentSearch, find_segments
+from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import POSITION, is_unknown, segment_documents
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
@@ -25,7 +26,7 @@ from langchain_catena.running import arun_within, run_within
 _log = logging.getLogger(__name__)
 
 
-class CatenaSegmentExtractor(BaseDocumentCompressor):
+class CatenaSegmentExtractor(CatenaBaseCompressor):
     """Makes segments, runs of adjacent chunks that answer together, out of the chunks that a retriever found.
 
         splits = with_links(splitter.split_documents(documents))
@@ -64,8 +65,6 @@ class CatenaSegmentExtractor(BaseDocumentCompressor):
             where splitters took white space away between chunks, so much white space stands there again.
         header: its words, counted where a budget is in tokens; None for no header.
     """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     params: InstanceOf[ExtractionParams] | Literal["balanced", "precision", "find_all"] | None = None
     budget_tokens: int = Field(default=2_000, ge=1)

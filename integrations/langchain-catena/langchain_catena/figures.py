@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field, InstanceOf
+from pydantic import Field
 
-from catena.errors import LibraryError
-from catena.library import Library
 from catena.model import Ranking
+from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import figure_document
+from langchain_catena.libraries import LibraryField, figure_file
 
 
-class CatenaFigureRetriever(BaseRetriever):
+class AskedFigures(TypedDict, total=False):
+    """What `invoke` takes besides the question; each goes before the retriever's own."""
+
+    k: int | None
+    where: dict[str, Any] | None
+
+
+class CatenaFigureRetriever(CatenaBaseRetriever):
     """Ranks the figures of a library by their titles, the text around them, the words inside and their captions.
 
     `page_content` is the figure as its document shows it (link, title, words inside), with the caption that a model
@@ -37,9 +42,10 @@ class CatenaFigureRetriever(BaseRetriever):
         where: a filter; `invoke` takes it, too.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = AskedFigures
+    provider: ClassVar[str] = "catena-figures"
 
-    library: InstanceOf[Library] = Field(exclude=True)
+    library: LibraryField = Field(exclude=True)
     k: int = 4
     where: dict[str, Any] | None = None
 
@@ -70,11 +76,6 @@ class CatenaFigureRetriever(BaseRetriever):
     def _documents(self, ranking: Ranking) -> list[Document]:
         documents: list[Document] = []
         for hit in ranking.hits:
-            file = None
-            with suppress(LibraryError):  # a folder that is read-only: the figure is found all the same
-                file = self.library.figure_file(hit)
+            file = figure_file(self.library, hit)
             documents.append(figure_document(self.library.figure(hit), file, hit, ranking))
         return documents
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena-figures", ls_vector_store_provider="catena")

@@ -15,14 +15,14 @@ from catena.effects import FetchChunks, FetchText, Handler, Request, Services, S
 from catena.errors import ParameterError
 from catena.extraction.links import FetchLinked, Linked, follow_links
 from catena.extraction.neighbours import Span
-from catena.library import Library
 from catena.model import Chunk
+from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import Passages, PlaceKeys, to_linked
 
 Fetch: TypeAlias = Callable[[str, int, int], Sequence[Document] | Awaitable[Sequence[Document]]]
 """From a document's id, a first and an end position to the chunks there, in any order; or a coroutine function."""
 
-Neighbours: TypeAlias = VectorStore | BaseStore[str, Any] | Library | Fetch
+Neighbours: TypeAlias = VectorStore | BaseStore[str, Any] | AnyLibrary | Fetch
 """Where chunks come from that no query found but that a segment could cross.
 
 A vector store (`get_by_ids`) or a docstore (`mget`) is asked along the links `previous_id` and `next_id` of the
@@ -52,7 +52,7 @@ def neighbour_handlers(
     Raises:
         ParameterError: it is none of these.
     """
-    if isinstance(neighbours, Library):
+    if isinstance(neighbours, AnyLibrary):
         return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText)}
     return {
         FetchChunks: _nobody() if neighbours is None else _chunks(neighbours, passages, key),
@@ -65,6 +65,9 @@ def _nobody() -> Handler:
 
 
 def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None) -> Handler:
+    if isinstance(neighbours, VectorStore) and not _gives_by_id(neighbours):
+        allowed = "a vector store with get_by_ids, which it has not; a docstore or a function in its place"
+        raise ParameterError("neighbours", type(neighbours).__name__, allowed)
     if isinstance(neighbours, VectorStore | BaseStore):
         asked: type[Request] = FetchLinked
         answers = _by_id(neighbours, passages.keys)
@@ -85,6 +88,11 @@ def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None
         call=lambda request: run(fetched(request), services),
         acall=lambda request: arun(fetched(request), services),
     )
+
+
+def _gives_by_id(store: VectorStore) -> bool:
+    own = type(store)
+    return own.get_by_ids is not VectorStore.get_by_ids or own.aget_by_ids is not VectorStore.aget_by_ids
 
 
 def _linked(spans: Sequence[Span], passages: Passages) -> Step[tuple[tuple[Chunk, ...], ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, get_args
 
 from langchain_core.documents import Document
@@ -27,6 +26,7 @@ from langchain_catena.convert import (
     RAW_TEXT,
     SCORE,
     VALUE,
+    as_score,
     is_unknown,
     scalars,
 )
@@ -264,7 +264,7 @@ def lenient_hits(documents: Sequence[Document], keys: PlaceKeys) -> list[model.H
 def _scale(documents: Sequence[Document]) -> model.Scale:
     named = {str(_told(document).get("scale")) for document in documents}
     known = {scale.value: scale for scale in model.Scale}
-    if any(not isinstance(document.metadata.get(SCORE), Real) for document in documents) or not documents:
+    if any(as_score(document.metadata.get(SCORE)) is None for document in documents) or not documents:
         return model.Scale.RANK
     return known.get(named.pop(), model.Scale.SIMILARITY) if len(named) == 1 else model.Scale.SIMILARITY
 

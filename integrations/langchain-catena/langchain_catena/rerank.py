@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.runnables import run_in_executor
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from langchain_core.runnables import Runnable, RunnableLambda, run_in_executor
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step
 from catena.errors import ParameterError, ServiceError
@@ -21,6 +21,7 @@ from catena.rerank.artefact import Artefact
 from catena.rerank.calibration import Calibration
 from catena.rerank.reranking import ROUTE, OnFailure, chunk_text, rerank
 from catena.segment_search import headed_text
+from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import PROVENANCE, SCORE, is_unknown, original_of, to_chunk, to_document
 from langchain_catena.places import PlaceKeys, ranked, to_linked
 from langchain_catena.running import arun_within, run_within
@@ -94,7 +95,40 @@ def to_reranker(given: Reranker | BaseDocumentCompressor | BaseCrossEncoder) -> 
     return LangChainReranker(given) if isinstance(given, BaseDocumentCompressor | BaseCrossEncoder) else given
 
 
-class CatenaRerank(BaseDocumentCompressor):
+def traced(reranker: Reranker) -> Reranker:
+    """Return a reranker whose every call is a run in the trace of whoever asks, named by the reranker."""
+    return _TracedAsync(reranker) if hasattr(reranker, "ascore") else _Traced(reranker)
+
+
+class _Traced:
+    def __init__(self, reranker: Reranker) -> None:
+        self.reranker, self.identity = reranker, reranker.identity
+
+    def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        return self._run().invoke({"query": query, "texts": list(texts)})
+
+    def _run(self) -> Runnable[dict[str, Any], Sequence[float]]:
+        return RunnableLambda(lambda given: self.reranker.score(given["query"], given["texts"]), name=self.identity)
+
+
+class _TracedAsync(_Traced):
+    async def ascore(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        return await self._run().ainvoke({"query": query, "texts": list(texts)})
+
+    def _run(self) -> Runnable[dict[str, Any], Sequence[float]]:
+        reranker: Any = self.reranker  # has `ascore`, which the port leaves open
+
+        async def ascore(given: dict[str, Any]) -> Sequence[float]:
+            scores: Sequence[float] = await reranker.ascore(given["query"], given["texts"])
+            return scores
+
+        def score(given: dict[str, Any]) -> Sequence[float]:
+            return self.reranker.score(given["query"], given["texts"])
+
+        return RunnableLambda(score, ascore, name=self.identity)
+
+
+class CatenaRerank(CatenaBaseCompressor):
     """Orders documents by a reranker's scores and turns these into P(relevant), which means the same everywhere.
 
         rerank = CatenaRerank(reranker=CohereReranker(), calibration=COHERE, top_n=8)
@@ -116,8 +150,6 @@ class CatenaRerank(BaseDocumentCompressor):
             `metadata["catena"]["degraded"]`; "raise" raises.
         services: journal, budget and limits of the calls.
     """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     reranker: InstanceOf[Reranker] | InstanceOf[BaseDocumentCompressor] | InstanceOf[BaseCrossEncoder] = Field(
         exclude=True
@@ -171,7 +203,7 @@ class CatenaRerank(BaseDocumentCompressor):
         return rule.for_model(reranker.identity) if isinstance(rule, Artefact) else rule
 
     def _services(self, reranker: Reranker) -> Services:
-        return replace(self.services or Services(), reranker=reranker)
+        return replace(self.services or Services(), reranker=traced(reranker))
 
 
 def _headed(chunk: Chunk) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -16,15 +16,13 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
 from catena.enrichment.entities import QueryEntities, query_entities
 from catena.extraction import Extraction
-from catena.library import Library
 from catena.model import Degraded, Ranking, Unknown
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
@@ -32,9 +30,12 @@ from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
 from catena.section_search import SECTION_FUSION, SECTION_ROUTES
 from catena.structure.passages import PASSAGE
+from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import section_document, to_document, unknown_document
+from langchain_catena.libraries import LibraryField
+from langchain_catena.retriever_routes import RetrieverStore
 from langchain_catena.running import arun_within, run_within
-from langchain_catena.services import LangChainLLM, RetrieverStore
+from langchain_catena.services import LangChainLLM
 
 DEGRADED = "catena_degraded"
 """Name of the custom event that tells of a route that failed while the others went on."""
@@ -53,7 +54,7 @@ class Asked(TypedDict, total=False):
     entities: Sequence[str] | None
 
 
-class CatenaRetriever(BaseRetriever):
+class CatenaRetriever(CatenaBaseRetriever):
     """Ranks the chunks of a library over several routes, each hit scored, cited and explained.
 
     Give either `library`, or `services` that answer the routes; `CatenaRetriever.over({...})` fuses LangChain
@@ -84,9 +85,9 @@ class CatenaRetriever(BaseRetriever):
         whole_sections: return the section that each hit was cut from, each section once (library only).
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = Asked
 
-    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
+    library: LibraryField | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     k: int = 4
     routes: tuple[str, ...] | dict[str, Route] | None = None
@@ -152,6 +153,12 @@ class CatenaRetriever(BaseRetriever):
             return await asyncio.to_thread(self._documents, ranking)
         return self._documents(ranking)
 
+    def children(self) -> Iterator[object]:
+        yield self.llm
+        store = None if self.services is None else self.services.store
+        if isinstance(store, RetrieverStore):
+            yield from store.retrievers.values()
+
     def _services(self) -> Services:
         services = self.library.services if self.library is not None else self.services or Services()
         return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
@@ -201,9 +208,6 @@ class CatenaRetriever(BaseRetriever):
             return [*told, *(to_document(hit, ranking) for hit in ranking.hits)]
         sections = self.library.sections(ranking)
         return [*told, *(section_document(segment, hit, ranking) for segment, hit in sections)]
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena", ls_vector_store_provider="catena")
 
 
 def told(found: Ranking | Extraction) -> Iterator[tuple[str, Degraded | Unknown]]:

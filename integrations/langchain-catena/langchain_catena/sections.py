@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -12,16 +12,17 @@ from langchain_core.callbacks import (
     dispatch_custom_event,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Step, arun, run
 from catena.errors import ParameterError
-from catena.library import Library
 from catena.model import Ranking
 from catena.retrieval.reading import ReadingOptions
 from catena.section_search import ViewSearch, read_passages
+from langchain_catena.base import CatenaBaseRetriever
+from langchain_catena.libraries import LibraryField
 from langchain_catena.retrieval import told
+from langchain_catena.running import await_within, call_within
 from langchain_catena.view_retrieval import view_documents
 
 
@@ -33,7 +34,7 @@ class AskedSections(TypedDict, total=False):
     where: dict[str, Any] | None
 
 
-class CatenaSectionRetriever(BaseRetriever):
+class CatenaSectionRetriever(CatenaBaseRetriever):
     """Returns whole sections of a library, or, within a budget of tokens, what in them says most about a question.
 
         sections = Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries()))
@@ -55,9 +56,10 @@ class CatenaSectionRetriever(BaseRetriever):
         where: a filter.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = AskedSections
+    provider: ClassVar[str] = "catena-sections"
 
-    library: InstanceOf[Library] = Field(exclude=True)
+    library: LibraryField = Field(exclude=True)
     k: int | float = 3
     views: InstanceOf[ViewSearch] | None = None
     budget_tokens: int | None = Field(default=None, ge=1)
@@ -93,7 +95,7 @@ class CatenaSectionRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
     ) -> list[Document]:
-        ranking = self.ranking(query, **asked)
+        ranking = call_within(run_manager.get_child(), lambda: self.ranking(query, **asked))
         for name, part in told(ranking):
             dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return view_documents(ranking)
@@ -101,7 +103,7 @@ class CatenaSectionRetriever(BaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
     ) -> list[Document]:
-        ranking = await self.aranking(query, **asked)
+        ranking = await await_within(run_manager.get_child(), lambda: self.aranking(query, **asked))
         for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return view_documents(ranking)
@@ -120,9 +122,6 @@ class CatenaSectionRetriever(BaseRetriever):
     def _read(self, query: str, found: Ranking, budget: int) -> Step[Ranking]:
         tokens = self.library.preparation.passage_tokens
         return read_passages(query, found, budget_tokens=budget, passage_tokens=tokens, options=self.reading)
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena-sections", ls_vector_store_provider="catena")
 
 
 def _whole(k: float) -> int:

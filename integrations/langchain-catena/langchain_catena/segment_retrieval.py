@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -16,25 +16,28 @@ from langchain_core.callbacks import (
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Handler, Services, Step, ask
-from catena.errors import FilterError
+from catena.errors import FilterError, ParameterError
 from catena.extraction import Extraction, SegmentHit
-from catena.library import Library
 from catena.model import Ranking
 from catena.ports import Reranker
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.segment_search import SegmentSearch, find_segments
+from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import POSITION, segment_documents, unknown_document
+from langchain_catena.libraries import LibraryField
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
-from langchain_catena.rerank import to_reranker
+from langchain_catena.rerank import to_reranker, traced
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
 from langchain_catena.services import LangChainLLM
+
+FIRST_RANKING = "first_ranking"
+"""Tag, in traces, of the run of the retriever whose chunks become segments."""
 
 
 class AskedSegments(TypedDict, total=False):
@@ -53,7 +56,7 @@ class _Retrieve:
     purpose: str = field(default="search", compare=False)
 
 
-class CatenaSegmentRetriever(BaseRetriever):
+class CatenaSegmentRetriever(CatenaBaseRetriever):
     """Returns the segments that answer a question: runs of adjacent chunks, each worth more than it costs to read.
 
         CatenaSegmentRetriever(library=library)
@@ -80,9 +83,10 @@ class CatenaSegmentRetriever(BaseRetriever):
         content: "headed" puts the header of `options.header` before the text.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = AskedSegments
+    provider: ClassVar[str] = "catena-segments"
 
-    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
+    library: LibraryField | None = Field(default=None, exclude=True)
     retriever: InstanceOf[Runnable[str, list[Document]]] | None = None
     neighbours: Any = Field(default=None, exclude=True)
     neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
@@ -136,6 +140,9 @@ class CatenaSegmentRetriever(BaseRetriever):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return self._documents(extraction)
 
+    def children(self) -> Iterator[object]:
+        yield from (self.retriever, self.llm)
+
     def _run(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
         passages = self._passages()
         return run_within(callbacks, self._step(query, passages, **asked), self._services(passages))
@@ -154,13 +161,13 @@ class CatenaSegmentRetriever(BaseRetriever):
             base = self.retriever
             search = Handler(
                 identity=f"langchain:{type(base).__name__}",
-                call=lambda request: base.invoke(request.query),
-                acall=lambda request: base.ainvoke(request.query),
+                call=lambda request: base.invoke(request.query, {"tags": [FIRST_RANKING]}),
+                acall=lambda request: base.ainvoke(request.query, {"tags": [FIRST_RANKING]}),
             )
             beside = neighbour_handlers(self.neighbours, passages, key=self.neighbour_key)
             services = replace(services, handlers={_Retrieve: search, **beside})
         if self.reranker is not None:
-            services = replace(services, reranker=to_reranker(self.reranker))
+            services = replace(services, reranker=traced(to_reranker(self.reranker)))
         return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
 
     def _step(
@@ -172,6 +179,9 @@ class CatenaSegmentRetriever(BaseRetriever):
         budget_tokens: int | None = None,
         where: dict[str, Any] | None = None,
     ) -> Step[Extraction]:
+        most = self.k if k is None else k
+        if most is not None and (type(most) is not int or most < 0):
+            raise ParameterError("k", most, "an integer >= 0, or None")
         how, filtered = self._how(budget_tokens), self.where if where is None else where
         if self.retriever is None:
             search: Mapping[str, Any] = {
@@ -185,7 +195,6 @@ class CatenaSegmentRetriever(BaseRetriever):
                 raise FilterError(filtered, "the base is a LangChain retriever; filter inside it")
             search = {"ranked": _ranked(passages), "place": passages.place}
         found = yield from find_segments(query, how, **search)
-        most = self.k if k is None else k
         return found if most is None else replace(found, segments=_best(found, most))
 
     def _how(self, budget_tokens: int | None) -> SegmentSearch:
@@ -200,9 +209,6 @@ class CatenaSegmentRetriever(BaseRetriever):
     def _documents(self, extraction: Extraction) -> list[Document]:
         first = [unknown_document(extraction)] if self.tell_unknown and extraction.unknown else []
         return [*first, *segment_documents(extraction, content=self.content, header=self.options.header)]
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena-segments", ls_vector_store_provider="catena")
 
 
 def _ranked(passages: Passages) -> Callable[[str], Step[Ranking]]:

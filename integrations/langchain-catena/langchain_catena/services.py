@@ -1,24 +1,20 @@
-"""LangChain models and retrievers as the core's services, and the core's embedder as LangChain embeddings."""
+"""LangChain models as the core's services, and the core's embedder as LangChain embeddings."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
-from catena.effects import Complete, Search
-from catena.errors import FilterError, ParameterError, ServiceError
-from catena.model import Hit, Provenance, Ranking, Scale
+from catena.effects import Complete
+from catena.errors import ParameterError, ServiceError
 from catena.ports import Completion, Embedder
-from langchain_catena.convert import SCORE, to_chunk
 
 
 class LangChainEmbedder:
@@ -66,7 +62,13 @@ def to_embedder(given: Embeddings | Embedder) -> Embedder:
 
 
 class CatenaEmbeddings(Embeddings):
-    """The core's embedder (the shipped static one by default) for LangChain's vector stores: no key, no network."""
+    """The core's embedder (the shipped static one by default) for LangChain's vector stores: no key, no network.
+
+    A text in which the embedder knows nothing ("😀", "") has a row of zeros in the core, and a cosine with it is no
+    number: some stores refuse it, others return NaN. Here it gets one fixed direction, `(1, …, 1) / sqrt(dim)`, the
+    same for all such texts. What a store finds for such a question tells nothing, but it fails nowhere. All other
+    vectors are the core's.
+    """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         if embedder is None:
@@ -76,10 +78,10 @@ class CatenaEmbeddings(Embeddings):
         self.embedder = embedder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(number) for number in row] for row in self.embedder.embed_documents(texts)]
+        return [_directed(row) for row in self.embedder.embed_documents(texts)]
 
     def embed_query(self, text: str) -> list[float]:
-        return [float(number) for number in self.embedder.embed_query(text)]
+        return _directed(self.embedder.embed_query(text))
 
 
 class LangChainLLM:
@@ -122,47 +124,11 @@ class LangChainCaptioner:
         return completion.text
 
 
-class RetrieverStore:
-    """LangChain retrievers as routes of the core, each under its name.
-
-    A hit's score is the document's `relevance_score`, or else `1 / rank`: fuse such routes by rank. They
-    cannot be filtered or asked for given documents, and say so instead of ignoring it.
-    """
-
-    def __init__(self, retrievers: Mapping[str, Runnable[str, list[Document]]]) -> None:
-        if not retrievers:
-            raise ParameterError("retrievers", retrievers, "at least one retriever")
-        self.retrievers = dict(retrievers)
-
-    @property
-    def routes(self) -> tuple[str, ...]:
-        return tuple(self.retrievers)
-
-    def search(self, request: Search) -> Ranking:
-        return self._ranking(request, self._retriever(request).invoke(request.query))
-
-    async def asearch(self, request: Search) -> Ranking:
-        return self._ranking(request, await self._retriever(request).ainvoke(request.query))
-
-    def _retriever(self, request: Search) -> Runnable[str, list[Document]]:
-        if request.where:
-            raise FilterError(
-                dict(request.where), f"route {request.route!r} is a LangChain retriever; filter inside the retriever"
-            )
-        if request.among is not None:
-            raise FilterError("among", f"route {request.route!r} cannot be asked for given chunks; fuse by rank")
-        if request.route not in self.retrievers:
-            raise ParameterError("route", request.route, f"one of {sorted(self.retrievers)}")
-        return self.retrievers[request.route]
-
-    def _ranking(self, request: Search, documents: Sequence[Document]) -> Ranking:
-        hits: dict[str, Hit] = {}
-        for rank, document in enumerate(documents, start=1):
-            chunk = to_chunk(document)
-            score = float(document.metadata.get(SCORE, 1.0 / rank))
-            found = Provenance(route=request.route, rank=rank, score=score)
-            hits.setdefault(chunk.id, Hit(chunk, score, (found,)))  # a duplicate inside a route counts once
-        return Ranking(tuple(hits.values()), Scale.SIMILARITY).top(request.k)
+def _directed(row: NDArray[np.float32]) -> list[float]:
+    """Return a row as LangChain has it; one of zeros in the direction of all axes, at unit length."""
+    if len(row) and not np.any(row):
+        return [float(len(row) ** -0.5)] * len(row)
+    return [float(number) for number in row]
 
 
 def _unit(rows: Sequence[Sequence[float]]) -> NDArray[np.float32]:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
+from catena.citation import TITLE
 from catena.context import chunk_header
 from catena.effects import Complete, Failed, Services, Step, arun, run, together
 from catena.enrichment.context import ContextOptions
@@ -24,16 +25,15 @@ from catena.structure.context_views import passage_views
 from catena.structure.passages import PASSAGE
 from catena.structure.section_chunks import SectionChunkOptions
 from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import (
     CHUNK_ID,
     HEADER,
-    NEXT,
-    PAGE_OFFSETS,
-    PREVIOUS,
     RAW_TEXT,
     chunk_metadata,
     to_core_document,
 )
+from langchain_catena.parts import OF_THE_PARENT_ALONE, in_whole, linked, to_cut
 from langchain_catena.services import LangChainEmbedder, LangChainLLM
 
 __all__ = ["CHUNK_ID", "RAW_TEXT", "CatenaDocumentTransformer", "whole_chunk"]
@@ -53,7 +53,7 @@ def whole_chunk(document: Document) -> Document:
     )
 
 
-class CatenaDocumentTransformer(BaseDocumentTransformer):
+class CatenaDocumentTransformer(CatenaBaseTransformer):
     """Cuts documents at their headings, or by meaning, into chunks that are exact slices of the input.
 
     Each chunk has a derived id, `start_index` and `end_index` such that
@@ -61,6 +61,9 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
     `position` in the document and the ids of its neighbours (`previous_id`, `next_id`), and all the parent's metadata
     (the chunk's own keys win). Chunks of a file that `CatenaLoader` read know their pages. All metadata that the
     transformer writes is flat: any vector store takes it.
+
+    Chunks of Catena are cut again in their document: what is cut from one stands in the whole document by offsets,
+    lines, headings and neighbours.
 
         transformer = CatenaDocumentTransformer(
             segmentation=SegmentOptions(), context=ContextOptions(), llm=model, content="context"
@@ -127,9 +130,11 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
             raise ParameterError("llm", None, "a chat model or LLM: segmentation or context asks it")
 
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = [to_cut(document) for document in documents]
         return self._cut(documents, run(self._step(documents), self._services()))
 
     async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = [to_cut(document) for document in documents]
         if self.preparation.segmentation is None and self.preparation.context is None:
             return await asyncio.to_thread(self.transform_documents, documents)  # nobody is asked: all is computing
         return self._cut(documents, await arun(self._step(documents), self._services()))
@@ -177,28 +182,29 @@ class CatenaDocumentTransformer(BaseDocumentTransformer):
         return [result for result in results if isinstance(result, Ingested)]
 
     def _cut(self, documents: Sequence[Document], made: Sequence[Ingested]) -> list[Document]:
-        chunks: list[Document] = []
+        cut = []
         for document, done in zip(documents, made, strict=True):
             for note in done.notes:
                 _log.warning("%s: %s", done.entry.document.id, note)
-            chunks += self._chunks(document, done.entry)
-        return chunks
+            cut.append((document, self._chunks(document, done.entry)))
+        return linked(cut)
 
     def _chunks(self, document: Document, entry: Entry) -> list[Document]:
         views = passage_views(entry.chunks) if self.content == "context" else entry.views
         # a table view comes after the headed one; passages are for vectors, and show a part
         shown = {view.chunk_id: view.text for view in views if view.kind != PASSAGE}
-        parents = {key: value for key, value in document.metadata.items() if key != PAGE_OFFSETS}
-        ids = [None, *(chunk.id for chunk in entry.chunks), None]
+        parents = {key: value for key, value in document.metadata.items() if key not in OF_THE_PARENT_ALONE}
         made = []
-        for place, chunk in enumerate(entry.chunks, start=1):
-            links = {PREVIOUS: ids[place - 1], NEXT: ids[place + 1]}
-            metadata = {**parents, **chunk_metadata(chunk), **{key: link for key, link in links.items() if link}}
-            text = chunk.text
+        for chunk in entry.chunks:
+            metadata = {**parents, **chunk_metadata(in_whole(chunk, document))}
+            text, below = chunk.text, shown[chunk.id]
+            if not document.id and metadata[TITLE] == entry.document.id:  # a derived id says nothing to anybody
+                del metadata[TITLE]
+                below = below.removeprefix(entry.document.title).lstrip("\n") or text
             if self.preparation.context is not None and (header := chunk_header(chunk)):
                 metadata[HEADER] = header
             if self.content != "raw":
-                text, metadata[RAW_TEXT] = shown[chunk.id], chunk.text
+                text, metadata[RAW_TEXT] = below, chunk.text
             if self.content == "definition":
                 metadata[CHUNK_ID] = chunk.id
             made.append(Document(id=chunk.id, page_content=text, metadata=metadata))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -13,17 +13,17 @@ from langchain_core.callbacks import (
     dispatch_custom_event,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Search, Services, Step, arun, run
 from catena.errors import ParameterError
 from catena.model import Ranking
 from catena.retrieval.multi_view import PaperQuota, ViewRule, found_by, retrieve_views
 from catena.retrieval.routes import stored
+from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import PROVENANCE, to_document
 from langchain_catena.docstores import Docstore, one_docstore
 from langchain_catena.retrieval import told
@@ -38,7 +38,7 @@ class AskedViews(TypedDict, total=False):
     k: float | None
 
 
-class CatenaMultiViewRetriever(BaseRetriever):
+class CatenaMultiViewRetriever(CatenaBaseRetriever):
     """Finds documents under several views, as MC-indexing does, and returns each once, in raw text.
 
         CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("passage", "keywords", "summary"))
@@ -75,7 +75,8 @@ class CatenaMultiViewRetriever(BaseRetriever):
         view_key: metadata key of a view's kind.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = AskedViews
+    provider: ClassVar[str] = "catena-views"
 
     vectorstore: InstanceOf[VectorStore] | None = Field(default=None, exclude=True)
     retrievers: dict[str, InstanceOf[Runnable[str, list[Document]]]] | None = Field(default=None, exclude=True)
@@ -125,6 +126,9 @@ class CatenaMultiViewRetriever(BaseRetriever):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return view_documents(ranking)
 
+    def children(self) -> Iterator[object]:
+        yield from (self.retrievers or {}).values()
+
     def _step(self, query: str, *, k: float | None = None) -> Step[Ranking]:
         ranking = yield from retrieve_views(
             query,
@@ -163,9 +167,6 @@ class CatenaMultiViewRetriever(BaseRetriever):
             return one_docstore(self.docstore, self.byte_store)
         except ParameterError as error:
             raise ValueError(str(error)) from error
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena-views", ls_vector_store_provider="catena")
 
 
 def view_documents(ranking: Ranking) -> list[Document]:

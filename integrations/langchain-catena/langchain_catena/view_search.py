@@ -140,7 +140,9 @@ def in_retrievers(retrievers: Mapping[str, Runnable[str, list[Document]]]) -> Fi
     def find(kind: str, query: str, size: int) -> Step[_Found]:
         retriever = retrievers[kind]
         found = yield from called(
-            lambda: retriever.invoke(query), lambda: retriever.ainvoke(query), purpose=f"view {kind}"
+            lambda: retriever.invoke(query, {"tags": [f"view:{kind}"]}),
+            lambda: retriever.ainvoke(query, {"tags": [f"view:{kind}"]}),
+            purpose=f"view {kind}",
         )
         scores = [each.metadata.get(SCORE) for each in found]
         if found and all(_is_number(score) for score in scores):

@@ -75,11 +75,15 @@ class TwoStores:
         return len(gone)
 
     def _present(self, ids: Sequence[str]) -> Step[frozenset[str] | None]:
-        """Return which of the views are in the vector store; None where it cannot tell."""
+        """Return which of the views are in the vector store; None where it cannot tell.
+
+        Some give documents without their ids, or with ids written otherwise, as stores of UUIDs do.
+        """
         if not ids or type(self.vectorstore).get_by_ids is VectorStore.get_by_ids:
             return None
         asked = list(ids)
         found = yield from called(
             lambda: self.vectorstore.get_by_ids(asked), lambda: self.vectorstore.aget_by_ids(asked)
         )
-        return frozenset(str(view.id) for view in found)
+        present = frozenset(str(view.id) for view in found)
+        return present if present <= frozenset(asked) else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
@@ -23,6 +23,7 @@ from catena.ids import digest
 from catena.structure.cascade import headed_views
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.view_making import Held, with_views
+from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.content_ids import FILTERS, chunk_of, source_name
 from langchain_catena.convert import scalars
 from langchain_catena.services import LangChainEmbedder, LangChainLLM
@@ -55,7 +56,7 @@ class ParentViews:
     degraded: tuple[model.Degraded, ...] = ()
 
 
-class CatenaViewTransformer(BaseDocumentTransformer):
+class CatenaViewTransformer(CatenaBaseTransformer):
     """Makes, out of documents, the views under which a vector store finds them: passages, keywords, summaries.
 
         sections = CatenaDocumentTransformer(chunks=SectionChunkOptions()).split_documents(documents)
@@ -147,9 +148,11 @@ class CatenaViewTransformer(BaseDocumentTransformer):
         return digest(repr((self.own, makers, self._model, self.passage_tokens, keys)), length=32)
 
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = list(documents)  # read more than once
         return self._told(documents, run(self._step(documents), self.services))
 
     async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        documents = list(documents)  # read more than once
         if not any(maker.asks_model for maker in self.makers):
             return await asyncio.to_thread(self.transform_documents, documents)  # all is computing
         services = await asyncio.to_thread(lambda: self.services)  # reads the shipped vectors

@@ -2,10 +2,20 @@
 
 from catena.view_records import ViewChanges
 from llama_index_catena.answering import CatenaQueryEngine
+from llama_index_catena.atomic import AtomicDegradedEvent, CatenaAtomicTransform
+from llama_index_catena.captions import CaptionsDegradedEvent, CatenaCaptionExtractor
 from llama_index_catena.context import CatenaContextExtractor, ContextDegradedEvent
 from llama_index_catena.dividing import SegmentationDegradedEvent
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.entities import CatenaEntityExtractor, EntitiesDegradedEvent
+from llama_index_catena.evaluation import (
+    EvidenceMeasure,
+    LogRankIndex,
+    RecallAt,
+    StandardMeasure,
+    register_metrics,
+)
+from llama_index_catena.evaluators import CatenaPairwiseEvaluator, CatenaQuoteEvaluator, CatenaScopeEvaluator
 from llama_index_catena.figures import CatenaFigureRetriever
 from llama_index_catena.graph import (
     CatenaChainPostprocessor,
@@ -17,13 +27,24 @@ from llama_index_catena.graph import (
     format_chains,
     update_graph,
 )
+from llama_index_catena.question_generation import CatenaQuestionGenerator
 from llama_index_catena.reading import CatenaReader
 from llama_index_catena.reranking import CatenaRerank, LlamaIndexReranker
 from llama_index_catena.retrieval import CatenaRetriever, RouteDegradedEvent, UnknownNameEvent
 from llama_index_catena.segments import CatenaSegmentPostprocessor, CatenaSegmentRetriever
+from llama_index_catena.server.elasticsearch import from_elasticsearch_store
 from llama_index_catena.services import LlamaIndexCaptioner, LlamaIndexEmbedder, LlamaIndexLLM
-from llama_index_catena.stores import RetrieverStore, retriever_store
+from llama_index_catena.stored_ids import with_uuids
+from llama_index_catena.stores import RetrieverStore, retriever_route, retriever_store
 from llama_index_catena.structure import CatenaNodeParser, TableNode
+from llama_index_catena.synthesis import CatenaChainSynthesizer, CatenaSynthesizer
+from llama_index_catena.trees import (
+    CatenaTreeExtractor,
+    CatenaTreeRetriever,
+    TreeDegradedEvent,
+    abuild_tree,
+    build_tree,
+)
 from llama_index_catena.view_index import CatenaViewIndex
 from llama_index_catena.view_nodes import with_content_ids
 from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
@@ -34,14 +55,21 @@ __version__ = "0.1.0"
 __all__ = [
     "CatenaReader",
     "CatenaNodeParser",
+    "CatenaAtomicTransform",
+    "AtomicDegradedEvent",
     "CatenaEntityExtractor",
     "EntitiesDegradedEvent",
     "CatenaContextExtractor",
     "CatenaViewExtractor",
+    "CatenaTreeExtractor",
+    "CatenaCaptionExtractor",
+    "CaptionsDegradedEvent",
+    "TreeDegradedEvent",
     "CatenaViewIndex",
     "ViewChanges",
     "ViewsDegradedEvent",
     "with_content_ids",
+    "with_uuids",
     "ContextDegradedEvent",
     "SegmentationDegradedEvent",
     "CatenaRetriever",
@@ -49,10 +77,14 @@ __all__ = [
     "CatenaSegmentRetriever",
     "CatenaMultiViewRetriever",
     "CatenaGraphRetriever",
+    "CatenaTreeRetriever",
     "CatenaRerank",
     "CatenaSegmentPostprocessor",
     "CatenaChainPostprocessor",
     "CatenaQueryEngine",
+    "CatenaSynthesizer",
+    "CatenaChainSynthesizer",
+    "CatenaQuestionGenerator",
     "RouteDegradedEvent",
     "UnknownNameEvent",
     "CatenaEmbedding",
@@ -62,7 +94,19 @@ __all__ = [
     "LlamaIndexReranker",
     "RetrieverStore",
     "retriever_store",
+    "retriever_route",
+    "from_elasticsearch_store",
     "TableNode",
+    "build_tree",
+    "abuild_tree",
+    "LogRankIndex",
+    "RecallAt",
+    "StandardMeasure",
+    "EvidenceMeasure",
+    "register_metrics",
+    "CatenaPairwiseEvaluator",
+    "CatenaQuoteEvaluator",
+    "CatenaScopeEvaluator",
     "build_graph",
     "abuild_graph",
     "update_graph",

@@ -22,9 +22,10 @@ from catena.answering.cited import Citation, CitedAnswer
 from catena.answering.conflicts import Conflict
 from catena.effects import Services, Step, arun, run
 from catena.extraction import SegmentHit
-from catena.library import Library
 from catena.model import Document, Segment
 from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.libraries import AnyLibrary, held_documents
 from llama_index_catena.segment_nodes import apart, passage_node, to_segment, unknown_in
 from llama_index_catena.segments import CatenaSegmentRetriever
 from llama_index_catena.services import LlamaIndexLLM, language_model
@@ -55,6 +56,7 @@ class CatenaQueryEngine(BaseQueryEngine):
         callback_manager: told of queries and synthesis.
     """
 
+    @checked_arguments
     def __init__(
         self,
         retriever: BaseRetriever,
@@ -62,7 +64,7 @@ class CatenaQueryEngine(BaseQueryEngine):
         *,
         options: AnswerOptions | None = None,
         node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-        library: Library | None = None,
+        library: AnyLibrary | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(callback_manager=callback_manager or retriever.callback_manager)
@@ -99,8 +101,8 @@ class CatenaQueryEngine(BaseQueryEngine):
         """Return an answer from nodes; further source nodes are added to the response as they are."""
         with self._synthesis(query_bundle) as told:
             documents = self._documents(nodes)
-            answer = run(self._step(query_bundle, nodes, documents), self._services)
-            response = _response(answer, nodes, additional_source_nodes or ())
+            answer = run(answered(query_bundle.query_str, nodes, self.options, documents), self._services)
+            response = cited_response(answer, nodes, additional_source_nodes or ())
             told.append(response)
         return response
 
@@ -114,8 +116,8 @@ class CatenaQueryEngine(BaseQueryEngine):
         """As `synthesize`, without blocking the event loop."""
         with self._synthesis(query_bundle) as told:
             documents = await asyncio.to_thread(self._documents, nodes)
-            answer = await arun(self._step(query_bundle, nodes, documents), self._services)
-            response = _response(answer, nodes, additional_source_nodes or ())
+            answer = await arun(answered(query_bundle.query_str, nodes, self.options, documents), self._services)
+            response = cited_response(answer, nodes, additional_source_nodes or ())
             told.append(response)
         return response
 
@@ -139,20 +141,7 @@ class CatenaQueryEngine(BaseQueryEngine):
         if self._library is None:
             return ()
         ids = dict.fromkeys(to_segment(found.node).document_id for found in apart(nodes)[0])
-        held = {info.id for info in self._library.documents()}
-        return tuple(self._library.store.get(id_, pictures=False).document for id_ in ids if id_ in held)
-
-    def _step(
-        self, query_bundle: QueryBundle, nodes: Sequence[NodeWithScore], documents: Sequence[Document]
-    ) -> Step[SegmentAnswer]:
-        passages, _ = apart(nodes)
-        return answer_from(
-            query_bundle.query_str,
-            _segments(passages),
-            self.options,
-            nowhere=unknown_in(nodes),
-            documents=documents,
-        )
+        return held_documents(self._library, ids)
 
     @contextmanager
     def _synthesis(self, query_bundle: QueryBundle) -> Iterator[list[Response]]:
@@ -170,6 +159,14 @@ class CatenaQueryEngine(BaseQueryEngine):
             )
 
 
+def answered(
+    question: str, nodes: Sequence[NodeWithScore], options: AnswerOptions, documents: Sequence[Document]
+) -> Step[SegmentAnswer]:
+    """Answer a question from nodes, as a step of the core; documents give the pages of quotes."""
+    passages, _ = apart(nodes)
+    return answer_from(question, _segments(passages), options, nowhere=unknown_in(nodes), documents=documents)
+
+
 def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segment]:
     """Return nodes as segments with their values; where one has no score, as bare ones, the best first."""
     if any(found.score is None for found in passages):
@@ -177,7 +174,8 @@ def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segm
     return [SegmentHit(to_segment(found.node), float(found.score or 0.0), ()) for found in passages]
 
 
-def _response(made: SegmentAnswer, nodes: Sequence[NodeWithScore], more: Sequence[NodeWithScore]) -> Response:
+def cited_response(made: SegmentAnswer, nodes: Sequence[NodeWithScore], more: Sequence[NodeWithScore]) -> Response:
+    """Return an answer as a response: node n - 1 is its [n], and the metadata say what holds."""
     unknown = unknown_in(nodes)
     by_id = {found.node.node_id: found for found in nodes}
     sources = [passage_node(passage, by_id) for passage in made.context.passages]

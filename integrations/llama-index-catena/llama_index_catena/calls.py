@@ -43,12 +43,12 @@ def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str) -> Ste
         return retriever.retrieve(asked)
 
     async def ado() -> list[NodeWithScore]:
-        return await (asyncio.to_thread(do) if _blocks(retriever) else retriever.aretrieve(asked))
+        return await (asyncio.to_thread(do) if blocks(retriever) else retriever.aretrieve(asked))
 
     return list((yield from called(do, ado, purpose=purpose)))
 
 
-def _blocks(retriever: BaseRetriever) -> bool:
+def blocks(retriever: BaseRetriever) -> bool:
     """Whether a retriever has no async code of its own, or searches a store that has none."""
     store = getattr(retriever, "_vector_store", None) if isinstance(retriever, VectorIndexRetriever) else None
     if isinstance(store, BasePydanticVectorStore) and inherits(store, BasePydanticVectorStore, "aquery"):

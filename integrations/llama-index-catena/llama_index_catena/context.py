@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
-from llama_index.core.extractors import BaseExtractor
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
@@ -23,6 +22,8 @@ from catena.enrichment.context import ContextOptions, Guidance
 from catena.enrichment.context_llm import versions
 from catena.errors import ParameterError
 from catena.model import Chunk
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import ExtractorComponent
 from llama_index_catena.convert import joined_keys, to_chunk
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.services import ajournalled, journalled, model_services
@@ -53,7 +54,7 @@ class ContextDegradedEvent(BaseEvent):
         return "ContextDegradedEvent"
 
 
-class CatenaContextExtractor(BaseExtractor):
+class CatenaContextExtractor(ExtractorComponent):
     """Writes into each node's metadata what its document and its section are called and what they are about.
 
     The keys are `title`, `document_summary`, `section_title`, `section_summary`. Nodes may be of any parser: a
@@ -83,6 +84,7 @@ class CatenaContextExtractor(BaseExtractor):
     prompt_version: str = Field(default="", description="Versions of the prompts; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the metadata; part of cache keys.")
 
+    @checked_arguments
     def __init__(
         self,
         llm: LLM | None = None,
@@ -118,11 +120,13 @@ class CatenaContextExtractor(BaseExtractor):
         with journalled(self._services(), self.journal) as services:
             return self._metadata(nodes, run(self._step(nodes), services))
 
+    @dispatcher.span
     async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
         """As `extract`, without blocking the event loop."""
         async with ajournalled(self._services(), self.journal) as services:
             return self._metadata(nodes, await arun(self._step(nodes), services))
 
+    @dispatcher.span
     async def aprocess_nodes(
         self,
         nodes: Sequence[BaseNode],

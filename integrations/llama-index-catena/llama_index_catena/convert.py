@@ -10,12 +10,14 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
 from llama_index.core.schema import (
     BaseNode,
     ImageNode,
+    IndexNode,
     NodeRelationship,
     NodeWithScore,
     ObjectType,
@@ -56,6 +58,7 @@ _FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE, UNKNOWN)
 ORIGINAL = "llama_index_node"
 """Metadata key under which a foreign node travels through the core."""
 
+_LEAST = 5e-324  # in place of 0, which LlamaIndex takes for no score where an IndexNode leads on, and makes 1
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
 
@@ -107,7 +110,8 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
     """
     original = hit.chunk.metadata.get(ORIGINAL)
     if isinstance(original, BaseNode):
-        return NodeWithScore(node=_with_found(original, _found(hit, ranking)), score=hit.score)
+        score = hit.score or (_LEAST if isinstance(original, IndexNode) else 0.0)
+        return NodeWithScore(node=_with_found(original, _found(hit, ranking)), score=score)
     return NodeWithScore(node=_slice_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
 
 
@@ -220,7 +224,11 @@ def provenance(node: BaseNode) -> dict[str, Any]:
     Its keys are `scale`, `chunk_id`, `routes`, `degraded` (what failed), and `unknown` (what stands nowhere).
     """
     written = node.metadata.get(PROVENANCE)
-    return cast("dict[str, Any]", json.loads(written)) if written else {}
+    try:
+        found = json.loads(written) if isinstance(written, str) else {}
+    except ValueError:  # somebody else's key of that name
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def to_chunk(node: BaseNode) -> model.Chunk:
@@ -251,14 +259,31 @@ def to_chunk(node: BaseNode) -> model.Chunk:
 def to_ranking(nodes: Sequence[NodeWithScore]) -> model.Ranking:
     """Return what a LlamaIndex retriever found, best first; `to_node` gives each node back as it was.
 
-    Where a score is missing, only the order of the nodes counts, and the scale says so.
+    Where a score is missing, only the order of the nodes counts, and the scale says so. Distances, as FAISS gives
+    them, count as negative numbers, see `falling`.
     """
-    scored = all(node.score is not None for node in nodes)
-    hits = (
-        model.Hit(_carrying(found.node), float(found.score) if scored and found.score is not None else -float(rank))
-        for rank, found in enumerate(nodes, start=1)
-    )
+    hits = (model.Hit(_carrying(found.node), score) for found, score in zip(nodes, falling(nodes), strict=True))
+    scored = all(score_of(found) is not None for found in nodes)
     return model.Ranking.of(hits, model.Scale.SIMILARITY if scored else model.Scale.RANK)
+
+
+def falling(nodes: Sequence[NodeWithScore]) -> list[float]:
+    """Return the scores of nodes that a retriever found, larger ones for better ones; -rank where one is missing.
+
+    LlamaIndex has no field that says what a score is. Scores that rise all the way down the list are distances, and
+    count as negative numbers.
+    """
+    told = [score_of(found) for found in nodes]
+    scores = [score for score in told if score is not None]
+    if len(scores) < len(told):
+        return [-float(rank) for rank in range(1, len(told) + 1)]
+    rising = len(scores) > 1 and scores[0] < scores[-1] and scores == sorted(scores)
+    return [-score for score in scores] if rising else scores
+
+
+def score_of(found: NodeWithScore) -> float | None:
+    """Return the score of a node, None where it has none or it is no finite number, which tells nothing."""
+    return None if found.score is None or not isfinite(found.score) else float(found.score)
 
 
 def _carrying(node: BaseNode) -> model.Chunk:

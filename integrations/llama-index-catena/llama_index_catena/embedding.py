@@ -11,6 +11,8 @@ from llama_index.core.bridge.pydantic import Field
 
 from catena.errors import ParameterError
 from catena.ports import Embedder
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import Component
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +26,7 @@ def _shipped() -> Embedder:
     return StaticEmbedder()
 
 
-class CatenaEmbedding(BaseEmbedding):
+class CatenaEmbedding(Component, BaseEmbedding):
     """A Catena embedder as a LlamaIndex embedding model; by default the shipped one: no key, no network.
 
     `model_name` is the embedder's identity, so that caches and stores tell models apart.
@@ -41,6 +43,7 @@ class CatenaEmbedding(BaseEmbedding):
         default=None, exclude=True, description="Any Catena embedder; the shipped static embedding by default."
     )
 
+    @checked_arguments
     def __init__(self, embedder: Embedder | None = None, **fields: Any) -> None:
         super().__init__(**{**fields, "embedder": embedder})
         identity = self._model.identity

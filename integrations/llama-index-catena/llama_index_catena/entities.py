@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
-from llama_index.core.extractors import BaseExtractor
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
@@ -15,11 +15,14 @@ from llama_index.core.schema import BaseNode
 
 from catena import model, prompts
 from catena.effects import Failed, Services, Step, arun, run, together
+from catena.enrichment.asking import Bounds
 from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
 from catena.enrichment.entities import Entities, detect_entities
 from catena.errors import ParameterError
 from catena.names import as_written
 from catena.ports import EntityRecognizer
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import ExtractorComponent, revived_options, written_options
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.documents import text_of
 from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled
@@ -29,6 +32,8 @@ ENTITIES = "entities"
 
 SEPARATOR = "; "
 """Between two entities."""
+
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (CodeDetector, LLMDetector, RecognizerDetector, Bounds)}
 
 SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other entities
 
@@ -48,7 +53,7 @@ class EntitiesDegradedEvent(BaseEvent):
         return "EntitiesDegradedEvent"
 
 
-class CatenaEntityExtractor(BaseExtractor):
+class CatenaEntityExtractor(ExtractorComponent):
     """Writes the critical entities of each node into its metadata: products, codes, parts, standards.
 
     They are found in the node's own text by any detectors together; an expert's list adds their other names. Models
@@ -57,8 +62,8 @@ class CatenaEntityExtractor(BaseExtractor):
 
     Args:
         detectors: those of `catena.enrichment.detectors`, or your own; by default the rule for code-like words,
-            and one for each of `llm` and `recognizer` that is given. Serialised by what they are only: with
-            `from_dict` they are given again.
+            and one for each of `llm` and `recognizer` that is given. Of an expert's list, or a detector of your own,
+            only what it is is serialised: with `from_dict` it is given again.
         llm: any LlamaIndex language model, for `LLMDetector`.
         recognizer: a spaCy or GLiNER model, for `RecognizerDetector`: `SpacyRecognizer`, `GlinerRecognizer`.
         on_error: "degrade" gives a node fewer entities where a detector fails, told in the log and as an
@@ -78,6 +83,7 @@ class CatenaEntityExtractor(BaseExtractor):
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the entities; part of cache keys.")
 
+    @checked_arguments
     def __init__(
         self,
         detectors: Sequence[Detector] | None = None,
@@ -86,7 +92,7 @@ class CatenaEntityExtractor(BaseExtractor):
         recognizer: EntityRecognizer | None = None,
         **fields: Any,
     ) -> None:
-        found = _usual(llm, recognizer) if detectors is None else tuple(detectors)
+        found = _usual(llm, recognizer) if detectors is None else revived_options(list(detectors), _KINDS)
         if not found or not all(isinstance(each, Detector) for each in found):
             raise ParameterError("detectors", detectors, "at least one detector; after from_dict, given again")
         usual = {"in_place": False, "disable_template_rewrite": True, "show_progress": False}
@@ -105,9 +111,9 @@ class CatenaEntityExtractor(BaseExtractor):
         return "CatenaEntityExtractor"
 
     @field_serializer("detectors")
-    def _told(self, detectors: Any) -> list[str]:
+    def _told(self, detectors: Any) -> list[Any]:
         """Name the detectors with all their parameters: they are part of cache keys."""
-        return [repr(each) for each in detectors]
+        return [written_options(each, _KINDS) for each in detectors]
 
     @field_serializer("recognizer")
     def _identity(self, recognizer: Any) -> str | None:
@@ -118,8 +124,11 @@ class CatenaEntityExtractor(BaseExtractor):
         with journalled(self._services(), self.journal) as services:
             return self._metadata(nodes, run(_step(nodes, self.detectors, self.on_error), services))
 
+    @dispatcher.span
     async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
         """As `extract`, without blocking the event loop."""
+        if self.llm is None and self.recognizer is None:
+            return await asyncio.to_thread(self.extract, nodes)  # nobody is asked: all is computing
         async with ajournalled(self._services(), self.journal) as services:
             return self._metadata(nodes, await arun(_step(nodes, self.detectors, self.on_error), services))
 

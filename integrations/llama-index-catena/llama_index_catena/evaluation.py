@@ -1,6 +1,9 @@
-"""Ranking metrics for LlamaIndex's `RetrieverEvaluator`: the Log-Rank Index, and recall that bears empty results.
+"""Ranking metrics for LlamaIndex's `RetrieverEvaluator`: the Log-Rank Index, standard measures, and full evidence.
 
-    RetrieverEvaluator(metrics=[LogRankIndex(n=6221), RecallAt(k=10)], retriever=retriever)
+    metrics = [LogRankIndex(n=6221), RecallAt(k=10), StandardMeasure(measure="ndcg@10")]
+    RetrieverEvaluator(metrics=metrics, retriever=retriever)
+
+All bear empty results, where LlamaIndex's own raise.
 
 `expected_ids` are node ids; those of Catena's retriever are the ids of its chunks. By names, after
 `register_metrics(n=6221)`: `RetrieverEvaluator.from_metric_names(["log_rank_index"], retriever=retriever)`.
@@ -15,9 +18,13 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric, RetrievalMetricResult
 
-from catena.errors import EvaluationError
+from catena.errors import EvaluationError, ParameterError
+from catena.evaluation.evidence import evaluate_evidence
 from catena.evaluation.log_rank_index import LogRankRules, Unretrieved, log_rank_index
-from catena.evaluation.standard import recall_at
+from catena.evaluation.standard import evaluate, recall_at
+from llama_index_catena.arguments import checked_arguments
+
+_QUERY = "query"  # the name of the one query that is measured
 
 
 class LogRankIndex(BaseRetrievalMetric):
@@ -38,6 +45,7 @@ class LogRankIndex(BaseRetrievalMetric):
     gamma: float = Field(default=1.0, description="Growth, above 0.")
     unretrieved: Unretrieved = Field(default="last", description="What an expected node becomes if not retrieved.")
 
+    @checked_arguments
     def __init__(self, *, n: int, gamma: float = 1.0, unretrieved: Unretrieved = "last") -> None:
         LogRankRules(n=n, gamma=gamma, unretrieved=unretrieved)  # pydantic would hide the error in one of its own
         fields: dict[str, Any] = {"n": n, "gamma": gamma, "unretrieved": unretrieved}
@@ -81,6 +89,7 @@ class RecallAt(BaseRetrievalMetric):
     metric_name: ClassVar[str] = "recall_at_k"
     k: int = Field(default=10, description="Cutoff, 1 or more.")
 
+    @checked_arguments
     def __init__(self, *, k: int = 10) -> None:
         recall_at((), ("any",), k)  # checks k
         fields: dict[str, Any] = {"k": k}
@@ -102,6 +111,82 @@ class RecallAt(BaseRetrievalMetric):
         """
         score = recall_at(_once(retrieved_ids), _expected(expected_ids), self.k)
         return RetrievalMetricResult(score=score, metadata={"k": self.k})
+
+
+class StandardMeasure(BaseRetrievalMetric):
+    """`recall@k`, `precision@k`, `ndcg`, `mrr` or `map`, the last three with or without `@k`, as trec_eval has them.
+
+    Every expected node has grade 1. Needs the extra `catena[eval]`.
+
+    Attributes:
+        measure: its name, as `catena.evaluation.standard.evaluate` has them.
+    """
+
+    metric_name: ClassVar[str] = "standard_measure"
+    measure: str = Field(description="Name of the measure.")
+
+    @checked_arguments
+    def __init__(self, *, measure: str) -> None:
+        evaluate({}, {}, (measure,))  # checks the name
+        fields: dict[str, Any] = {"measure": measure}
+        super().__init__(**fields)
+
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: list[str] | None = None,
+        retrieved_ids: list[str] | None = None,
+        expected_texts: list[str] | None = None,
+        retrieved_texts: list[str] | None = None,
+        **_: Any,
+    ) -> RetrievalMetricResult:
+        """Return the measure of one query.
+
+        Raises:
+            EvaluationError: there are no expected ids.
+        """
+        grades = dict.fromkeys(_expected(expected_ids), 1)
+        found = evaluate({_QUERY: grades}, {_QUERY: _once(retrieved_ids)}, (self.measure,))[self.measure]
+        return RetrievalMetricResult(score=found.value or 0.0, metadata={"measure": self.measure})
+
+
+class EvidenceMeasure(BaseRetrievalMetric):
+    """Whether all evidence that a question needs was found: `all@k` (1 or 0), `recall@k` or `match_rate`.
+
+    The expected nodes are the pieces of evidence, all of them needed, as for questions of several hops.
+
+    Attributes:
+        measure: its name, as `catena.evaluation.evidence` has them.
+    """
+
+    metric_name: ClassVar[str] = "evidence_measure"
+    measure: str = Field(default="all@5", description="Name of the measure.")
+
+    @checked_arguments
+    def __init__(self, *, measure: str = "all@5") -> None:
+        if measure == "chain_order":
+            raise ParameterError("measure", measure, "recall@k, all@k or match_rate: ids tell of no chains")
+        evaluate_evidence({_QUERY: ["any"]}, {_QUERY: ()}, (measure,))  # checks the name
+        fields: dict[str, Any] = {"measure": measure}
+        super().__init__(**fields)
+
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: list[str] | None = None,
+        retrieved_ids: list[str] | None = None,
+        expected_texts: list[str] | None = None,
+        retrieved_texts: list[str] | None = None,
+        **_: Any,
+    ) -> RetrievalMetricResult:
+        """Return the measure of one query.
+
+        Raises:
+            EvaluationError: there are no expected ids.
+        """
+        gold, run = {_QUERY: sorted(_expected(expected_ids))}, {_QUERY: _once(retrieved_ids)}
+        found = evaluate_evidence(gold, run, (self.measure,))[self.measure]
+        return RetrievalMetricResult(score=found.per_question[_QUERY], metadata={"measure": self.measure})
 
 
 def register_metrics(*, n: int, gamma: float = 1.0, unretrieved: Unretrieved = "last", k: int = 10) -> None:

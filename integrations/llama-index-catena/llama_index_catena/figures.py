@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from pathlib import Path
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -12,12 +10,12 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from catena.effects import arun, run
-from catena.errors import LibraryError
-from catena.library import Library
-from catena.model import Hit, Ranking, Where
+from catena.model import Ranking, Where
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.multi_route import Fusion
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import figure_node
+from llama_index_catena.libraries import AnyLibrary, check_source, figure_file
 from llama_index_catena.retrieval import tell
 
 dispatcher = get_dispatcher(__name__)
@@ -39,9 +37,10 @@ class CatenaFigureRetriever(BaseRetriever):
         verbose: as LlamaIndex has it.
     """
 
+    @checked_arguments
     def __init__(
         self,
-        library: Library,
+        library: AnyLibrary,
         *,
         similarity_top_k: int = 4,
         where: Where | None = None,
@@ -50,6 +49,7 @@ class CatenaFigureRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
+        check_source("library", library)
         self.similarity_top_k, self.where, self.fusion = similarity_top_k, where, fusion
         self._library = library
 
@@ -65,9 +65,5 @@ class CatenaFigureRetriever(BaseRetriever):
 
     def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
-        return [figure_node(hit, ranking, self._library.figure(hit), self._file(hit)) for hit in ranking.hits]
-
-    def _file(self, hit: Hit) -> Path | None:
-        with suppress(LibraryError):  # a folder that is read-only: the figure is found all the same
-            return self._library.figure_file(hit)
-        return None
+        library = self._library
+        return [figure_node(hit, ranking, library.figure(hit), figure_file(library, hit)) for hit in ranking.hits]

@@ -23,12 +23,12 @@ from catena.extraction.links import FetchLinked, Linked, follow_links, placed_by
 from catena.extraction.placing import gather_links, links_between, placed_by_links
 from catena.extraction.values import documents_considered
 from catena.faults import service_error
-from catena.library import Library
 from catena.model import Chunk, Hit, Ranking
+from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.segment_nodes import POSITION, carried_node, counts_positions, linked_chunk
 from llama_index_catena.services import inherits
 
-Neighbours: TypeAlias = BaseDocumentStore | BasePydanticVectorStore | Library
+Neighbours: TypeAlias = BaseDocumentStore | BasePydanticVectorStore | AnyLibrary
 
 DOCUMENT_ID = "document_id"
 """Metadata key under which LlamaIndex's vector stores keep the id of a node's document."""
@@ -54,7 +54,12 @@ class NeighbourStore:
 
     def __init__(self, neighbours: Neighbours | None, params: ExtractionParams) -> None:
         if neighbours is not None and not isinstance(neighbours, Neighbours):
-            allowed = "a docstore, a vector store, a Library, or None"
+            allowed = "a docstore, a vector store, a Library, or None; after from_dict, given again"
+            raise ParameterError("neighbours", type(neighbours).__name__, allowed)
+        if isinstance(neighbours, BasePydanticVectorStore) and inherits(
+            neighbours, BasePydanticVectorStore, "get_nodes"
+        ):  # as that of FAISS, which holds vectors alone
+            allowed = "a vector store that gives its nodes (get_nodes), which it does not; the docstore of the index"
             raise ParameterError("neighbours", type(neighbours).__name__, allowed)
         self._neighbours, self._params = neighbours, params
         self._known: dict[str, Linked] = {}
@@ -98,7 +103,7 @@ class NeighbourStore:
         self._known = {chunk.id: _linked(chunk) for chunk in found.values()}
         self._documents = frozenset(chunk.document_id for chunk in found.values() if not counts_positions(chunk))
         without = [each for each in self._known.values() if each.chunk.document_id in self._documents]
-        if without and self._neighbours is not None and not isinstance(self._neighbours, Library):
+        if without and self._neighbours is not None and not isinstance(self._neighbours, AnyLibrary):
             near = [each for each in without if each.chunk.document_id in considered]
             far = [each for each in without if each.chunk.document_id not in considered]
             without = [*far, *(yield from gather_links(near, hops=self._params.max_chunks - 1))]
@@ -125,7 +130,7 @@ class NeighbourStore:
         return tuple(reply)
 
     def _texts(self, request: FetchText) -> Step[tuple[str | None, ...]]:
-        if isinstance(self._neighbours, Library):
+        if isinstance(self._neighbours, AnyLibrary):
             (reply,) = yield from ask([request])
             return tuple(reply)
         if not isinstance(self._neighbours, BaseDocumentStore):
@@ -163,7 +168,7 @@ def _with_places(ranking: Ranking, numbered: dict[str, Chunk]) -> Ranking:
 def _services(neighbours: Neighbours | None) -> Services:
     if neighbours is None:
         return Services()
-    if isinstance(neighbours, Library):
+    if isinstance(neighbours, AnyLibrary):
         return Services(store=neighbours.store)
     nodes = _Nodes(neighbours)
     handlers: dict[type, Handler] = {
@@ -204,7 +209,12 @@ class _Nodes:
         store = self._store
         if isinstance(store, BaseDocumentStore) or inherits(store, BasePydanticVectorStore, "aget_nodes"):
             return await asyncio.to_thread(self.between, request)
-        return tuple([_in_order(await self._aall(store.aget_nodes(filters=_within(span)))) for span in request.spans])
+        return tuple(
+            [
+                _in_order(await self._aall(store.aget_nodes(node_ids=None, filters=_within(span))))
+                for span in request.spans
+            ]
+        )
 
     def _by_id(self, request: FetchLinked) -> Sequence[BaseNode]:
         if isinstance(self._store, BasePydanticVectorStore):
@@ -213,7 +223,7 @@ class _Nodes:
 
     def _filtered(self, span: tuple[str, int, int]) -> Sequence[BaseNode]:
         store: Any = self._store
-        return list(store.get_nodes(filters=_within(span)))
+        return list(store.get_nodes(node_ids=None, filters=_within(span)))  # Chroma's store asks for both
 
     def _all(self, fetch: Callable[[], Sequence[BaseNode]]) -> tuple[Linked, ...]:
         try:

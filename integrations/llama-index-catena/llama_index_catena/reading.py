@@ -22,6 +22,7 @@ from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Forma
 from catena.layout import Parsed
 from catena.parsing import file_bytes, parse_bytes
 from catena.pipeline import Preparation
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import joined_keys
 from llama_index_catena.documents import from_core_document
 from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled, language_model
@@ -57,6 +58,7 @@ class CatenaReader(BaseReader):
         ParameterError: figures are asked for: a document has no place for pictures, a library has.
     """
 
+    @checked_arguments
     def __init__(
         self,
         *,

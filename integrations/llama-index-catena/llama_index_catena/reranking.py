@@ -20,13 +20,29 @@ from catena.faults import service_error
 from catena.model import Chunk, Ranking
 from catena.ports import Reranker
 from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import Calibration
+from catena.rerank.calibration import (
+    BetaCalibration,
+    BetaCDF,
+    Calibration,
+    Composed,
+    Constant,
+    Identity,
+    Linear,
+    Logistic,
+)
 from catena.rerank.reranking import OnFailure, rerank
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import to_node
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import apart, carried_node, ranking_of
 
 dispatcher = get_dispatcher(__name__)
+
+CALIBRATIONS: dict[str, Any] = {
+    rule.__name__: rule for rule in (BetaCDF, BetaCalibration, Composed, Constant, Identity, Linear, Logistic)
+}
+"""The rules that are read again from what was written of them, by name."""
 
 
 class LlamaIndexReranker:
@@ -117,7 +133,7 @@ def rule_for(calibration: Any, model: str) -> Calibration:
     return calibration  # type: ignore[no-any-return]
 
 
-class CatenaRerank(BaseNodePostprocessor):
+class CatenaRerank(Component, BaseNodePostprocessor):
     """Orders nodes by any reranker, and gives each the probability that it is relevant as its score.
 
     What `CatenaSegmentPostprocessor` takes. Nodes given stay as they are; those returned are copies that say in their
@@ -130,7 +146,8 @@ class CatenaRerank(BaseNodePostprocessor):
         top_n: most nodes to return; None returns all.
         metadata_mode: with which of their metadata nodes are read.
         on_failure: "raise", or "rank" to go on in the old order, which the log and a `RouteDegradedEvent` tell.
-        fields: those of every LlamaIndex postprocessor. With `from_dict`, reranker and calibration are given again.
+        fields: those of every LlamaIndex postprocessor. With `from_dict`, the reranker is given again, and so is
+            a rule of your own.
 
     Raises:
         ParameterError: the reranker or the calibration is none.
@@ -143,18 +160,26 @@ class CatenaRerank(BaseNodePostprocessor):
     metadata_mode: MetadataMode = Field(default=MetadataMode.EMBED, description="With which metadata nodes are read.")
     on_failure: OnFailure = Field(default="raise", description="What a failing reranker means.")
 
+    @checked_arguments
     def __init__(self, reranker: Any, *, calibration: Calibration | Artefact, **fields: Any) -> None:
+        if isinstance(reranker, str):
+            raise ParameterError("reranker", reranker, "given again: from_dict(data, reranker=...)")
         own = core_reranker(reranker)
-        super().__init__(**{**fields, "reranker": own, "calibration": rule_for(calibration, own.identity)})
+        rule = rule_for(revived_options(calibration, CALIBRATIONS), own.identity)
+        super().__init__(**{**fields, "reranker": own, "calibration": rule})
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name under which the postprocessor is serialised."""
         return "CatenaRerank"
 
-    @field_serializer("reranker", "calibration")
+    @field_serializer("reranker")
     def _identity(self, value: Any) -> str:
         return str(getattr(value, "identity", type(value).__name__))
+
+    @field_serializer("calibration")
+    def _rule(self, value: Any) -> Any:
+        return written_options(value, CALIBRATIONS)
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -19,17 +19,20 @@ from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
 from catena.enrichment.entities import QueryEntities, query_entities
 from catena.errors import ParameterError
-from catena.library import Library
 from catena.model import Ranking, Where
+from catena.retrieval.fusion import RankFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve
 from catena.retrieval.reading import ReadingOptions
-from catena.retrieval.routes import Route
+from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
 from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import notice_node, section_node, to_node
+from llama_index_catena.libraries import AnyLibrary, check_source
 from llama_index_catena.query_routes import routes_for
 from llama_index_catena.services import LlamaIndexLLM, language_model
+from llama_index_catena.stores import RetrieverStore
 
 dispatcher = get_dispatcher(__name__)
 _log = logging.getLogger(__name__)
@@ -95,9 +98,10 @@ class CatenaRetriever(BaseRetriever):
             other, or weights were tuned with another embedding model than the source has.
     """
 
+    @checked_arguments
     def __init__(
         self,
-        source: Library | Services,
+        source: AnyLibrary | Services,
         *,
         similarity_top_k: float = 10,
         routes: Sequence[str] | Mapping[str, Route] | None = None,
@@ -118,11 +122,12 @@ class CatenaRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
+        check_source("source", source, Services)
         if expand_to not in (None, "section"):
             raise ParameterError("expand_to", expand_to, "'section' or None")
-        if expand_to and not isinstance(source, Library):
+        if expand_to and not isinstance(source, AnyLibrary):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
-        if views is not None and not isinstance(source, Library):
+        if views is not None and not isinstance(source, AnyLibrary):
             raise ParameterError("views", views, "None where the source is no Library")
         told = {"routes": routes, "fusion": fusion, "depth": depth, "detectors": detectors or None, "llm": llm}
         if views is not None and (given := [name for name, value in told.items() if value is not None]):
@@ -139,10 +144,29 @@ class CatenaRetriever(BaseRetriever):
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
         self.by_name, self.on_unknown, self.notice = by_name, on_unknown, notice
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
-        self._library = source if isinstance(source, Library) else None
-        services = source.services if isinstance(source, Library) else source
+        self._library = source if isinstance(source, AnyLibrary) else None
+        services = source.services if isinstance(source, AnyLibrary) else source
         self._services = services if llm is None else replace(services, llm=language_model(llm))
         self.fusion = _formula(fusion, services)
+
+    @classmethod
+    def over(
+        cls, retrievers: Mapping[str, BaseRetriever], *, weights: Mapping[str, float] | None = None, **options: Any
+    ) -> Self:
+        """Return a retriever that fuses LlamaIndex retrievers by rank, weights obeyed, equal texts kept apart.
+
+            CatenaRetriever.over({"words": bm25, "vectors": index.as_retriever()}, weights={"words": 0.3})
+
+        No model is asked, the nodes given stay as they are, and one failing retriever does not fail the question.
+
+        Args:
+            retrievers: name of the route -> retriever; how many nodes each finds is set there.
+            weights: by name; equal ones by default.
+            options: as of `CatenaRetriever`, but for routes and fusion.
+        """
+        routes = {name: stored(name) for name in retrievers}  # whatever its name: one called "dense" embeds itself
+        services = Services(store=RetrieverStore(retrievers))
+        return cls(services, routes=routes, fusion=RankFusion(weights=weights), **options)
 
     def ranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -23,10 +23,12 @@ from llama_index_catena.convert import (
     ORIGINAL,
     PROVENANCE,
     UNKNOWN,
+    falling,
     header_path,
     headings_metadata,
     joined_keys,
     provenance,
+    score_of,
     to_chunk,
     written_provenance,
 )
@@ -89,20 +91,18 @@ def apart(nodes: Iterable[NodeWithScore]) -> tuple[list[NodeWithScore], list[Nod
 def ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     """Return nodes with scores as a ranking, best first, one hit per node.
 
-    Where `CatenaRerank` gave the scores they are probabilities; other scores are similarities, and where one is
-    missing only the order counts. By which routes a node was found stays known.
+    Where `CatenaRerank` gave the scores they are probabilities; other scores are similarities, or distances, which
+    rise down the list, as negative numbers; where one is missing only the order counts. By which routes a node was
+    found stays known.
     """
     told = [provenance(found.node) for found in nodes]
-    scored = all(found.score is not None for found in nodes)
+    scored = all(score_of(found) is not None for found in nodes)
     calibrated = scored and bool(nodes) and all(each.get("scale") == Scale.PROBABILITY.value for each in told)
     scale = Scale.PROBABILITY if calibrated else Scale.SIMILARITY if scored else Scale.RANK
+    scores = [float(found.score or 0.0) for found in nodes] if calibrated else falling(nodes)
     hits = (
-        Hit(
-            linked_chunk(found.node).chunk,
-            float(found.score) if scored and found.score is not None else -float(rank),
-            tuple(Provenance(**way) for way in each.get("routes", ())),
-        )
-        for rank, (found, each) in enumerate(zip(nodes, told, strict=True), start=1)
+        Hit(linked_chunk(found.node).chunk, score, tuple(Provenance(**way) for way in each.get("routes", ())))
+        for found, each, score in zip(nodes, told, scores, strict=True)
     )
     degraded = dict.fromkeys(Degraded(**part) for each in told for part in each.get("degraded", ()))
     unknown = dict.fromkeys(unknown_in(nodes))
@@ -169,7 +169,10 @@ def _spans(segment: Segment) -> dict[str, int]:
 
 def _provenance(hit: SegmentHit, found: Extraction) -> str:
     about = Ranking((), Scale.VALUE, found.degraded, found.unknown)
-    return written_provenance(about, chunk_id=hit.segment.id, routes=[])
+    ways = [
+        asdict(way) for each in found.ranking().hits if each.chunk.id == hit.segment.id for way in each.provenance
+    ]
+    return written_provenance(about, chunk_id=hit.segment.id, routes=ways)
 
 
 def _hidden(nodes: Sequence[BaseNode], name: str, more: Iterable[str]) -> list[str]:

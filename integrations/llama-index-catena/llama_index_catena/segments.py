@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
@@ -18,14 +20,17 @@ from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Handler, Search, Services, Step, arun, ask, run
 from catena.errors import ParameterError
 from catena.extraction import BALANCED, Extraction, ExtractionParams, preset
-from catena.library import Library, SegmentSearchOptions
+from catena.library import SegmentSearchOptions
 from catena.model import Hit, Ranking, Scale
 from catena.rerank.calibration import Calibration
 from catena.rerank.reranking import probabilities
 from catena.segment_search import SegmentSearch, find_segments
+from llama_index_catena.arguments import checked_arguments, checked_with
+from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import notice_node
+from llama_index_catena.libraries import AnyLibrary, check_source
 from llama_index_catena.neighbours import Neighbours, NeighbourStore
-from llama_index_catena.reranking import core_reranker
+from llama_index_catena.reranking import CALIBRATIONS, core_reranker, reranking_told
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import apart, carried_node, ranking_of, segment_node
 from llama_index_catena.services import LlamaIndexLLM, language_model
@@ -34,13 +39,15 @@ from llama_index_catena.stores import retriever_store
 dispatcher = get_dispatcher(__name__)
 
 _ROUTE = "retriever"
+_KINDS: dict[str, Any] = {"ExtractionParams": ExtractionParams, "HeaderTemplate": HeaderTemplate, **CALIBRATIONS}
 
 
-class CatenaSegmentPostprocessor(BaseNodePostprocessor):
+class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
     """Turns nodes that were found into the segments that answer: runs of adjacent nodes, each an exact slice.
 
     What stands between the nodes found is fetched from the user's own store, where a segment could cross it; without
-    a store only nodes that were found themselves are joined. It works on nodes of any node parser that links
+    a store only nodes that were found themselves are joined. Told like a reranker: as `ReRankStartEvent` and
+    `ReRankEndEvent`. It works on nodes of any node parser that links
     neighbours, as LlamaIndex's own do, on Catena's by their `position`, and without either by offsets.
 
     Segments come best first (their value is the score), with the metadata `citation`, first and last page, line and
@@ -54,18 +61,20 @@ class CatenaSegmentPostprocessor(BaseNodePostprocessor):
             where there is none: then the order counts. `Constant()` believes the order of any score.
         never_empty: return the best segment, and say so, where none is worth `params.minimum_value`.
         header: the words before a segment, counted where a budget is in tokens; None where the reader is given none.
-        fields: those of every LlamaIndex postprocessor. With `from_dict`, all of these are given again.
+        fields: those of every LlamaIndex postprocessor. With `from_dict`, neighbours are given again, and so
+            is a calibration of your own.
 
     Raises:
         ParameterError: an argument is out of range, or neighbours are none.
     """
 
-    neighbours: Any = Field(default=None, exclude=True, description="Where the nodes beside those found are.")
+    neighbours: Any = Field(default=None, description="Where the nodes beside those found are.")
     params: Any = Field(default=BALANCED, description="What a segment is worth and how long it may be.")
     calibration: Any = Field(default=None, description="What a node's score says of relevance.")
     never_empty: bool = Field(default=True, description="Return the best segment where none is worth enough.")
     header: Any = Field(default=DSRAG, description="The words before a segment.")
 
+    @checked_arguments
     def __init__(
         self,
         neighbours: Neighbours | None = None,
@@ -76,12 +85,13 @@ class CatenaSegmentPostprocessor(BaseNodePostprocessor):
         header: HeaderTemplate | None = DSRAG,
         **fields: Any,
     ) -> None:
-        how = preset(params) if isinstance(params, str) else params
+        revived = {"calibration": revived_options(calibration, _KINDS), "header": revived_options(header, _KINDS)}
+        how = preset(params) if isinstance(params, str) else revived_options(params, _KINDS)
         if not isinstance(how, ExtractionParams):
             raise ParameterError("params", params, "ExtractionParams or the name of a preset")
         NeighbourStore(neighbours, how)  # refuses what is no store now, not at the first question
-        own = {"neighbours": neighbours, "params": how, "calibration": calibration}
-        super().__init__(**{**fields, **own, "never_empty": never_empty, "header": header})
+        own = {"neighbours": neighbours, "params": how, "never_empty": never_empty}
+        super().__init__(**{**fields, **own, **revived})
 
     @classmethod
     def class_name(cls) -> str:
@@ -89,8 +99,12 @@ class CatenaSegmentPostprocessor(BaseNodePostprocessor):
         return "CatenaSegmentPostprocessor"
 
     @field_serializer("params", "calibration", "header")
-    def _told(self, value: Any) -> str | None:
-        return None if value is None else repr(value)
+    def _options(self, value: Any) -> Any:
+        return written_options(value, _KINDS)
+
+    @field_serializer("neighbours")
+    def _store(self, value: Any) -> str | None:
+        return None if value is None else type(value).__name__
 
     def extraction(self, nodes: Sequence[NodeWithScore], query: str = "") -> Extraction:
         """Return the core's extraction, which `catena.extraction.explain` explains."""
@@ -99,19 +113,29 @@ class CatenaSegmentPostprocessor(BaseNodePostprocessor):
 
     async def aextraction(self, nodes: Sequence[NodeWithScore], query: str = "") -> Extraction:
         """As `extraction`, without blocking the event loop."""
-        step, services = self._step(nodes, query)
+        step, services = await asyncio.to_thread(self._step, nodes, query)  # reads what the nodes say of themselves
         return await arun(step, services)
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return self._nodes(nodes, self.extraction(nodes, _query(query_bundle)))
+        with self._told(nodes, query_bundle) as returned:
+            returned.extend(self._nodes(nodes, self.extraction(nodes, _query(query_bundle))))
+        return returned
 
     @dispatcher.span
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        return self._nodes(nodes, await self.aextraction(nodes, _query(query_bundle)))
+        with self._told(nodes, query_bundle) as returned:
+            returned.extend(self._nodes(nodes, await self.aextraction(nodes, _query(query_bundle))))
+        return returned
+
+    def _told(
+        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None
+    ) -> AbstractContextManager[list[NodeWithScore]]:
+        name, asked = f"catena-segments/{self.params.selection}", _query(query_bundle)
+        return reranking_told(self.callback_manager, name, asked, nodes, self.params.overall_max_chunks)
 
     def _step(self, nodes: Sequence[NodeWithScore], query: str) -> tuple[Step[Extraction], Services]:
         passages, _ = apart(nodes)
@@ -151,9 +175,10 @@ class CatenaSegmentRetriever(BaseRetriever):
             with the source.
     """
 
+    @checked_with(SegmentSearchOptions.__annotations__)
     def __init__(
         self,
-        source: Library | Services | BaseRetriever,
+        source: AnyLibrary | Services | BaseRetriever,
         *,
         options: SegmentSearch | None = None,
         neighbours: Neighbours | None = None,
@@ -165,9 +190,9 @@ class CatenaSegmentRetriever(BaseRetriever):
         **search: Unpack[SegmentSearchOptions],
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-        own = (
-            source.services if isinstance(source, Library) else source if isinstance(source, Services) else Services()
-        )
+        check_source("source", source, Services, BaseRetriever)
+        given = source.services if isinstance(source, AnyLibrary) else source
+        own = given if isinstance(given, Services) else Services()
         self._services = replace(
             own,
             llm=own.llm if llm is None else language_model(llm),
@@ -176,14 +201,14 @@ class CatenaSegmentRetriever(BaseRetriever):
         how = options or SegmentSearch()
         self.options = replace(how, rerank=how.rerank or reranker is not None)
         self._retriever = source if isinstance(source, BaseRetriever) else None
-        self.library = source if isinstance(source, Library) else None
+        self.library = source if isinstance(source, AnyLibrary) else None
         if self._retriever is None and neighbours is not None:
             raise ParameterError("neighbours", type(neighbours).__name__, "None where the source is no retriever")
         if self._retriever is not None and search:
             raise ParameterError("search", sorted(search), "set on the retriever, where the source is one")
-        for name, given in (("reranker", self._services.reranker), ("llm", self._services.llm)):
+        for name, service in (("reranker", self._services.reranker), ("llm", self._services.llm)):
             wanted = self.options.rerank if name == "reranker" else self.options.queries_by == "llm"
-            if wanted and given is None:
+            if wanted and service is None:
                 raise ParameterError(name, None, "given: the options ask for it")
         NeighbourStore(neighbours, self.options.extraction or BALANCED)
         self.notice, self.search, self._neighbours = notice, search, neighbours

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -16,12 +13,10 @@ from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import (
-    DEFAULT_TEXT_NODE_TMPL,
     BaseNode,
     Document,
     MetadataMode,
     NodeRelationship,
-    RelatedNodeInfo,
     TextNode,
 )
 from llama_index.core.utils import get_tqdm_iterable
@@ -35,7 +30,9 @@ from catena.structure.outline import outline
 from catena.structure.segment_tree import mark_generated
 from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
 from catena.structure.table_views import table_views
-from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.chunk_nodes import chunk_metadata_of, linked, origin_of, presented
+from llama_index_catena.components import Component
 from llama_index_catena.dividing import (
     By,
     Chunking,
@@ -46,7 +43,7 @@ from llama_index_catena.dividing import (
     sections_of,
     written,
 )
-from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS, to_core_document
+from llama_index_catena.documents import to_core_document
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.services import ajournalled, journalled, model_services
 
@@ -75,7 +72,7 @@ class TableNode(TextNode):
         ).strip()
 
 
-class CatenaNodeParser(NodeParser):
+class CatenaNodeParser(Component, NodeParser):
     """Cuts documents into chunks that follow their headings, tables and figures.
 
     A node's text is the exact slice `[start_char_idx, end_char_idx)` of its source. The titles above it stand in
@@ -124,6 +121,7 @@ class CatenaNodeParser(NodeParser):
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
+    @checked_arguments
     def __init__(
         self,
         *,
@@ -178,8 +176,9 @@ class CatenaNodeParser(NodeParser):
             step = divided(nodes, self.segmentation, media_type=self.media_type)
             with journalled(model_services(self.llm, self.embed_model), self.journal) as services:
                 found = sections_of(run(step, services))
-        return self._linked(
-            [chunk for node, sections in zip(shown, found, strict=True) for chunk in self._chunks(node, sections)]
+        return linked(
+            [chunk for node, sections in zip(shown, found, strict=True) for chunk in self._chunks(node, sections)],
+            neighbours=self.include_prev_next_rel,
         )
 
     @dispatcher.span
@@ -192,12 +191,13 @@ class CatenaNodeParser(NodeParser):
             step = divided(nodes, self.segmentation, media_type=self.media_type)
             async with ajournalled(model_services(self.llm, self.embed_model), self.journal) as services:
                 found = sections_of(await arun(step, services))
-        return self._linked(
+        return linked(
             [
                 chunk
                 for node, sections in zip(shown, found, strict=True)
                 for chunk in await asyncio.to_thread(self._chunks, node, sections)
-            ]
+            ],
+            neighbours=self.include_prev_next_rel,
         )
 
     def _postprocess_parsed_nodes(self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]) -> list[BaseNode]:
@@ -215,7 +215,7 @@ class CatenaNodeParser(NodeParser):
         found = searchable(chunked(document, by.sections, self._options()))
         chunks = mark_generated(found, by.generated)
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
-        source, shift = _source(node)
+        source, shift = origin_of(node)
         ids = [
             chunk.id if self.id_func is default_id_func else self.id_func(index, node)
             for index, chunk in enumerate(chunks)
@@ -228,37 +228,15 @@ class CatenaNodeParser(NodeParser):
                 start_char_idx=None if shift is None else shift + chunk.start,
                 end_char_idx=None if shift is None else shift + chunk.end,
                 relationships={NodeRelationship.SOURCE: source},
-                **self._presentation({**_metadata(chunk, document, node), **definitions.get(chunk.id, {})}, node),
+                **presented(
+                    {**chunk_metadata_of(chunk, document, node), **definitions.get(chunk.id, {})},
+                    node,
+                    inherits=self.include_metadata,
+                    hidden=definitions.get(chunk.id, {}),
+                ),
             )
             for id_, chunk in zip(ids, chunks, strict=True)
         ]
-
-    def _presentation(self, own: dict[str, Any], parent: BaseNode) -> dict[str, Any]:
-        """Return a chunk's metadata below its parent's, and how models see both."""
-        above = {k: v for k, v in parent.metadata.items() if k not in (PAGE_STARTS, PAGE_LABELS)}
-        hidden = [*machine_keys(own, shown=[HEADINGS]), *(key for key in own if key == DEFINITION)]
-        return {
-            "metadata": {**above, **own} if self.include_metadata else own,
-            "excluded_embed_metadata_keys": joined_keys(parent.excluded_embed_metadata_keys, hidden),
-            "excluded_llm_metadata_keys": joined_keys(parent.excluded_llm_metadata_keys, hidden),
-            "metadata_template": parent.metadata_template,
-            "metadata_separator": parent.metadata_separator,
-            "text_template": getattr(parent, "text_template", DEFAULT_TEXT_NODE_TMPL),
-        }
-
-    def _linked(self, nodes: list[TextNode]) -> list[BaseNode]:
-        """Return the nodes, counted in their source, neighbours of one source joined by PREVIOUS and NEXT."""
-        counted = Counter[str | None]()
-        for node in nodes:
-            node.metadata["position"] = counted[node.ref_doc_id]
-            counted[node.ref_doc_id] += 1
-        if self.include_prev_next_rel:
-            infos = [node.as_related_node_info() for node in nodes]
-            for before, (left, right) in enumerate(pairwise(nodes)):
-                if left.ref_doc_id == right.ref_doc_id:
-                    left.relationships[NodeRelationship.NEXT] = infos[before + 1]
-                    right.relationships[NodeRelationship.PREVIOUS] = infos[before]
-        return list(nodes)
 
 
 def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dict[str, dict[str, str]]:
@@ -270,20 +248,3 @@ def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dic
         if definition := view.text.removeprefix(titles).lstrip("\n"):
             found[view.chunk_id] = {DEFINITION: definition}
     return found
-
-
-def _source(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
-    """Return what the chunks of a node come from, and where in it the node begins; None where it is unknown."""
-    origin = node.source_node
-    if origin is None:
-        return node.as_related_node_info(), 0
-    return origin, getattr(node, "start_char_idx", None)
-
-
-def _metadata(chunk: model.Chunk, document: model.Document, parent: BaseNode) -> dict[str, Any]:
-    if parent.source_node is not None:  # a part of a document: lines counted in the part would mislead
-        chunk = replace(chunk, lines=None, pages=None)
-    metadata = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
-    if chunk.pages is not None and document.page_labels:
-        metadata[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
-    return metadata

@@ -15,6 +15,7 @@ from catena.effects import Services, Step, arun, run
 from catena.errors import DuplicateDocumentError, ParameterError
 from catena.ids import digest
 from catena.view_records import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.calls import called, calling
 from llama_index_catena.services import ajournalled, inherits, journalled
 from llama_index_catena.view_ledger import as_ledger, as_record
@@ -59,6 +60,7 @@ class CatenaViewIndex:
         ParameterError: there is no index, its vector store deletes no nodes by id, or views carry their parents.
     """
 
+    @checked_arguments
     def __init__(
         self, index: VectorStoreIndex, views: CatenaViewExtractor | None = None, *, ledger: str = LEDGER
     ) -> None:

@@ -22,6 +22,7 @@ from catena.model import Ranking
 from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, found_by, retrieve_views
 from catena.retrieval.routes import Route, stored
 from catena.structure.passages import PASSAGE
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
 from llama_index_catena.query_routes import by_texts, by_vector
 from llama_index_catena.retrieval import tell
@@ -74,6 +75,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
         ParameterError: there is no source, views without a retriever are named, or filters without an index.
     """
 
+    @checked_arguments
     def __init__(
         self,
         source: VectorStoreIndex | Mapping[str, BaseRetriever],

@@ -24,6 +24,8 @@ from catena.ids import digest
 from catena.structure.cascade import headed_views, raw_views
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.view_making import Held, with_views
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import Component
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.documents import text_of
 from llama_index_catena.segment_nodes import POSITION
@@ -64,7 +66,7 @@ class ParentViews:
     degraded: tuple[model.Degraded, ...] = ()
 
 
-class CatenaViewExtractor(TransformComponent):
+class CatenaViewExtractor(Component, TransformComponent):
     """Adds to nodes the views under which an index finds them: passages, keywords, summaries.
 
         parser = CatenaNodeParser(chunks=SectionChunkOptions())
@@ -112,6 +114,7 @@ class CatenaViewExtractor(TransformComponent):
     version: str = Field(default="", description="Of makers, prompts and model; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the views; part of cache keys.")
 
+    @checked_arguments
     def __init__(
         self,
         views: Sequence[ViewMaker | OwnView] | None = None,

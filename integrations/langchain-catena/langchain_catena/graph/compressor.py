@@ -8,31 +8,30 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
-from catena.effects import Services
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph_search import GraphSearch, widen
-from catena.library import Library
+from catena.effects import Services, Step
+from catena.graph_search import GraphSearch
+from catena.ports import Graph
+from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import is_unknown
 from langchain_catena.graph.nodes import NodeKeys
 from langchain_catena.graph.widening import (
-    Given,
     Widened,
     check_source,
-    given_ranking,
-    graph_of,
     one_source,
     walking_services,
+    widened,
 )
+from langchain_catena.libraries import LibraryField, check_graph
 from langchain_catena.running import arun_within, run_within
 
 _log = logging.getLogger(__name__)
 
 
-class CatenaChainCompressor(BaseDocumentCompressor):
+class CatenaChainCompressor(CatenaBaseCompressor):
     """Widens what any retriever found by a walk over the graph, in LangChain's slot for rerankers.
 
         wider = CatenaChainCompressor(graph=build_graph(splits, embeddings), embeddings=embeddings, k=8)
@@ -56,10 +55,8 @@ class CatenaChainCompressor(BaseDocumentCompressor):
         services: without a library, journal, budget and limits of the calls of models.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
-    graph: InstanceOf[ChunkGraph] | None = Field(default=None, exclude=True)
+    library: LibraryField | None = Field(default=None, exclude=True)
+    graph: InstanceOf[Graph] | None = Field(default=None, exclude=True)
     embeddings: Any = Field(default=None, exclude=True)
     k: int = Field(default=10, ge=0)
     how: InstanceOf[GraphSearch] = Field(default_factory=GraphSearch)
@@ -79,21 +76,23 @@ class CatenaChainCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        first = self._given(documents)
-        step = widen(query, first.ranking, self.how, k=self.k, where=self.where)
-        return self._documents(documents, Widened(run_within(callbacks, step, self._services()), first.documents))
+        self._check()
+        return self._documents(documents, run_within(callbacks, self._step(documents, query), self._services()))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        first = await asyncio.to_thread(self._given, documents)
-        step = widen(query, first.ranking, self.how, k=self.k, where=self.where)
-        result = await arun_within(callbacks, step, self._services())
-        return self._documents(documents, Widened(result, first.documents))
+        await asyncio.to_thread(self._check)
+        found = await arun_within(callbacks, self._step(documents, query), self._services())
+        return self._documents(documents, found)
 
-    def _given(self, documents: Sequence[Document]) -> Given:
-        source, keys = one_source(self.library, self.graph), NodeKeys(id=self.id_key, source=self.source_key)
-        return given_ranking(documents, graph_of(source), keys, route="documents", where=self.where)
+    def _check(self) -> None:
+        if self.library is not None:
+            check_graph(self.library)
+
+    def _step(self, documents: Sequence[Document], query: str) -> Step[Widened]:
+        keys = NodeKeys(id=self.id_key, source=self.source_key)
+        return widened(query, documents, keys, self.how, route="documents", k=self.k, where=self.where)
 
     def _services(self) -> Services:
         source = one_source(self.library, self.graph)

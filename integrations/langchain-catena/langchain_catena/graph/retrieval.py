@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -15,29 +16,27 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Failed, Handler, Services, Step
 from catena.errors import FilterError, MissingServiceError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
 from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
-from catena.library import Library
 from catena.model import Degraded, Ranking, Scale
+from catena.ports import Graph
+from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import unknown_document
 from langchain_catena.graph.nodes import NodeKeys
 from langchain_catena.graph.widening import (
-    Given,
     Widened,
-    check_graph,
     check_source,
     given_ranking,
-    graph_of,
     one_source,
     walking_services,
+    widened,
 )
+from langchain_catena.libraries import LibraryField, check_graph
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
 
@@ -54,14 +53,13 @@ class AskedChains(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Retrieve:
-    """Ask the retriever of the first ranking; the reply is what it gave (`Given`)."""
+    """Ask the retriever of the first ranking; the reply is its documents."""
 
     query: str
-    where: dict[str, Any] | None
     purpose: str = field(default="search")
 
 
-class CatenaGraphRetriever(BaseRetriever):
+class CatenaGraphRetriever(CatenaBaseRetriever):
     """Finds the documents that answer a question together: a first ranking, then a walk over the graph from there.
 
         CatenaGraphRetriever(library=library)                                       # after library.build_graph()
@@ -100,12 +98,13 @@ class CatenaGraphRetriever(BaseRetriever):
         tell_unknown: the first document names what stands nowhere and what is like it; on top of k.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    asked: ClassVar[type] = AskedChains
+    provider: ClassVar[str] = "catena-graph"
 
-    library: InstanceOf[Library] | None = Field(default=None, exclude=True)
+    library: LibraryField | None = Field(default=None, exclude=True)
     retriever: InstanceOf[Runnable[str, list[Document]]] | None = None
     vectorstore: InstanceOf[VectorStore] | None = Field(default=None, exclude=True)
-    graph: InstanceOf[ChunkGraph] | None = Field(default=None, exclude=True)
+    graph: InstanceOf[Graph] | None = Field(default=None, exclude=True)
     embeddings: Any = Field(default=None, exclude=True)
     k: int = Field(default=10, ge=0)
     how: InstanceOf[GraphSearch] = Field(default_factory=GraphSearch)
@@ -153,27 +152,36 @@ class CatenaGraphRetriever(BaseRetriever):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return self._documents(found)
 
+    def children(self) -> Iterator[object]:
+        yield from (self.retriever, self.llm)
+
     def _run(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        check_graph(self.library)
+        self._check()
         return run_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        await asyncio.to_thread(check_graph, self.library)
+        await asyncio.to_thread(self._check)
         return await arun_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
         k, where = self.k if k is None else k, self.where if where is None else where
         if self.retriever is None and self.vectorstore is None:
             return Widened((yield from search_graph(query, self.how, k=k, where=where)), {})
-        first: Given | Failed | Degraded
-        (first,) = yield [_Retrieve(query=query, where=where)]
+        first: list[Document] | Failed
+        (first,) = yield [_Retrieve(query=query)]
         if isinstance(first, Failed):
-            first = self._failed(first.error)
-        if isinstance(first, Degraded):
-            walk = replace(self.how.walk, seeds="keywords")
-            how, nothing = replace(self.how, walk=walk, on_graph_error="raise"), Ranking((), Scale.RANK, (first,))
+            nothing = Ranking((), Scale.RANK, (self._failed(first.error),))
+            how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
             return Widened((yield from widen(query, nothing, how, k=k, where=where)), {})
-        return Widened((yield from widen(query, first.ranking, self.how, k=k, where=where)), first.documents)
+        route = type(self._base(k)).__name__
+        return (yield from widened(query, first, self._keys(), self.how, route=route, k=k, where=where))
+
+    def _check(self) -> None:
+        if self.library is not None:
+            check_graph(self.library)
+
+    def _keys(self) -> NodeKeys:
+        return NodeKeys(id=self.id_key, source=self.source_key)
 
     def _failed(self, error: Exception) -> Degraded:
         """Return what is told of a retriever that failed, where that is tolerated."""
@@ -191,19 +199,18 @@ class CatenaGraphRetriever(BaseRetriever):
         base = self._base(self.k if k is None else k)
         if base is None:
             return services
-        name, keys = type(base).__name__, NodeKeys(id=self.id_key, source=self.source_key)
 
-        def given(documents: list[Document], where: dict[str, Any] | None) -> Given:
-            return given_ranking(documents, graph_of(source), keys, route=name, where=where)
+        def read(documents: list[Document]) -> list[Document]:
+            given_ranking(documents, {}, self._keys(), route="", where=None)  # what cannot be read is its failure
+            return documents
 
-        async def agiven(request: _Retrieve) -> Given:
-            documents = await base.ainvoke(request.query, config={"tags": [FIRST_RANKING]})
-            return await asyncio.to_thread(given, documents, request.where)
+        async def aread(request: _Retrieve) -> list[Document]:
+            return read(await base.ainvoke(request.query, config={"tags": [FIRST_RANKING]}))
 
         first = Handler(
-            identity=f"langchain:{name}",
-            call=lambda request: given(base.invoke(request.query, config={"tags": [FIRST_RANKING]}), request.where),
-            acall=agiven,
+            identity=f"langchain:{type(base).__name__}",
+            call=lambda request: read(base.invoke(request.query, config={"tags": [FIRST_RANKING]})),
+            acall=aread,
         )
         return replace(services, handlers={**services.handlers, _Retrieve: first})
 
@@ -223,6 +230,3 @@ class CatenaGraphRetriever(BaseRetriever):
         ranking = found.result.ranking
         first = [unknown_document(ranking)] if self.tell_unknown and ranking.unknown else []
         return [*first, *found.documents()]
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return LangSmithRetrieverParams(ls_retriever_name="catena-graph", ls_vector_store_provider="catena")

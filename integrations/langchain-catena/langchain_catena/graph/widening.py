@@ -10,17 +10,16 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.effects import Services
-from catena.errors import ParameterError
+from catena.effects import FetchById, Services, Step, ask
+from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.filters import compiled, fields_of
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph_search import GraphResult
-from catena.library import Library
-from catena.model import Chunk, Hit, Provenance, Ranking, Where
-from catena.ports import Embedder
+from catena.graph_search import GraphResult, GraphSearch, widen
+from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Where
+from catena.ports import Embedder, Graph
 from langchain_catena.convert import PROVENANCE, to_chunk, to_document
 from langchain_catena.graph.chains import CHAINS, NODE, chain_places
-from langchain_catena.graph.nodes import NodeKeys, from_graph_chunk, node_id, to_graph_chunk
+from langchain_catena.graph.nodes import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk
+from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import passages_in, ranked
 from langchain_catena.services import LangChainLLM, to_embedder
 
@@ -64,14 +63,62 @@ class Widened:
         return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: told}})
 
 
+def widened(
+    query: str,
+    documents: Sequence[Document],
+    keys: NodeKeys,
+    how: GraphSearch,
+    *,
+    route: str,
+    k: int,
+    where: Where | None,
+) -> Step[Widened]:
+    """Widen what a retriever found by a walk over the graph; where that fails and may, it stays as it was found.
+
+    Args:
+        query: as typed.
+        documents: best first.
+        keys: by which documents say which node they are.
+        how: walk and scorer.
+        route: what found those that do not say it themselves.
+        k: length of the ranking, >= 0.
+        where: what does not fulfil it is left out.
+
+    Raises:
+        FilterError: the filter is none.
+        CatenaError: the graph failed, and that is not tolerated.
+    """
+    try:
+        known = yield from _known_nodes(documents, keys)
+    except (ParameterError, FilterError, MissingServiceError):
+        raise
+    except CatenaError as error:
+        if how.on_graph_error == "raise":
+            raise
+        given = given_ranking(documents, {}, keys, route=route, where=where)
+        told = (*given.ranking.degraded, Degraded("graph", str(error)))
+        return Widened(GraphResult(replace(given.ranking.top(k), degraded=told), (), given.ranking), given.documents)
+    given = given_ranking(documents, known, keys, route=route, where=where)
+    return Widened((yield from widen(query, given.ranking, how, k=k, where=where)), given.documents)
+
+
+def _known_nodes(documents: Sequence[Document], keys: NodeKeys) -> Step[Mapping[str, Chunk]]:
+    """Return the chunks of all nodes that documents may be, by id, asked of the graph at once."""
+    names = (name for document in passages_in(documents) for name in node_ids(document, keys))
+    if not (ids := tuple(dict.fromkeys(names))):
+        return {}
+    (found,) = yield from ask([FetchById(chunk_ids=ids)])
+    return {name: chunk for name, chunk in zip(ids, found, strict=True) if chunk is not None}
+
+
 def given_ranking(
-    documents: Sequence[Document], graph: ChunkGraph, keys: NodeKeys, *, route: str, where: Where | None
+    documents: Sequence[Document], known: Mapping[str, Chunk], keys: NodeKeys, *, route: str, where: Where | None
 ) -> Given:
     """Return documents as a ranking of nodes; those that the graph does not have keep their place among them.
 
     Args:
         documents: best first.
-        graph: has the chunks of those that it knows.
+        known: the chunks of those that the graph has, by id.
         keys: by which documents say which node they are.
         route: what found those that do not say it themselves.
         where: what does not fulfil it is left out.
@@ -82,12 +129,12 @@ def given_ranking(
     found: dict[str, Document] = {}
     names = {}
     for document in passages_in(documents):
-        names[id(document)] = node_id(document, keys, graph)
+        names[id(document)] = node_id(document, keys, known)
         found.setdefault(names[id(document)], document)
 
     def chunk_of(document: Document) -> Chunk:
         name = names[id(document)]
-        return graph.chunk(name) if name in graph else to_graph_chunk(document, name, keys)
+        return known.get(name) or to_graph_chunk(document, name, keys)
 
     ranking = ranked(documents, chunk_of)
     hits: Iterable[Hit] = ranking.hits
@@ -102,14 +149,14 @@ def given_ranking(
 
 
 def walking_services(
-    source: Library | ChunkGraph,
+    source: AnyLibrary | Graph,
     embeddings: Embeddings | Embedder | None,
     *,
     llm: BaseLanguageModel[Any] | None = None,
     services: Services | None = None,
 ) -> Services:
     """Return who answers a walk: a library by itself; a graph by itself, and embeddings beside it."""
-    if isinstance(source, Library):
+    if isinstance(source, AnyLibrary):
         found = source.services
     else:
         embedder = None if embeddings is None else to_embedder(embeddings)
@@ -118,7 +165,7 @@ def walking_services(
 
 
 def check_source(
-    library: Library | None, graph: ChunkGraph | None, embeddings: object, services: Services | None
+    library: AnyLibrary | None, graph: Graph | None, embeddings: object, services: Services | None
 ) -> None:
     """Raise `ValueError` unless there is one graph, with what it needs to be walked."""
     if (library is None) == (graph is None):
@@ -132,20 +179,9 @@ def check_source(
             raise ValueError(str(error)) from error
 
 
-def one_source(library: Library | None, graph: ChunkGraph | None) -> Library | ChunkGraph:
+def one_source(library: AnyLibrary | None, graph: Graph | None) -> AnyLibrary | Graph:
     """Return the one that `check_source` has found."""
     found = graph if library is None else library  # not `or`: an empty graph is a graph
     if found is None:
         raise ParameterError("graph", None, "given, or library in its place")
     return found
-
-
-def check_graph(library: Library | None) -> None:
-    """Raise `LibraryError` where a library has no graph: that is a mistake, and no failure to go on without."""
-    if library is not None and not library.has_graph:
-        _ = library.graph
-
-
-def graph_of(source: Library | ChunkGraph) -> ChunkGraph:
-    """Return the graph; that of a library is read from its files where that is still to do, which blocks."""
-    return source.graph if isinstance(source, Library) else source

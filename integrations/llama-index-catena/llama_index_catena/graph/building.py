@@ -158,7 +158,7 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     if not ids and not store.stores_text:
         return []
     try:
-        held = index.docstore.get_nodes(ids) if ids else store.get_nodes()
+        held = index.docstore.get_nodes(ids) if ids else _all_of(store)
     except Exception as error:
         raise service_error(error, type(store).__name__) from error
     if not isinstance(store, SimpleVectorStore):
@@ -167,6 +167,15 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
         node.model_copy(update={"embedding": store.data.embedding_dict.get(node.node_id, node.embedding)})
         for node in held
     ]
+
+
+def _all_of(store: Any) -> Sequence[BaseNode]:
+    """Return all nodes of a vector store; those of Chroma and Postgres ask for ids, and take none for all."""
+    try:
+        found: Sequence[BaseNode] = store.get_nodes()
+    except (TypeError, AssertionError):
+        found = store.get_nodes(node_ids=[])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from typing import Any
 from llama_index.core.schema import BaseNode, NodeWithScore
 
 from catena.answering.chains import ChainFormat, ChainReading, chain_context
-from catena.answering.integration import IntegratedContext
+from catena.answering.integration import IntegratedContext, LeftOut, Passage
 from catena.graph_search import GraphResult
 from catena.model import Chain, Chunk, Edge, Hop
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
+from llama_index_catena.documents import text_of
 from llama_index_catena.segment_nodes import apart, linked_chunk
 
 CHAINS = "chains"
@@ -70,23 +71,64 @@ def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
     return (*walked, *alone)
 
 
+class ChainText(str):
+    """A text for a reader, and where each part of it stands: `context` has all of it.
+
+    It is a string, as LangChain's adapter returns one, and reads as a context of the core (`text`, `passages`).
+
+    Attributes:
+        context: of the passages.
+        notices: what stands before it, and is no passage: names that stand nowhere.
+    """
+
+    context: IntegratedContext
+    notices: tuple[str, ...]
+
+    def __new__(cls, context: IntegratedContext, notices: tuple[str, ...] = ()) -> ChainText:
+        """Make the text of a context, behind what is to be told first."""
+        made = super().__new__(cls, "\n\n".join(filter(None, (*notices, context.text))))
+        made.context, made.notices = context, notices
+        return made
+
+    def __getnewargs__(self) -> tuple[IntegratedContext, tuple[str, ...]]:  # type: ignore[override]
+        """Have a pickle made again of the parts."""
+        return self.context, self.notices
+
+    @property
+    def text(self) -> str:
+        """The text, as a plain string."""
+        return str.__str__(self)
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """The passages in it, in its order."""
+        return self.context.passages
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What did not fit, or shows nothing."""
+        return self.context.left_out
+
+
 def format_chains(
     nodes: Sequence[NodeWithScore], format: ChainFormat = "chain", *, reading: ChainReading | None = None
-) -> IntegratedContext:
+) -> ChainText:
     """Return nodes that a graph found as one text for a reader: chains first, then what stands in none.
 
     Args:
-        nodes: of `CatenaGraphRetriever` or `CatenaChainPostprocessor`, in any order; notices are left out.
+        nodes: of `CatenaGraphRetriever` or `CatenaChainPostprocessor`, in any order. Notices, which tell of names
+            that stand nowhere, come first, beside the budget.
         format: "chain", "iterative" or "shuffled", as `catena.answering.chains.arrange` has them.
         reading: budget, headers and more; its own `format` gives way to the one given here.
 
     Returns:
-        The context: `text`, and the passages in it by their numbers there.
+        The text, which knows the passages in it by their numbers there.
 
     Raises:
         ParameterError: the format is none of the three.
     """
-    return chain_context(chains_of(nodes), replace(reading or ChainReading(), format=format))
+    notices = tuple(text_of(found.node) for found in apart(nodes)[1])
+    return ChainText(chain_context(chains_of(nodes), replace(reading or ChainReading(), format=format)), notices)
 
 
 def _written(hop: Hop, chain: int, place: int) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from catena.effects import arun, run
 from catena.errors import ParameterError
 from catena.graph_search import GraphSearch
-from catena.library import Library
 from catena.ports import Embedder, Graph
+from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.components import Component, check_pickles
 from llama_index_catena.graph.filters import Filters
 from llama_index_catena.graph.widening import Nodes, Widener
+from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.reranking import required, reranking_told
 from llama_index_catena.segment_nodes import apart
 from llama_index_catena.services import LlamaIndexLLM
@@ -30,7 +32,7 @@ _USUAL = repr(GraphSearch())
 _GIVEN = "given"  # the route of nodes that do not say by which they were found
 
 
-class CatenaChainPostprocessor(BaseNodePostprocessor):
+class CatenaChainPostprocessor(Component, BaseNodePostprocessor):
     """Widens what any retriever found by a walk over the chunk-interaction graph: a stage like a reranker.
 
         index.as_query_engine(similarity_top_k=20, node_postprocessors=[
@@ -62,10 +64,12 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
     where: Any = Field(default=None, description="A filter that the graph obeys.")
 
     _widener: Widener = PrivateAttr()
+    _given: dict[str, Any] = PrivateAttr()
 
+    @checked_arguments
     def __init__(
         self,
-        graph: Graph | Library,
+        graph: Graph | AnyLibrary,
         *,
         embed_model: BaseEmbedding | Embedder | None = None,
         nodes: Nodes | None = None,
@@ -78,6 +82,8 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
         widener = Widener.of(graph, embed_model=embed_model, nodes=nodes, how=how, where=where, llm=llm)
         super().__init__(**{**fields, "how": widener.how, "top_n": top_n, "where": widener.where})
         self._widener = widener
+        models = {"embed_model": embed_model, "nodes": nodes, "llm": llm}
+        self._given = {"graph": graph, **models, "how": how, "where": where}
 
     @classmethod
     def class_name(cls) -> str:
@@ -97,6 +103,16 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
         if "how" not in kwargs and data.get("how", _USUAL) != _USUAL:
             raise ParameterError("how", data["how"], "given again: from_dict(data, graph=..., how=GraphSearch(...))")
         return cls(**{**written, **kwargs})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have a copy in another process made of what this one was made of: a graph's services do not travel.
+
+        Raises:
+            ParameterError: something of it does not pickle, e.g. a library.
+        """
+        given = {**self._given, "top_n": self.top_n}
+        check_pickles(self.class_name(), given)
+        return _made, (type(self), given)
 
     @field_serializer("how")
     def _written(self, value: Any) -> str:
@@ -128,6 +144,10 @@ class CatenaChainPostprocessor(BaseNodePostprocessor):
     def _told(self, asked: QueryBundle, nodes: list[NodeWithScore]) -> AbstractContextManager[list[NodeWithScore]]:
         scorer = getattr(self._widener.how.scorer, "identity", "default")
         return reranking_told(self.callback_manager, f"catena-graph/{scorer}", asked.query_str, nodes, self.top_n)
+
+
+def _made(kind: type[CatenaChainPostprocessor], given: dict[str, Any]) -> CatenaChainPostprocessor:
+    return kind(**given)
 
 
 def _asked(query_bundle: QueryBundle | None) -> QueryBundle:

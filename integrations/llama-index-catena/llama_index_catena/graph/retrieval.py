@@ -19,14 +19,15 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from catena.effects import Embed, Step, arun, ask, run
 from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.graph_search import GraphResult, GraphSearch, search_graph
-from catena.library import Library
 from catena.model import Degraded
 from catena.ports import Embedder, Graph
+from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.calls import copied, retrieved
 from llama_index_catena.convert import notice_node
 from llama_index_catena.graph.building import index_model
 from llama_index_catena.graph.filters import Filters
 from llama_index_catena.graph.widening import Found, Nodes, Widener
+from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.services import LlamaIndexLLM
 
 dispatcher = get_dispatcher(__name__)
@@ -72,10 +73,11 @@ class CatenaGraphRetriever(BaseRetriever):
         FilterError: the filter is malformed.
     """
 
+    @checked_arguments
     def __init__(
         self,
         *,
-        library: Library | None = None,
+        library: AnyLibrary | None = None,
         retriever: BaseRetriever | VectorStoreIndex | None = None,
         graph: Graph | None = None,
         embed_model: BaseEmbedding | Embedder | None = None,

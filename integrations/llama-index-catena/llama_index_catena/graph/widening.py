@@ -15,13 +15,13 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from catena.effects import Services, Step
 from catena.errors import CatenaError, MissingServiceError, ParameterError
 from catena.graph_search import GraphResult, GraphSearch, widen
-from catena.library import Library
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.ports import Embedder, Graph
 from llama_index_catena.calls import calling
 from llama_index_catena.convert import provenance
 from llama_index_catena.graph.chains import chained_nodes
 from llama_index_catena.graph.filters import Filters, where_of
+from llama_index_catena.libraries import AnyLibrary, check_graph
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
@@ -73,12 +73,12 @@ class Widener:
     how: GraphSearch
     where: Where | None
     own: Nodes | None
-    library: Library | None
+    library: AnyLibrary | None
 
     @classmethod
     def of(
         cls,
-        graph: Graph | Library,
+        graph: Graph | AnyLibrary,
         *,
         embed_model: BaseEmbedding | Embedder | None = None,
         how: GraphSearch | None = None,
@@ -92,13 +92,13 @@ class Widener:
             ParameterError: it is no graph, there is no embedding model, or an option is of the wrong kind.
             FilterError: the filter is malformed.
         """
-        if isinstance(graph, type) or not isinstance(graph, Library | Graph):
+        if isinstance(graph, type) or not isinstance(graph, AnyLibrary | Graph):
             raise ParameterError("graph", type(graph).__name__, "a ChunkGraph, a Library, or another graph")
         if not isinstance(how, GraphSearch | None):
             raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
         if nodes is not None and not isinstance(nodes, BaseDocumentStore | Mapping):
             raise ParameterError("nodes", type(nodes).__name__, "a docstore, id -> node, or None")
-        own = graph.services if isinstance(graph, Library) else Services(graph=graph)
+        own = graph.services if isinstance(graph, AnyLibrary) else Services(graph=graph)
         embedder = own.embedder if embed_model is None else core_embedder(embed_model)
         if embedder is None:
             raise ParameterError("embed_model", None, "given: a walk compares the question with the graph's nodes")
@@ -107,13 +107,13 @@ class Widener:
         if model is None and how.keywords_by == "llm" and how.walk.needs_keywords:
             raise ParameterError("llm", None, "given: it finds the question's keywords")
         services = replace(own, embedder=embedder, llm=model, handlers={**own.handlers, **calling("llama-index")})
-        library = graph if isinstance(graph, Library) else None
+        library = graph if isinstance(graph, AnyLibrary) else None
         return cls(services=services, how=how, where=where_of(where), own=nodes, library=library)
 
     def check(self) -> None:
         """Raise `LibraryError` where the library has no graph: that is no failure to go on without."""
-        if self.library is not None and not self.library.has_graph:
-            _ = self.library.graph
+        if self.library is not None:
+            check_graph(self.library)
 
     def services_for(self, asked: QueryBundle) -> Services:
         """Return the services with an embedder that embeds this question once."""

@@ -28,6 +28,10 @@ from catena_bench import (
     segment_speed,
     segments,
     segments_oracle,
+    server_parity,
+    server_speed,
+    server_views,
+    servers_cli,
     similar_docs,
     table_views,
     tables_cli,
@@ -53,6 +57,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
     "segment-speed": segment_speed.run,
+    "server-parity": server_parity.run,
+    "server-speed": server_speed.run,
+    "server-views": server_views.run,
     "views": views.run,
 }
 WITHOUT_DATA = frozenset(
@@ -65,6 +72,9 @@ WITHOUT_DATA = frozenset(
         "fidelity",
         "calibration",
         "segment-speed",
+        "server-parity",
+        "server-speed",
+        "server-views",
     }
 )  # generated data will do
 SIZES = {  # what --size can set, by benchmark
@@ -78,6 +88,9 @@ SIZES = {  # what --size can set, by benchmark
     "segments": ("questions", "sweep"),
     "calibration": ("depth", "seed"),
     "segment-speed": ("chunks", "repeats", "seed"),
+    "server-parity": ("questions", "depth", "nodes"),
+    "server-speed": ("chunks", "nodes", "shards", "questions", "seed"),
+    "server-views": ("chunks", "questions", "seed"),
     "views": ("questions",),
 }
 WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
@@ -109,7 +122,8 @@ def bench(
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr.
 
     `catena-bench tables --help` is about the tables of MC-indexing on documents and with a model of one's own,
-    `catena-bench graph --help` about questions of several hops.
+    `catena-bench graph --help` about questions of several hops, `catena-bench servers --help` about real search
+    servers.
     """
     console = Console(stderr=True)
     benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
@@ -158,11 +172,11 @@ def table(title: str, figures: dict[str, float]) -> Table:
 
 
 TABLES = {"views": views_picture.table}  # of those with too many figures to print
-OWN_OPTIONS = {"graph": graph_cli.app, "tables": tables_cli.app}
+OWN_OPTIONS = {"graph": graph_cli.app, "servers": servers_cli.app, "tables": tables_cli.app}
 
 
 def main() -> None:
-    """Run the command line; some benchmarks have options of their own."""
+    """Run the command line; some names have options of their own."""
     of_name = OWN_OPTIONS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if of_name is not None:
         of_name(sys.argv[2:], prog_name=f"catena-bench {sys.argv[1]}")

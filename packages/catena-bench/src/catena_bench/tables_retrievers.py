@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import PurePath
 
@@ -66,9 +65,7 @@ def retrievers_of(names: Sequence[str], embedder: str | None = None) -> tuple[Re
     """
     for name in names:
         if name not in KNOWN:
-            near = get_close_matches(name, KNOWN, n=1, cutoff=0.5)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ParameterError("retrievers", name, f"of {', '.join(KNOWN)}{hint}")
+            raise ParameterError("retrievers", name, f"one of {', '.join(KNOWN)}")
     if not names and embedder is None:
         raise ParameterError("retrievers", "", f"at least one of {', '.join(KNOWN)}")
     found = tuple(KNOWN[name]() for name in dict.fromkeys(names))

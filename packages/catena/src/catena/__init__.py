@@ -18,12 +18,16 @@ _WHERE: dict[str, str] = {
         "catena.model": ("Chunk Degraded Document Entry Hit Outcome Provenance Ranking Scale Section Segment View"),
         "catena.errors": (
             "BudgetExceededError CancelledError CatenaError FilterError LibraryError MissingExtraError "
-            "ModelMismatchError ParameterError ParseError RouteError ScaleError ServiceError"
+            "ModelMismatchError ParameterError ParseError RouteError ScaleError ServerError ServiceError"
         ),
         "catena.effects": "Services arun run",
         "catena.journal": "Journal",
         "catena.library": "Library",
         "catena.retrieval.fusion": "RankFusion ScoreFusion",
+        "catena.backends.elasticsearch": "ElasticsearchTransport",
+        "catena.backends.opensearch": "OpenSearchTransport",
+        "catena.server.store": "ServerOptions ServerStore",
+        "catena.server_library": "ServerLibrary",
     }.items()
     for name in names.split()
 }

@@ -120,6 +120,11 @@ class Budget:
         self._spent, self._aside = Usage(), Usage()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> Any:
+        raise ParameterError(
+            "budget", "a cap", "None in what other processes are given: they would not count together"
+        )
+
     @property
     def spent(self) -> Usage:
         """What was booked so far."""

@@ -26,6 +26,28 @@ def discover(
                 yield path, path_text(path)
 
 
+def document_id_of(path: str | Path, home: str | Path) -> str:
+    """Return the id of a file's document: its path relative to the folder `home`, or whole on another drive."""
+    whole = os.path.abspath(path)
+    try:
+        return path_text(Path(os.path.relpath(whole, os.path.abspath(home))))
+    except ValueError:
+        return path_text(Path(whole))
+
+
+def is_gone(document_id: str, home: str | Path) -> bool:
+    """Return whether nothing lies any more where `document_id_of` had an id from; what cannot be looked at does."""
+    try:
+        # as bytes: as a string, the locale would have a say in which file is meant
+        # without "..", which the id has by the names of folders, and the system goes up from where a link leads
+        os.lstat(os.path.normpath(os.path.join(os.fsencode(home), document_id.encode("utf-8", "surrogatepass"))))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 def path_text(path: Path) -> str:
     """Return a path with forward slashes; bytes that are no valid text are spelled out in hexadecimal."""
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")

@@ -13,9 +13,10 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from contextvars import copy_context
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from catena.course import Act, Course
 from catena.errors import CancelledError
@@ -65,11 +66,17 @@ def run(step: Step[T], services: Services) -> T:
     return _drive(step, answers)
 
 
-async def arun(step: Step[T], services: Services) -> T:
+async def arun(step: Step[T], services: Services, *, computes: bool = False) -> T:
     """Drive a step with asyncio and return its result; as `run`, without ever blocking the event loop.
 
     Async twins of the services are awaited; services without one run in threads. When the task is
     cancelled, calls in flight are cancelled with it.
+
+    Args:
+        step: any.
+        services: who answers its requests.
+        computes: the step works for long between its requests (clusters, say), or reads files there: that is done
+            in threads, too. A cancelled task then ends when the piece of work does that is being done.
     """
     state = Course(services)
 
@@ -86,7 +93,7 @@ async def arun(step: Step[T], services: Services) -> T:
             await work()
         return state.end(batch)
 
-    return await _adrive(step, answers)
+    return await (_adrive_apart if computes else _adrive)(step, answers)
 
 
 # The two worlds, side by side.
@@ -110,6 +117,42 @@ async def _adrive(generator: Generator[Asked, Any, T], perform: Callable[[Asked]
                 asked = generator.send(await perform(asked))
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+
+
+async def _adrive_apart(generator: Generator[Asked, Any, T], perform: Callable[[Asked], Awaitable[Any]]) -> T:
+    """As `_adrive`; the generator's own code runs in threads, one piece after the other."""
+    with closing(generator):
+        moved = await _in_thread(lambda: _sent(generator, None))
+        while not isinstance(moved, _Returned):
+            reply = await perform(moved)
+            moved = await _in_thread(lambda reply=reply: _sent(generator, reply))  # type: ignore[misc]
+        return moved.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned(Generic[T]):
+    value: T
+
+
+def _sent(generator: Generator[Asked, Any, T], reply: Any) -> Asked | _Returned[T]:
+    try:
+        return generator.send(reply)
+    except StopIteration as done:  # which no future can hold
+        return _Returned(done.value)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what is done in a thread; a task that is cancelled waits for it, since nobody can stop it."""
+    doing = asyncio.get_running_loop().run_in_executor(_pool(), copy_context().run, work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        while not doing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([doing])
+        if not doing.cancelled():
+            doing.exception()  # nobody else asks for it
+        raise
 
 
 def _finish(helpers: Sequence[Future[None]]) -> None:

@@ -10,6 +10,7 @@ from catena.journal import Journal
 from catena.plan import Plan, plan
 from catena.services import Cancel, Clock, Event, Handler, Limiter, Retry, Services
 from catena.steps import (
+    Certificate,
     Complete,
     CountEdges,
     CountWords,
@@ -24,11 +25,13 @@ from catena.steps import (
     FetchText,
     FindCovering,
     FindNames,
+    Fused,
     NamesFound,
     Rate,
     Recognise,
     Request,
     Search,
+    SearchFused,
     Step,
     Validate,
     ask,
@@ -42,6 +45,9 @@ __all__ = [
     "Describe",
     "Recognise",
     "Search",
+    "SearchFused",
+    "Fused",
+    "Certificate",
     "FindNames",
     "NamesFound",
     "FetchChunks",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
-from catena.discovery import path_text
+from catena.discovery import document_id_of
 from catena.effects import Complete, Recognise, Services, Step
 from catena.errors import CatenaError, LibraryError, MissingServiceError, ParameterError, ParseError
 from catena.ids import digest
@@ -42,24 +41,74 @@ BATCH_CHUNKS = 2_000
 BATCH_SECONDS = 2.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One file on its way into an index.
+
+    Attributes:
+        path: where it lies; its name tells the type where the content does not.
+        source: what citations, messages and the ledger call it.
+        document_id: of its document.
+        content: its bytes, where they are at hand already; None reads `path`.
+        known: fingerprint of the document as the index holds it whole, "" where it does not; None asks the store.
+    """
+
+    path: Path
+    source: str
+    document_id: str
+    content: bytes | None = field(default=None, repr=False)
+    known: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One input of a run has ended: its outcome, and how far the run is."""
+
+    outcome: Outcome
+    done: int
+    total: int
+
+
 class _Held(TypedDict):
     held: Held
     model: str
 
 
+class HeldDocuments(Protocol):
+    """What a store is asked about the older version of a document before a file is read."""
+
+    def fingerprint(self, document_id: str) -> str | None:
+        """Return that of the document, None of an unknown one."""
+        ...
+
+    def known_vectors(self, document_id: str) -> Mapping[tuple[str, str], Any]:
+        """Return vectors, shape (dim,), by (kind of view, `text_digest`): what is there is not embedded again."""
+        ...
+
+    def made_views(self, document_id: str) -> Held:
+        """Return views by `View.made`: what is there no model writes again."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FileIngestion:
-    """How one library takes files: its store, the models that it may ask, and its preparation."""
+    """How one library takes files: its store, the models that it may ask, and its preparation.
 
-    store: LibraryStore
+    Attributes:
+        home: the folder to which documents' ids are relative.
+    """
+
+    store: HeldDocuments
     services: Services
     how: Preparation
+    home: Path
 
     def entry(self, source: Source, password: str | None) -> Step[Entry]:
         """Return what a document or a file puts into the store.
 
         Raises:
             ParseError: it gave no document.
+            ParameterError: it is neither a path nor a document.
         """
         if isinstance(source, Document):
             if not source.text.strip():
@@ -69,10 +118,12 @@ class FileIngestion:
             if not entry.chunks:
                 raise ParseError(source.id, "empty", _nothing(entry))
             return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
-        path = Path(source)
-        outcome, entry_or_none = yield from self._read(
-            path, str(source), password, self._fingerprint(path, str(source)), self.how
-        )
+        if not isinstance(source, str | Path):
+            allowed = "a path, or a Document, as catena.formatting.format_layout makes it of what parse returned"
+            raise ParameterError("source", type(source).__name__, allowed)
+        given = Input(path=Path(source), source=str(source), document_id=self.document_id(source))
+        content = self._content(given)
+        outcome, entry_or_none = yield from self._read(given, content, password, self._fingerprint(content), self.how)
         if entry_or_none is None:
             raise ParseError(outcome.source, "empty", outcome.reason)
         return entry_or_none
@@ -81,33 +132,44 @@ class FileIngestion:
         self, path: Path, source: str, password: str | None, *, embedded: bool = True
     ) -> Step[tuple[Outcome, Addition | None]]:
         """Return how one file ends, and what is to be stored of it; no failure of a file leaves this step."""
-        document_id = self.document_id(path)
-        failed = Outcome(source=source, document_id=document_id, state="failed")
-        if path.is_file() and path.suffix.lower() not in SUPPORTED_SUFFIXES:
-            return replace(
-                failed, state="skipped", reason=f"files of type {path.suffix or 'unknown'} are not read"
-            ), None
+        given = Input(path=path, source=source, document_id=self.document_id(path))
+        return self.taken(given, password, embedded=embedded)
+
+    def taken(
+        self, given: Input, password: str | None, *, embedded: bool = True
+    ) -> Step[tuple[Outcome, Addition | None]]:
+        """As `ingested`, of a file whose document's id is not for this library to say."""
+        failed = Outcome(source=given.source, document_id=given.document_id, state="failed")
+        suffix = given.path.suffix
+        there = given.content is not None or given.path.is_file()
+        if there and suffix.lower() not in SUPPORTED_SUFFIXES:
+            return replace(failed, state="skipped", reason=f"files of type {suffix or 'unknown'} are not read"), None
         try:
-            fingerprint = self._fingerprint(path, source)
-            if self.store.fingerprint(document_id) == fingerprint:
+            content = self._content(given)
+            fingerprint = self._fingerprint(content)
+            known = self.store.fingerprint(given.document_id) if given.known is None else given.known
+            if known == fingerprint:
                 return replace(failed, state="skipped", reason=UNCHANGED), None
             how = self.how if embedded else _without_vectors(self.how)
-            outcome, entry = yield from self._read(path, source, password, fingerprint, how)
+            outcome, entry = yield from self._read(given, content, password, fingerprint, how)
             if entry is None or not embedded:
                 return outcome, None
-            return outcome, (entry, (yield from embed(entry, known=self.store.known_vectors(document_id))))
+            vectors = self.store.known_vectors(given.document_id)
+            return outcome, (entry, (yield from embed(entry, known=vectors)))
         except STOPPING:
             raise
         except CatenaError as error:
-            return replace(failed, reason=str(error).removeprefix(f"{source}: ")), None
+            return replace(failed, reason=str(error).removeprefix(f"{given.source}: ")), None
 
     def _read(
-        self, path: Path, source: str, password: str | None, fingerprint: str, how: Preparation
+        self, given: Input, content: bytes, password: str | None, fingerprint: str, how: Preparation
     ) -> Step[tuple[Outcome, Entry | None]]:
         """Read and cut one file; no entry when there is nothing in it to be found."""
-        document_id = self.document_id(path)
-        by_layout = how.format_with_llm is None
-        parsed = read(path, how, document_id=document_id, source=source, password=password, layout=by_layout)
+        document_id, source = given.document_id, given.source
+        parsed = read(
+            given.path, how, document_id=document_id, source=source, password=password,
+            layout=how.format_with_llm is None, content=content,
+        )  # fmt: skip
         captions = self.services.captioner is not None
         done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
         entry = done.entry
@@ -134,8 +196,12 @@ class FileIngestion:
             "model": llm.identity if llm is not None else "",
         }
 
-    def _fingerprint(self, path: Path, source: str) -> str:
-        content = file_bytes(path, source=source, limits=self.how.limits)
+    def _content(self, given: Input) -> bytes:
+        if given.content is not None:
+            return given.content
+        return file_bytes(given.path, source=given.source, limits=self.how.limits)
+
+    def _fingerprint(self, content: bytes) -> str:
         return self._identified(self.how.fingerprint(content))
 
     def _identified(self, fingerprint: str) -> str:
@@ -157,12 +223,8 @@ class FileIngestion:
                 raise ParameterError(name, None, "given to Library.open: the preparation asks it while indexing")
 
     def document_id(self, path: str | Path) -> str:
-        """Return the id of a file's document: its path relative to the folder that holds this library."""
-        home = os.path.abspath(self.store.path.parent)
-        try:
-            return path_text(Path(os.path.relpath(os.path.abspath(path), home)))
-        except ValueError:  # another drive
-            return path_text(Path(os.path.abspath(path)))
+        """Return the id of a file's document."""
+        return document_id_of(path, self.home)
 
 
 class Batch:

@@ -16,18 +16,20 @@ Field names are only ever looked up in a mapping: nothing of a filter becomes pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, TypeAlias
 
 from catena.errors import FilterError
 from catena.model import Chunk, Where
+from catena.nearest import meant
 
 RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page")
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 _MISSING = object()
+_SHOWN = 12  # fields in a message
 _DEEPEST = 50  # nested filters; more is a mistake or an attack
 
 
@@ -45,6 +47,28 @@ def check(where: Where) -> None:
     compiled(where)
 
 
+def check_fields(where: Where, known: Collection[str]) -> None:
+    """Raise where a filter holds for nothing, because it asks for a field that nothing has.
+
+    Nothing is refused that could be found: `$ne`, `$nin`, `$exists: false` and `$not` may speak of any field, and of
+    the branches of an `$or` one with known fields is enough.
+
+    Args:
+        where: a filter.
+        known: the fields of all that is searched; those of `RESERVED` are known anyway.
+
+    Raises:
+        FilterError: the filter is malformed, or asks for a field that is nowhere; the message says the nearest.
+    """
+    check(where)
+    fields = sorted({*known, *RESERVED})
+    missing = _nowhere(where, fields)
+    if missing:
+        more = ", …" if len(fields) > _SHOWN else ""
+        hint = meant(missing[0], fields) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+        raise FilterError(where, f"no chunk and no document here has the field {missing[0]!r}{hint}")
+
+
 def fields_of(chunk: Chunk) -> dict[str, Any]:
     """Return what filters see of a chunk that stands alone; its title and source are those in its metadata."""
     pages = {} if chunk.pages is None else {"page": chunk.pages[0], "last_page": chunk.pages[1]}
@@ -59,6 +83,27 @@ def compiled(where: Where) -> Test:
         FilterError: unknown operator, or an operand of the wrong type.
     """
     return _compile(where, where, 0)
+
+
+def _nowhere(where: Where, known: Collection[str]) -> list[str]:
+    """Return the fields for lack of which a well-formed filter holds for nothing."""
+    found: list[str] = []
+    for key, value in where.items():
+        if key == "$and":
+            found += (name for part in value for name in _nowhere(part, known))
+        elif key == "$or":
+            parts = [_nowhere(part, known) for part in value]
+            found += (name for part in parts for name in part) if all(parts) else ()
+        elif key != "$not" and key not in known and _needs_field(value):
+            found.append(key)
+    return found
+
+
+def _needs_field(condition: object) -> bool:
+    """Return whether a condition never holds for a field that is missing."""
+    if not isinstance(condition, Mapping):
+        return True
+    return not all(_OPERATORS[name][0](_MISSING, operand) for name, operand in condition.items())
 
 
 def _compile(where: object, whole: Where, depth: int) -> Test:
@@ -83,7 +128,8 @@ def _item(key: object, value: object, whole: Where, depth: int) -> Test:
         inner = _compile(value, whole, depth + 1)
         return lambda fields: not inner(fields)
     if key.startswith("$"):
-        raise FilterError(whole, f"unknown operator {key!r}; known here: $and, $or, $not")
+        known = meant(key, ("$and", "$or", "$not"))
+        raise FilterError(whole, f"unknown operator {key!r}; known here: $and, $or, $not{known}")
     operations = value if isinstance(value, Mapping) else {"$eq": value}
     if not operations:
         raise FilterError(whole, f"field {key!r} has no condition")
@@ -93,7 +139,8 @@ def _item(key: object, value: object, whole: Where, depth: int) -> Test:
 
 def _field(key: str, name: object, operand: object, whole: Where) -> Test:
     if name not in _OPERATORS:
-        raise FilterError(whole, f"unknown operator {name!r} for field {key!r}; known: {', '.join(_OPERATORS)}")
+        known = ", ".join(_OPERATORS) + meant(name, _OPERATORS)
+        raise FilterError(whole, f"unknown operator {name!r} for field {key!r}; known: {known}")
     operator, valid, allowed = _OPERATORS[str(name)]
     if not valid(operand):
         raise FilterError(whole, f"{name} of field {key!r} takes {allowed}, not {operand!r}")
@@ -140,7 +187,7 @@ def _contains(value: Any, operand: Any) -> bool:
 def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(value: Any, operand: Any) -> bool:
         return any(
-            isinstance(one, str) == isinstance(operand, str) and not isinstance(one, bool) and holds(one, operand)
+            isinstance(one, str) == isinstance(operand, str) and _is_comparable(one) and holds(one, operand)
             for one in _several(value)
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from uuid import UUID
 
 
 def digest(*parts: str | bytes, length: int = 16) -> str:
@@ -22,3 +23,15 @@ def digest(*parts: str | bytes, length: int = 16) -> str:
 def span_id(document_id: str, kind: str, start: int, end: int) -> str:
     """Return the id of a slice of a document, e.g. a chunk: enrichment cannot change it."""
     return digest(document_id, kind, str(start), str(end))
+
+
+def as_uuid(name: str) -> str:
+    """Return the id of a store that takes nothing but UUIDs: `name` where it is one, else one derived from it.
+
+    What is written with or without hyphens, in small or large letters, is one UUID; it is returned with hyphens,
+    in small letters.
+    """
+    try:
+        return str(UUID(name))
+    except ValueError:
+        return str(UUID(digest("uuid", name, length=32)))

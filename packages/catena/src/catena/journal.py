@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -118,6 +118,9 @@ class Journal:
 
     def __enter__(self) -> Journal:
         return self
+
+    def __reduce__(self) -> tuple[Callable[[str], Journal], tuple[str]]:
+        return Journal.open, (str(Path(self.path).resolve()),)  # another process has a connection of its own
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

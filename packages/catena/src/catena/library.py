@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.discovery import discover
 from catena.effects import (
@@ -16,42 +14,25 @@ from catena.effects import (
     Cancel,
     Event,
     Failed,
-    Plan,
+    Limiter,
+    Retry,
     Services,
-    Step,
-    Tariff,
-    arun,
-    plan,
     run,
     together,
 )
-from catena.enrichment.entities import query_entities
 from catena.errors import (
     CancelledError,
+    CatenaError,
     LibraryError,
     ParameterError,
 )
-from catena.extraction import Extraction
-from catena.figures import FIGURE
-from catena.file_ingestion import SIDE_BY_SIDE, Batch, FileIngestion, Source, grouped
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
+from catena.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.ingestion import PLANNED_ANSWERS
 from catena.library_graph import LibraryGraph
-from catena.model import Chunk, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
+from catena.library_questions import LibraryQuestions, SearchOptions, SegmentSearchOptions
+from catena.library_reading import check_embedder
+from catena.model import Chunk, Entry, Hit, Outcome
 from catena.pipeline import Preparation, embed
-from catena.retrieval.adaptation import CorpusStatistics, adapted
-from catena.retrieval.figure_search import search_figures
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown, retrieve
-from catena.retrieval.reading import ReadingOptions, check_budget
-from catena.retrieval.routes import Route
-from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
-from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
-from catena.segment_search import SegmentSearch, find_segments
-from catena.structure.passages import PASSAGE
-from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
@@ -64,40 +45,18 @@ if TYPE_CHECKING:
     Addition: TypeAlias = tuple[Entry, ViewVectors]
 
 
-class SegmentSearchOptions(TypedDict, total=False):
-    """How to search for segments; what each means is said at `catena.retrieval.retrieve`."""
-
-    routes: Sequence[str] | Mapping[str, Route]
-    where: Where | None
-    fusion: Fusion | None
-    on_route_error: OnRouteError
-    by_name: bool
-    entities: Sequence[str]
-    on_unknown: OnUnknown
+__all__ = ["Library", "SearchOptions", "SegmentSearchOptions"]
 
 
-class SearchOptions(SegmentSearchOptions, total=False):
-    """How to search for chunks; what each means is said at `catena.retrieval.retrieve`."""
-
-    k: int
-    depth: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One input of a run has ended: its outcome, and how far the run is."""
-
-    outcome: Outcome
-    done: int
-    total: int
-
-
-class Library:
+class Library(LibraryQuestions):
     """Documents, chunks, views, vectors and indexes at one path; open it with `Library.open`.
 
     A document's id is its path relative to the folder that holds the library, so that a project can be moved
     as a whole, and a new version of a file replaces the old one.
     """
+
+    _opener = "Library.open"
+    _store: LibraryStore
 
     def __init__(
         self,
@@ -112,9 +71,13 @@ class Library:
         reranker: Reranker | None = None,
         budget: Budget | None = None,
         graph_kinds: Iterable[TermEdges] = (),
+        max_concurrency: int = 8,
+        limiter: Limiter | None = None,
+        retry: Retry | None = None,
     ) -> None:
         self._store = store
-        self._graph = LibraryGraph(store, graph_kinds)
+        self._graph_kinds = tuple(graph_kinds)
+        self._graph = LibraryGraph(store, self._graph_kinds)
         self._embedder = embedder
         self.preparation = preparation
         self._services = Services(
@@ -127,6 +90,9 @@ class Library:
             recognizer=recognizer,
             reranker=reranker,
             budget=budget,
+            max_concurrency=max_concurrency,
+            limiter=limiter or Limiter(),
+            retry=retry or Retry(),
         )
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
         self._in_turn = replace(self._services, max_concurrency=1)
@@ -146,6 +112,9 @@ class Library:
         reranker: Reranker | None = None,
         budget: Budget | None = None,
         graph_kinds: Iterable[TermEdges] = (),
+        max_concurrency: int = 8,
+        limiter: Limiter | None = None,
+        retry: Retry | None = None,
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -165,16 +134,21 @@ class Library:
             reranker: scores question and passage together for `segments(SegmentSearch(rerank=True))`.
             budget: the cap that indexing does not pass.
             graph_kinds: kinds of edge of your own with which the graph of this library was built.
+            max_concurrency: requests to models at once, >= 1.
+            limiter: requests per minute by their type, as `Limiter({Complete: 60})`; libraries may share it.
+            retry: how often, and after which waits, a request that failed is made again.
             create: False refuses to make a new library.
 
         Raises:
             ModelMismatchError: the library holds vectors of another model.
             LibraryError: the path holds something else, or there is nothing and `create` is False.
+            ParameterError: the embedder is none.
         """
         if embedder is None:
             from catena.enrichment.static_embedding import StaticEmbedder
 
             embedder = StaticEmbedder()
+        check_embedder(embedder)
         store = LibraryStore.open(
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
         )
@@ -190,6 +164,9 @@ class Library:
             reranker=reranker,
             budget=budget,
             graph_kinds=graph_kinds,
+            max_concurrency=max_concurrency,
+            limiter=limiter,
+            retry=retry,
         )
 
     def __enter__(self) -> Library:
@@ -199,6 +176,32 @@ class Library:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        try:
+            count = self._store.document_count()
+            told = f"{count:,} document{'' if count == 1 else 's'}"
+        except CatenaError:  # a debugger that shows it should not stop at this
+            told = "closed, or not readable"
+        # the folder's name alone: frameworks write what they cannot serialise into traces, as it shows itself
+        return f"<Library {self._store.path.name!r}: {told}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Library], tuple[str, Mapping[str, Any]]]:
+        """Pickle as the path and the models: another process opens files and locks of its own."""
+        services = self._services
+        allowed = "None in a library that other processes open: they would not count together"
+        if services.budget is not None:
+            raise ParameterError("budget", "a cap", allowed)
+        if services.limiter.per_minute:
+            raise ParameterError("limiter", "requests per minute", allowed)
+        models = {name: getattr(services, name) for name in ("journal", "captioner", "llm", "recognizer", "reranker")}
+        how = {"embedder": self._embedder, "lexical": self._store.lexical, "preparation": self.preparation}
+        pace = {
+            "max_concurrency": services.max_concurrency,
+            "retry": services.retry,
+            "graph_kinds": self._graph_kinds,
+        }
+        return _reopened, (str(self._store.path.resolve()), {**how, **models, **pace})
 
     def close(self) -> None:
         """Release files and locks; what was added is on disk already."""
@@ -211,18 +214,25 @@ class Library:
         return self._store
 
     @property
+    def _place(self) -> str:
+        return str(self._store.path)
+
+    @property
+    def _home(self) -> Path:
+        return self._store.path.parent
+
+    @property
+    def _left_out(self) -> Path:
+        return self._store.path
+
+    @property
+    def _encoder(self) -> str:
+        return self._embedder.identity
+
+    @property
     def _asks_models(self) -> bool:
         captioned = self.preparation.figures and self._services.captioner is not None
         return captioned or bool(self.preparation.may_ask)
-
-    @property
-    def _files(self) -> FileIngestion:
-        return FileIngestion(self._store, self._services, self.preparation)
-
-    @property
-    def services(self) -> Services:
-        """What answers the steps of this library: its store and its models."""
-        return self._services
 
     def add(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
         """Add new documents, all of them or none, and return their ids.
@@ -319,302 +329,18 @@ class Library:
             batch.write()
         return tuple(outcomes)
 
-    def plan(
-        self, paths: str | Path | Iterable[str | Path], *, password: str | None = None, tariff: Tariff | None = None
-    ) -> tuple[Plan, tuple[Outcome, ...]]:
-        """Say what indexing these files would ask of language models, recognisers and captioners; nothing is asked.
-
-        Vectors are not counted. What the journal holds, and files that are in the library unchanged, cost nothing.
-
-        Args:
-            paths: as for `index`.
-            password: opens encrypted PDFs.
-            tariff: prices; those of the budget by default.
-
-        Returns:
-            The plan, and how each file would end if every answer were good.
-
-        Raises:
-            ParameterError: the preparation asks a model that was not given.
-        """
-        self._files.check_models()
-        outcomes: list[Outcome] = []
-
-        def all_files() -> Step[None]:
-            for path, source in discover(paths, leave_out=self._store.path):
-                outcome, _ = yield from self._files.ingested(path, source, password, embedded=False)
-                outcomes.append(outcome)
-
-        return plan(all_files(), self._services, tariff=tariff, stand_ins=PLANNED_ANSWERS), tuple(outcomes)
-
-    def search(self, query: str, *, detect: bool = False, **options: Unpack[SearchOptions]) -> Ranking:
-        """Return the k best chunks for a question, best first, each with every route that found it.
-
-        Args:
-            query: what the user asks, as typed.
-            detect: let the detectors of `Preparation(detectors=...)` find names in the question, too, besides
-                `entities`: one that stands nowhere is then said even where it does not look like a code.
-            options: see `SearchOptions`.
-
-        Raises:
-            ParameterError: an option is out of range, or there are no detectors.
-        """
-        return run(self._found(query, detect, options), self._in_turn)
-
-    async def asearch(self, query: str, *, detect: bool = False, **options: Unpack[SearchOptions]) -> Ranking:
-        """As `search`, without blocking the event loop."""
-        step = await asyncio.to_thread(self._found, query, detect, options)
-        return await arun(step, self._services)
-
-    def _found(self, query: str, detect: bool, options: SearchOptions) -> Step[Ranking]:
-        if "passages" in options.get("routes", SECTION_ROUTES) and self._store.has_view(PASSAGE):
-            by_passages: SearchOptions = {"routes": SECTION_ROUTES, "fusion": SECTION_FUSION}
-            options = {**by_passages, **options}
-        if not detect:
-            return retrieve(query, **options)
-        if not self.preparation.detectors:
-            raise ParameterError("detect", detect, "False in a library without Preparation(detectors=...)")
-        self._files.check_models()
-        return self._detected(query, options)
-
-    def _detected(self, query: str, options: SearchOptions) -> Step[Ranking]:
-        found = yield from query_entities(query, self.preparation.detectors)
-        named: SearchOptions = {**options, "entities": (*options.get("entities", ()), *found.names)}
-        ranking = yield from retrieve(query, **named)
-        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
-
-    def search_views(
-        self, query: str, how: ViewSearch | None = None, *, k: float = 3, where: Where | None = None
-    ) -> Ranking:
-        """Return chunks found under several views, each with the views that found it and its rank in them.
-
-        For a library whose preparation makes views: `Preparation(chunks=SectionChunkOptions(), views=[Keywords(),
-        Summaries()])`.
-
-        Args:
-            query: as typed.
-            how: which views, and by which rule they become one; the article's by default.
-            k: how many; the article's rule takes 1.5 too, and returns as many as its views differ.
-            where: a filter that every view obeys.
-
-        Raises:
-            ParameterError: an option is out of range, or the library holds no views of a kind that is asked for.
-            ViewError: all views failed.
-        """
-        return run(self._by_views(query, how, k, where), self._in_turn)
-
-    async def asearch_views(
-        self, query: str, how: ViewSearch | None = None, *, k: float = 3, where: Where | None = None
-    ) -> Ranking:
-        """As `search_views`, without blocking the event loop."""
-        step = await asyncio.to_thread(self._by_views, query, how, k, where)
-        return await arun(step, self._services)
-
-    def _by_views(self, query: str, how: ViewSearch | None, k: float, where: Where | None) -> Step[Ranking]:
-        how = ViewSearch() if how is None else how
-        if not isinstance(how, ViewSearch):
-            raise ParameterError("how", how, "ViewSearch(views=..., rule=...) or None")
-        held = self._store.view_kinds()
-        made = {maker.kind for maker in self.preparation.views}  # short sections alone have no summary, say
-        missing = [kind for kind in how.views if kind not in held and kind not in made]
-        if missing and held:
-            what = f"kinds of view that this library holds ({', '.join(held)}); Preparation(views=...) makes others"
-            raise ParameterError("views", missing, what)
-        return search_views(query, how, k=k, where=where)
-
-    def search_graph(
-        self, query: str, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
-    ) -> GraphResult:
-        """Return the chunks that answer a question together, and the chains by which the graph led to them.
-
-        For questions whose answer stands in several places, each of which says where the next one is: a first
-        ranking, then a walk over the graph from there. `build_graph` makes the graph.
-
-        Args:
-            query: as typed.
-            how: first ranking, walk and scorer; see `catena.graph_search`.
-            k: length of the ranking, >= 0.
-            where: a filter that every route obeys, and the graph.
-
-        Raises:
-            LibraryError: the library has no graph.
-            ParameterError: an option is out of range, a model is asked for that was not given, or the scorer was
-                trained with another embedder.
-            CatenaError: the walk failed, and `how.on_graph_error` is "raise".
-        """
-        self._check_graph(how)
-        return run(search_graph(query, how, k=k, where=where), self._in_turn)
-
-    async def asearch_graph(
-        self, query: str, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
-    ) -> GraphResult:
-        """As `search_graph`, without blocking the event loop."""
-        await asyncio.to_thread(self._check_graph, how)
-        return await arun(search_graph(query, how, k=k, where=where), self._services)
-
-    def widen(
-        self, query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
-    ) -> GraphResult:
-        """Return a ranking of any retriever over this library's chunks, widened by a walk over its graph from there.
-
-        Args:
-            query: as typed.
-            ranking: of chunks of this library, in any scale.
-            how: walk and scorer; its first ranking is the one that is given.
-            k: length of the ranking, >= 0.
-            where: a filter that the graph obeys; the given ranking is believed to obey it.
-
-        Raises:
-            LibraryError: the library has no graph.
-            ParameterError: an option is out of range, a model is asked for that was not given, or the scorer was
-                trained with another embedder.
-            CatenaError: the walk failed, and `how.on_graph_error` is "raise".
-        """
-        self._check_graph(how)
-        return run(widen(query, ranking, how, k=k, where=where), self._in_turn)
-
-    async def awiden(
-        self, query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
-    ) -> GraphResult:
-        """As `widen`, without blocking the event loop."""
-        await asyncio.to_thread(self._check_graph, how)
-        return await arun(widen(query, ranking, how, k=k, where=where), self._services)
-
-    def _check_graph(self, how: GraphSearch | None) -> None:
-        if not isinstance(how, GraphSearch | None):
-            raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
-        if how is not None and isinstance(how.scorer, PaperScorer):
-            how.scorer.for_encoder(self._embedder.identity)
-        if not self.has_graph:
-            raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph, or catena graph build")
-        asks = how is not None and how.keywords_by == "llm" and how.walk.needs_keywords
-        self._check_given({"llm": asks})
-
-    def passages(
-        self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> Ranking:  # fmt: skip
-        """Return the passages that say most about a question, out of the best chunks, within a budget.
-
-        Whole sections are long: where a budget holds one or two of them, this reads the best passages of the first
-        twenty instead. They are exact slices, with their pages and lines.
-
-        Args:
-            query: as typed.
-            budget_tokens: of all passages together.
-            reading: how many chunks are looked into, and how their passages are ranked.
-            options: as for `search`.
-        """
-        return self._paged(run(self._passages(query, budget_tokens, reading, options), self._in_turn))
-
-    async def apassages(
-        self, query: str, *, budget_tokens: int = 1_000, reading: ReadingOptions | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> Ranking:  # fmt: skip
-        """As `passages`, without blocking the event loop."""
-        step = await asyncio.to_thread(self._passages, query, budget_tokens, reading, options)
-        return await asyncio.to_thread(self._paged, await arun(step, self._services))
-
-    def _paged(self, ranking: Ranking) -> Ranking:
-        """Return passages with their own pages: a chunk alone says only on which pages it is itself."""
-        of_several = [
-            hit.chunk for hit in ranking.hits if hit.chunk.pages and hit.chunk.pages[0] < hit.chunk.pages[1]
-        ]
-        spans = [(chunk.document_id, chunk.start, chunk.end) for chunk in of_several]
-        pages = dict(zip((chunk.id for chunk in of_several), self._store.pages(spans), strict=True))
-        hits = (
-            replace(hit, chunk=replace(hit.chunk, pages=pages.get(hit.chunk.id) or hit.chunk.pages))
-            for hit in ranking.hits
-        )
-        return replace(ranking, hits=tuple(hits))
-
-    def _passages(
-        self, query: str, budget_tokens: int, reading: ReadingOptions | None, options: SearchOptions
-    ) -> Step[Ranking]:
-        if not isinstance(reading, ReadingOptions | None):
-            raise ParameterError("reading", reading, "ReadingOptions(...) or None")
-        check_budget(budget_tokens)
-        wanted: SearchOptions = {"k": (reading or ReadingOptions()).hits, **options}
-        found, tokens = self._found(query, False, wanted), self.preparation.passage_tokens
-
-        def read_found() -> Step[Ranking]:
-            ranking = yield from found
-            steps = read_passages(query, ranking, budget_tokens=budget_tokens, passage_tokens=tokens, options=reading)
-            return (yield from steps)
-
-        return read_found()
-
-    def segments(
-        self, question: str, how: SegmentSearch | None = None, **options: Unpack[SegmentSearchOptions]
-    ) -> Extraction:
-        """Return the segments that answer a question: runs of adjacent chunks, each an exact slice of its document.
-
-        Args:
-            question: as typed.
-            how: queries, reranker, calibration, and what a segment is worth; see `catena.segment_search`.
-            options: as for `search`.
-
-        Raises:
-            ParameterError: an option is out of range, or a model is asked for that was not given.
-        """
-        return run(self._segments(question, how, options), self._services)
-
-    async def asegments(
-        self, question: str, how: SegmentSearch | None = None, **options: Unpack[SegmentSearchOptions]
-    ) -> Extraction:
-        """As `segments`, without blocking the event loop."""
-        return await arun(self._segments(question, how, options), self._services)
-
-    def _segments(self, question: str, how: SegmentSearch | None, options: SegmentSearchOptions) -> Step[Extraction]:
-        how = how or SegmentSearch()
-        self._check_given({"reranker": how.rerank, "llm": how.queries_by == "llm"})
-        return find_segments(question, how, **options)
-
-    def answer(
-        self,
-        question: str,
-        how: SegmentSearch | None = None,
-        answering: AnswerOptions | None = None,
-        **options: Unpack[SegmentSearchOptions],
-    ) -> SegmentAnswer:
-        """Write an answer from the segments for a question, each of its quotes looked up in its source.
-
-        Args:
-            question: as typed.
-            how: the segments, as for `segments`.
-            answering: what the model is given.
-            options: as for `search`.
-
-        Raises:
-            ParameterError: an option is out of range, or the library has no language model.
-            ServiceError: the model failed.
-        """
-        self._check_given({"llm": True})
-        found = self.segments(question, how, **options)
-        return run(self._answer(question, found, answering), self._services)
-
-    async def aanswer(
-        self,
-        question: str,
-        how: SegmentSearch | None = None,
-        answering: AnswerOptions | None = None,
-        **options: Unpack[SegmentSearchOptions],
-    ) -> SegmentAnswer:
-        """As `answer`, without blocking the event loop."""
-        self._check_given({"llm": True})
-        found = await self.asegments(question, how, **options)
-        step = await asyncio.to_thread(self._answer, question, found, answering)
-        return await arun(step, self._services)
-
-    def _answer(self, question: str, found: Extraction, answering: AnswerOptions | None) -> Step[SegmentAnswer]:
-        ids = dict.fromkeys(hit.segment.document_id for hit in found.segments)
-        documents = [self._store.get(each, pictures=False).document for each in ids]
-        return answer_from(question, found.segments, answering, nowhere=found.unknown, documents=documents)
-
     @property
     def has_graph(self) -> bool:
         """Whether this library has a chunk-interaction graph; nothing of it is read."""
         return self._graph.exists
+
+    @property
+    def _field_names(self) -> frozenset[str]:
+        return self._store.field_names()
+
+    def _require_graph(self) -> None:
+        if not self.has_graph:
+            raise LibraryError(self._place, "it has no graph", "Library.build_graph, or catena graph build")
 
     @property
     def graph(self) -> ChunkGraph:
@@ -655,30 +381,6 @@ class Library:
         """Remove the graph, where there is one; nothing else of the library changes."""
         self._graph.drop()
 
-    def adapted(self) -> ScoreFusion:
-        """Return HiQA's formula with weights by the shape of this library: its headings, documents and pages.
-
-        For `search(fusion=...)`; not the default, see `catena.retrieval.adaptation`. It reads every document.
-        """
-        ids = [info.id for info in self._store.documents()]
-        return adapted(CorpusStatistics.of(self._store.get(each, pictures=False) for each in ids))
-
-    def search_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
-        """Return the k best figures for a question, by their titles, the text around them and their captions."""
-        return run(search_figures(query, k=k, where=where), self._in_turn)
-
-    async def asearch_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
-        """As `search_figures`, without blocking the event loop."""
-        return await arun(search_figures(query, k=k, where=where), self._services)
-
-    def figure(self, found: Hit | Chunk) -> Figure:
-        """Return the figure that a hit or a chunk shows: its picture, page, title and caption.
-
-        Raises:
-            LibraryError: it shows none, or the library does not hold it any more.
-        """
-        return self._store.figure(*self._figure_of(found))
-
     def figure_file(self, found: Hit | Chunk) -> Path:
         """Write the picture of a figure into the library's folder `figures`, where it is not yet; return its path.
 
@@ -689,79 +391,30 @@ class Library:
         """
         return self._store.figure_file(*self._figure_of(found))
 
-    def _figure_of(self, found: Hit | Chunk) -> tuple[str, str]:
-        chunk = found.chunk if isinstance(found, Hit) else found
-        name = chunk.metadata.get(FIGURE)
-        if not isinstance(name, str):
-            what = f"chunk {chunk.id!r} of {chunk.document_id!r} shows no figure"
-            raise LibraryError(str(self._store.path), what, "search_figures, or a hit whose kind is 'figure'")
-        return chunk.document_id, name
-
-    def get(self, document_id: str) -> Entry:
-        """Return a document with its sections, chunks and views.
-
-        Raises:
-            UnknownDocumentError: there is no document of this id.
-        """
-        return self._store.get(document_id)
-
-    def section(self, found: Hit | Chunk, *, descendants: bool = False) -> Segment:
-        """Return the whole section that a hit or a chunk was cut from.
-
-        Args:
-            found: of this library.
-            descendants: whether the sections below it come along.
-        """
-        chunk = found.chunk if isinstance(found, Hit) else found
-        entry = self._store.get(chunk.document_id, pictures=False)
-        return section_segment(entry.document, entry.sections, chunk, chunks=entry.chunks, descendants=descendants)
-
-    def sections(self, ranking: Ranking, *, descendants: bool = False) -> tuple[tuple[Segment, Hit], ...]:
-        """Return the whole sections of a ranking, each once and with its best hit, best first."""
-        found: dict[str, tuple[Segment, Hit]] = {}
-        for hit in ranking.hits:
-            segment = self.section(hit, descendants=descendants)
-            found.setdefault(segment.id, (segment, hit))
-        return tuple(found.values())
-
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
         return self._store.documents()
-
-    def ledger(self) -> tuple[Outcome, ...]:
-        """Return how each file that was ever given ended, by source."""
-        return self._store.ledger()
 
     def stats(self) -> LibraryStats:
         """Return the size of the library."""
         return self._store.stats()
 
-    def verify(self) -> tuple[str, ...]:
-        """Check every invariant of what is stored and return what is wrong, in words; empty when all is well."""
-        return (*self._store.verify(), *self._graph.problems())
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+        """Check every invariant of what is stored and return what is wrong, in words; empty when all is well.
+
+        Args:
+            progress: told after each document how many are checked, and of how many.
+        """
+        return (*self._store.verify(progress), *self._graph.problems())
 
     def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
         self._files.check_models()
         return [run(self._files.entry(source, password), self._services) for source in sources]
 
-    def _check_given(self, needed: Mapping[str, bool]) -> None:
-        for name in (name for name, needs in needed.items() if needs and getattr(self._services, name) is None):
-            raise ParameterError(name, None, "given to Library.open: what is asked for asks it")
-
     def _vectors(self, entry: Entry) -> ViewVectors:
         known = self._store.known_vectors(entry.document.id)
         return run(embed(entry, known=known), self._services)
 
-    def document_id(self, path: str | Path) -> str:
-        """Return the id of a file's document: its path relative to the folder that holds this library."""
-        return self._files.document_id(path)
 
-    def vanished(self) -> tuple[str, ...]:
-        """Return the ids of indexed files that are gone from disk; they are found until they are deleted.
-
-        Documents that were not read from a file, and files whose names are no valid text, are left alone.
-        """
-        home = Path(os.path.abspath(self._store.path.parent))
-        files = {outcome.document_id for outcome in self._store.ledger()}
-        held = (info.id for info in self._store.documents())
-        return tuple(name for name in held if name in files and "\\" not in name and not (home / name).exists())
+def _reopened(path: str, options: Mapping[str, Any]) -> Library:
+    return Library.open(path, **options, create=False)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from catena.model import Name, Unknown
+from catena.spellings import GAP, is_joined, places_of
 from catena.terms import TermMatcher
 from catena.text import UNSPACED, normalise_query, normalise_term
 
@@ -20,7 +21,6 @@ _LETTER = rf"(?:(?![{UNSPACED}\uac00-\ud7a3])[^\W\d_])"
 # letters and digits in one word, with inner marks: STM32F103R4, HX-200, ATmega168P/PA, 3.3V
 # (the look-ahead for a digit never goes back, or a long word without one would cost its length squared)
 _CODE = re.compile(rf"(?<!{_SIGN})(?={_LETTER}*+(?:[./+\-_]{_LETTER}*+)?\d){_SIGN}+(?:[./+\-_]{_SIGN}+)*(?!{_SIGN})")
-_SPACED = rf"(?:(?![{UNSPACED}])\w)"  # parts a name from its neighbours only by not being there
 _LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 # begins with a number that a word of three letters follows: 3-month, 03-May-2024, 001.pdf
 _COUNTED = re.compile(r"\d+[./+\-_][^\W\d_]{3,}(?:[./+\-_](?:\d+|[^\W\d_]+))*")
@@ -37,7 +37,6 @@ _DIGITS = re.compile(r"\d+")
 _DIGITS_OR_ONE = re.compile(r"\d+|.", re.DOTALL)
 _SHARES = tuple("%\u2030\u00b0")
 _PLACEHOLDER = "0"  # stands for any run of digits in the pattern of a name
-_GAP = r"[\s_\-\u2010-\u2015\u2212]+"  # what is one space in a normalised name
 _FEWEST_LETTERS = 2  # of a name whose siblings are looked for: "v2" and "m4" are versions and sizes
 NEAR = 5  # names shown beside one that does not exist
 
@@ -86,6 +85,16 @@ def names_of(title: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if says_something(name)))
 
 
+def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns of the names (normalised) that may have siblings: each run of their digits is one "0"."""
+    return tuple(dict.fromkeys(pattern_of(name) for name in names if _has_siblings(name)))
+
+
+def pattern_of(name: str) -> str:
+    """Return a normalised name with each run of its digits as one "0"."""
+    return _DIGITS.sub(_PLACEHOLDER, name)
+
+
 def without(query: str, names: Iterable[str]) -> str:
     """Return the question without these names (normalised): what it asks about them.
 
@@ -94,26 +103,52 @@ def without(query: str, names: Iterable[str]) -> str:
     """
     rest = query
     for name in sorted(names, key=len, reverse=True):
-        spelling = _spelling(name)
-        if not spelling.search(rest) and spelling.search(folded := normalise_query(rest)):
+        if not any(_places(name, rest)) and any(_places(name, folded := normalise_query(rest))):
             rest = folded
-        rest = spelling.sub(" ", rest)
+        rest = _blanked(rest, _places(name, rest))
     return " ".join(word for word in rest.split() if any(character.isalnum() for character in word))
 
 
 def as_written(query: str, name: str) -> str:
     """Return how the query writes a normalised name; the name itself where its letters differ."""
-    found = _spelling(name).search(query)
-    if found is None:
-        return name
-    written = found.group()
-    closes = written.count("(") > written.count(")") and query[found.end() :].startswith(")")  # normalising cut it
+    found = next(_places(name, query), None)
+    return name if found is None else _with_bracket(query, *found.span())
+
+
+def all_as_written(query: str, names: Iterable[str]) -> dict[str, str]:
+    """Return for each of these normalised names what `as_written` returns, in one pass over the query."""
+    names = tuple(names)
+    places = places_of(names, query)
+    return {name: _with_bracket(query, *places[name]) if name in places else name for name in names}
+
+
+def _with_bracket(query: str, start: int, end: int) -> str:
+    written = query[start:end]
+    closes = written.count("(") > written.count(")") and query.startswith(")", end)  # normalising cut it
     return f"{written})" if closes else written
 
 
-def _spelling(name: str) -> re.Pattern[str]:
-    words = _GAP.join(re.escape(word) for word in name.split())
-    return re.compile(rf"(?<!{_SPACED}){words}(?!{_SPACED})", re.IGNORECASE)
+def _places(name: str, text: str) -> Iterator[re.Match[str]]:
+    """Yield where a text writes a normalised name, in any case, from the left, none inside another.
+
+    Its neighbours are looked at outside of the pattern: with them, each pattern would take 15 ms to be made.
+    """
+    spelling = re.compile(GAP.join(map(re.escape, name.split())), re.IGNORECASE)
+    free = 0
+    while free <= len(text) and (found := spelling.search(text, free)):  # past the end, "" is found for ever
+        start, end = found.span()
+        joined = is_joined(text, start, end)
+        if not joined:
+            yield found
+        free = start + 1 if joined or start == end else end
+
+
+def _blanked(text: str, places: Iterable[re.Match[str]]) -> str:
+    kept, at = [], 0
+    for place in places:
+        kept.append(text[at : place.start()])
+        at = place.end()
+    return " ".join((*kept, text[at:]))
 
 
 class NameIndex:
@@ -129,12 +164,12 @@ class NameIndex:
         for document_id in sorted(titles):
             for name in names_of(titles[document_id]):
                 documents[name].append(document_id)
-                if name not in printed and _has_siblings(name):  # others are never shown, and each costs 10 ms
+                if name not in printed and _has_siblings(name):  # others are never shown
                     printed[name] = as_written(titles[document_id], name)
         patterns: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(documents):
             if _has_siblings(name):
-                patterns[_pattern(name)].append(name)
+                patterns[pattern_of(name)].append(name)
         self._documents, self._patterns, self._printed = documents, patterns, printed
         self._names, self._siblings = TermMatcher(documents), TermMatcher(patterns)
         self._sorted = self._names.terms
@@ -149,24 +184,30 @@ class NameIndex:
         So "LoPy11" is near "LoPy4", and "Annual Report 2031" is near the reports of other years. What is a name,
         or the beginning of one, is left out.
         """
+        return tuple(unknown for said, unknown in self.nearly_in(query) if not self._begins_a_name(said))
+
+    def nearly_in(self, query: str) -> tuple[tuple[str, Unknown], ...]:
+        """As `near_in`, with what begins a name: pairs of what the question says, normalised, and of what that is."""
         normal = normalise_query(query)
         pattern, places = _pattern_with_places(normal)
-        found, free = [], 0  # everything before `free` is taken
+        spans, free = [], 0  # everything before `free` is taken
         for start, end in self._siblings.spans_in(pattern):
-            if start < free:
-                continue
-            free = end
+            if start >= free:
+                spans.append((start, end))
+                free = end
+        written = all_as_written(query, (normal[places[start] : places[end]] for start, end in spans))
+        found = []
+        for start, end in spans:
             said = normal[places[start] : places[end]]
-            written = as_written(query, said)
             alike = [
                 name
                 for name in self._patterns[pattern[start:end]]
-                if _may_be_sibling(self._printed[name], written, normal[places[end] :])
+                if _may_be_sibling(self._printed[name], written[said], after=normal[places[end] : places[end] + 1])
             ]
             same = any(_without_zeros(name) == _without_zeros(said) for name in alike)  # "scan 1" is "scan_001"
-            if alike and not same and not self._begins_a_name(said):
+            if alike and not same:
                 near = sorted(alike, key=lambda name: (-_shared(name, said), name))
-                found.append(Unknown(written, tuple(self._printed[name] for name in near[:NEAR])))
+                found.append((said, Unknown(written[said], tuple(self._printed[name] for name in near[:NEAR]))))
         return tuple(found)
 
     def _begins_a_name(self, said: str) -> bool:
@@ -179,14 +220,14 @@ def _has_siblings(name: str) -> bool:
     return letters >= _FEWEST_LETTERS and any(map(str.isdigit, name)) and not is_measure(name)
 
 
-def _may_be_sibling(name: str, said: str, after: str) -> bool:
-    """Return whether what a question says may be meant as a name like one that is printed so.
+def _may_be_sibling(name: str, said: str, *, after: str) -> bool:
+    """Return whether what a question says, `after` being the next character, may be meant as a name printed so.
 
     Not where the name states a year and the question another kind of number ("Budget 2024", "a budget 50000"),
     a share ("a budget 50%"), or where one everyday word stands before a number: "Top 10", "the top 5 of them".
     """
     years = zip(_DIGITS.findall(name), _DIGITS.findall(said), strict=False)
-    if after[:1] in _SHARES or any(_YEAR.fullmatch(one) and not _YEAR.fullmatch(other) for one, other in years):
+    if after in _SHARES or any(_YEAR.fullmatch(one) and not _YEAR.fullmatch(other) for one, other in years):
         return False
     everyday = _WORD_AND_NUMBER.fullmatch(said) and said.islower() and not name.islower()
     return not everyday
@@ -194,10 +235,6 @@ def _may_be_sibling(name: str, said: str, after: str) -> bool:
 
 def _without_zeros(name: str) -> str:
     return _LEADING_ZEROS.sub("", name)
-
-
-def _pattern(name: str) -> str:
-    return _DIGITS.sub(_PLACEHOLDER, name)
 
 
 def _pattern_with_places(text: str) -> tuple[str, list[int]]:

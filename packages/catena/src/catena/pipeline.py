@@ -28,7 +28,7 @@ from catena.formatting import LayoutOptions, format_layout
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
 from catena.model import Chunk, Document, Entry, Figure, Section, View
-from catena.parsing import Engine, Limits, parse
+from catena.parsing import Engine, Limits, file_bytes, parse_bytes
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
@@ -210,6 +210,7 @@ def read(
     source: str | None = None,
     password: str | None = None,
     layout: bool = True,
+    content: bytes | None = None,
 ) -> Parsed:
     """Return a file as Markdown, with its pages mapped and the pages without text named.
 
@@ -220,13 +221,17 @@ def read(
         source: its name for the reader; by default its path.
         password: opens an encrypted PDF.
         layout: False leaves the text as the parser gave it, for a model to write.
+        content: of the file, where it is at hand already; None reads it.
 
     Raises:
         ParseError: the file gave no document; its `state` says why.
     """
     how = preparation or Preparation()
-    parsed = parse(
-        path,
+    if content is None:
+        content = file_bytes(path, source=source or str(path), limits=how.limits)
+    parsed = parse_bytes(
+        content,
+        str(path),
         document_id=document_id,
         source=source,
         password=password,
@@ -289,8 +294,8 @@ def prepare(
 
 
 def _title(document: Document, sections: Sequence[Section]) -> str:
-    """Return the first heading of the highest rank, else the name of the source, as of a file, or the id."""
-    titled = [section for section in sections if section.level]
+    """Return the first heading of the highest rank that says something, else the name of the source, or the id."""
+    titled = [section for section in sections if section.level and section.title]
     if titled:
         return min(titled, key=lambda section: (section.level, section.position)).title
     return PurePath(document.source).stem or document.id

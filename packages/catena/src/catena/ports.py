@@ -137,8 +137,9 @@ class Store(Protocol):
     """Anything that ranks chunks for a query: our library, a server, a framework's retriever.
 
     A store may also say which names of documents a question says (`names(FindNames) -> NamesFound`), give chunks
-    by their place (`chunks(FetchChunks)`) and slices of documents (`texts(FetchText)`), and have the async twin of
-    each. What it lacks costs what rests on it, never the search.
+    by their place (`chunks(FetchChunks)`), slices of documents (`texts(FetchText)`) and the ranking of the whole
+    formula in one go (`search_fused(SearchFused) -> Fused`), and have the async twin of each. What it lacks costs
+    what rests on it, never the search.
     """
 
     @property

@@ -7,10 +7,12 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
 
+from catena.budget import Budget
 from catena.errors import MissingServiceError, ParameterError
+from catena.journal import Journal
 from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Graph, Reranker, Store
 from catena.replies import FORMS, Form
 from catena.steps import (
@@ -32,12 +34,8 @@ from catena.steps import (
     Recognise,
     Request,
     Search,
+    SearchFused,
 )
-
-if TYPE_CHECKING:
-    from catena.budget import Budget
-    from catena.journal import Journal
-
 
 EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached"]
 
@@ -132,6 +130,17 @@ class Limiter:
         self._free_at: dict[type[Request], float] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[Limiter], tuple[()]]:
+        if self._per_minute:
+            allowed = "without rates in what other processes are given: they would not count together"
+            raise ParameterError("limiter", "requests per minute", allowed)
+        return Limiter, ()
+
+    @property
+    def per_minute(self) -> Mapping[type[Request], float]:
+        """Requests per minute, by their type; empty for no limit."""
+        return dict(self._per_minute)
+
     def take(self, kind: type[Request], now: float) -> float:
         """Take the next slot and return 0, or return the seconds after which to ask again."""
         with self._lock:
@@ -175,7 +184,8 @@ class Services:
 
     Attributes:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
-            `Recognise`, `Search`; a store also `FindNames`, `FetchChunks` and `FetchText`, as far as it can.
+            `Recognise`, `Search`; a store also `SearchFused`, `FindNames`, `FetchChunks` and `FetchText`, as far as
+            it can.
         graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges` and
             `CountEdges`, as far as it can.
         handlers: further types of request; a handler named here goes before the services above.
@@ -226,6 +236,7 @@ class Services:
             )
         if self.store is not None:
             known[Search] = _answering(self.store, Search, "search", lambda request: (request,))
+            known[SearchFused] = _if_able(self.store, SearchFused, "search_fused", lambda request: None)
             known[FindNames] = _if_able(self.store, FindNames, "names", lambda request: NamesFound())
             known[FetchChunks] = _if_able(
                 self.store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)
@@ -234,6 +245,9 @@ class Services:
         if self.graph is not None:
             known.update(_graph_handlers(self.graph))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
+
+    def __reduce__(self) -> tuple[Callable[..., Services], tuple[Mapping[str, Any]]]:
+        return _services, ({each.name: getattr(self, each.name) for each in fields(self) if each.init},)
 
     def handler(self, kind: type[Request]) -> Handler:
         """Return who answers this type of request.
@@ -248,6 +262,10 @@ class Services:
     def keeps(self, kind: type[Request]) -> bool:
         """Return whether replies to this type of request are kept in the journal."""
         return self.journal is not None and kind in self._handlers and self._handlers[kind].form is not None
+
+
+def _services(given: Mapping[str, Any]) -> Services:
+    return Services(**given)
 
 
 _OF_GRAPH: Mapping[type[Request], str] = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from catena.model import Name, Unknown, Where
+from catena.model import Name, Ranking, Unknown, Where
 
 T = TypeVar("T")
 
@@ -89,6 +89,63 @@ class Search:
     among: tuple[str, ...] | None = None  # rank these chunks (ids) and no others
     documents: tuple[str, ...] | None = None  # rank chunks of these documents (ids); asked only of a store with names
     purpose: str = field(default="search", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFused:
+    """Ask a store for the ranking of HiQA's whole formula in one go; the reply is a `Fused`, None where it cannot.
+
+    `score = sum over routes of weight * part`, with the part of "dense" `(1 + cos) / 2`, of "lexical" `bm25 / best`,
+    and of "keyword" `ln(1 + |C|)`.
+
+    Attributes:
+        k: length of the ranking.
+        weights: (route, weight >= 0), each route once.
+        vector: of the query, shape (dim,); None where no weight is of "dense".
+        best: BM25 that counts as 1; None for the best that the query has under the filter.
+        where, documents: as in `Search`.
+    """
+
+    query: str
+    k: int
+    weights: tuple[tuple[str, float], ...]
+    vector: Any = None
+    best: float | None = None
+    where: Where | None = None
+    documents: tuple[str, ...] | None = None
+    purpose: str = field(default="search", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Whether the ranking of a formula over a whole index is the one that scoring every chunk would give.
+
+    Attributes:
+        exact: no chunk that was not returned can have a higher score than the last one that was, as far as the
+            nearest vectors are the nearest (a graph of neighbours finds nearly all of them).
+        neighbours: nearest vectors that were looked at.
+        rows: chunks whose scores were compared.
+        gap: score of the last chunk of the ranking, less the highest that any other can have; negative where it is
+            not certain, and then larger `neighbours` or `rows` may find more.
+    """
+
+    exact: bool
+    neighbours: int
+    rows: int
+    gap: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """The ranking of a formula, in `Scale.NORMALIZED`, with each route's raw score in the hits' provenance.
+
+    Attributes:
+        best: BM25 that counted as 1; 0 where no chunk holds a word of the query.
+    """
+
+    ranking: Ranking
+    best: float
+    certificate: Certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

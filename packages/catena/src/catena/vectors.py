@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT = ""  # the kind of the vectors that are searched when a request names no view
+DEFAULT_VIEW = "headed"  # what is searched, and embedded, where nobody names a view
+EMBEDDED_VIEWS = ("context", "caption", "table", "passage")  # of these a chunk's last one was embedded as its default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +46,28 @@ class ViewVectors:
         return cls(rows=rows, chunks=tuple(range(len(rows))), kinds=(DEFAULT,) * len(rows))
 
 
+def embedded_view(kinds: Iterable[str]) -> str:
+    """Return of which kind of view a chunk's default vectors were made, by the kinds of all its views."""
+    held = set(kinds)
+    return next((kind for kind in reversed(EMBEDDED_VIEWS) if kind in held), DEFAULT_VIEW)
+
+
 def text_digest(text: str) -> str:
     """Return the name under which the vector of an embedded text is kept."""
     return digest(text, length=32)
+
+
+def mean_direction(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the mean of vectors, brought to unit length; zero where they cancel out.
+
+    Args:
+        rows: shape (n, dim), n >= 1.
+
+    Returns:
+        Shape (dim,).
+    """
+    import numpy as np
+
+    total = rows.sum(axis=0, dtype=np.float64)
+    mean: NDArray[np.float32] = (total / (np.linalg.norm(total) or 1.0)).astype(np.float32)
+    return mean

@@ -1,5 +1,19 @@
 """Catena's extractors under LlamaIndex's conventional name."""
 
-from llama_index.extractors.catena.base import CatenaContextExtractor, CatenaEntityExtractor, CatenaViewExtractor
+from llama_index.extractors.catena.base import (
+    CatenaAtomicTransform,
+    CatenaCaptionExtractor,
+    CatenaContextExtractor,
+    CatenaEntityExtractor,
+    CatenaTreeExtractor,
+    CatenaViewExtractor,
+)
 
-__all__ = ["CatenaContextExtractor", "CatenaEntityExtractor", "CatenaViewExtractor"]
+__all__ = [
+    "CatenaAtomicTransform",
+    "CatenaCaptionExtractor",
+    "CatenaContextExtractor",
+    "CatenaEntityExtractor",
+    "CatenaTreeExtractor",
+    "CatenaViewExtractor",
+]

@@ -6,6 +6,7 @@ from llama_index.retrievers.catena.base import (
     CatenaMultiViewRetriever,
     CatenaRetriever,
     CatenaSegmentRetriever,
+    CatenaTreeRetriever,
 )
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "CatenaMultiViewRetriever",
     "CatenaRetriever",
     "CatenaSegmentRetriever",
+    "CatenaTreeRetriever",
 ]

@@ -50,7 +50,7 @@ def answer(
         raise ParameterError("passages", (), "at least one hit")
     prompt = prompts.load("answer")
     request = Complete(
-        prompt=prompt.filled(question=question, passages=numbered(passages), nowhere=listed(nowhere)),
+        prompt=prompt.filled(question=inside(question), passages=numbered(passages), nowhere=listed(nowhere)),
         purpose="answer",
         system=prompt.system,
         max_tokens=max_tokens,

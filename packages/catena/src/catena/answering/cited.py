@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from catena import prompts
 from catena.answering.answer import listed, marked
 from catena.answering.citations import check_citations
+from catena.answering.layout import inside
 from catena.answering.quotes import Quote, VerifiedQuote, verify_quotes
 from catena.answering.relating import Proof, Said, judged, nearest_of
 from catena.answering.sources import Citable, sources
@@ -156,7 +157,7 @@ def answer_cited(
     prompt = prompts.load("cited_answer")
     request = Complete(
         prompt=prompt.filled(
-            question=question, passages=_shown(context), nowhere=listed(nowhere), conflicts=listed(conflicts)
+            question=inside(question), passages=_shown(context), nowhere=listed(nowhere), conflicts=listed(conflicts)
         ),
         purpose="cited answer",
         system=prompt.system,

@@ -13,23 +13,27 @@ from catena.cli import (
     demo,
     doctor,
     evaluate,
+    explain_error,
     figures,
     graph,
     judge,
     library,
     parse,
+    plan,
     questions,
+    report,
     search,
     segment,
+    server,
     show_views,
     tune,
 )
+from catena.cli.examples import GREETING, with_examples
 from catena.cli.failures import Commands
 
 app = typer.Typer(
     name="catena",
     cls=Commands,
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help without rich is there in half the time
@@ -43,8 +47,9 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def catena(
+    context: typer.Context,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
@@ -55,8 +60,11 @@ def catena(
     Data goes to stdout, progress and errors to stderr.
 
     Exit codes: 0 all went well, 1 an input failed or nothing was found, 2 wrong usage or an error,
-    130 stopped by Ctrl-C.
+    3 the cap of spending was reached, 4 a library is not sound, 130 stopped by Ctrl-C (the same command
+    goes on where it stopped).
     """
+    if context.invoked_subcommand is None:
+        typer.echo(GREETING, nl=False)
 
 
 app.command()(demo.demo)
@@ -65,6 +73,7 @@ app.command()(segment.segment)
 app.command()(show_views.views)
 app.command()(library.index)
 app.command()(search.search)
+app.command()(report.report)
 app.command()(figures.figures)
 app.command()(ask.ask)
 app.command()(questions.questions)
@@ -76,4 +85,9 @@ app.add_typer(graph.app, name="graph")
 app.command()(library.status)
 app.command()(library.delete)
 app.command()(library.verify)
+app.add_typer(server.app, name="server")
+app.command()(plan.plan)
 app.command()(doctor.doctor)
+app.command()(explain_error.explain_error)
+
+with_examples(app)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +15,7 @@ import typer
 
 from catena.cli import ask_graph, ask_model, segment_views
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
+from catena.cli.failures import SOME_FAILED, ProblemError, check_question, hints_for, split_hint
 from catena.cli.figures import places, shown_figures
 from catena.cli.graph_options import (
     BeamWidth,
@@ -146,8 +148,10 @@ def ask(
     places. Then the answer is of a few words, without quotes, and the chains are shown hop by hop.
     """
     *files, question = words
+    check_question(question)
     if not files and library is None:
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
+    _check_order(files, question)
     choices = SegmentChoices(
         preset=preset, budget_tokens=None if graph else budget_tokens, queries=queries, calibration=calibration,
         rerank=rerank,
@@ -188,6 +192,18 @@ def ask(
     _end(asked, outcomes)
 
 
+def _check_order(files: Sequence[str], question: str) -> None:
+    """Raise where the last word is a path, and none of those before it is."""
+    from catena.indexing.schema import FILE
+
+    if not files or not os.path.exists(question) or any(map(os.path.exists, files)):
+        return
+    hint = f'catena ask {shlex.quote(question)} "{files[0]}"'
+    if os.path.exists(os.path.join(question, FILE)):
+        hint = f'catena ask "{files[0]}" --library {shlex.quote(question)}'
+    raise ProblemError(f"{question} is a path, and stands where the question does: it comes last", hint)
+
+
 def _check(model: str | None, about_model: Mapping[str, object]) -> None:
     for option in (name for name, value in about_model.items() if value and model is None):
         raise ProblemError(f"{option} needs the name of a model", "--model NAME")
@@ -219,7 +235,8 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
         raise ProblemError(f"no answer was written: {asked.problem}", where)
     if failed:
-        raise ProblemError(f"{len(failed)} of {len(outcomes)} files were not read", _hint(failed), SOME_FAILED)
+        what = f"{len(failed)} of {len(outcomes)} files were not read; what is shown is from the others"
+        raise ProblemError(what, _hint(failed), SOME_FAILED)
 
 
 def _failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -293,8 +310,7 @@ def _told(failed: Outcome) -> str:
 
 
 def _hint(failed: Sequence[Outcome]) -> str:
-    hints = (split_hint(outcome.reason)[1] for outcome in failed)
-    return next(filter(None, hints), "the path and the type of the files named above")
+    return "; ".join(hints_for(failed)) or "the path and the type of the files named above"
 
 
 def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:

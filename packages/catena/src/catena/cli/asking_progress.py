@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from catena.cli.console import err
+from catena.cli.progress import progress
 
 if TYPE_CHECKING:
     from catena.effects import Event
@@ -23,20 +23,13 @@ def asking_bar(what: str, noun: str) -> Iterator[Callable[[Event], None]]:
     Yields:
         What to tell of each request.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = err()
     kept = failed = 0
-    with Progress(
-        TextColumn(what), BarColumn(28), MofNCompleteColumn(), TextColumn(noun), TextColumn("{task.fields[notes]}"),
-        TimeElapsedColumn(), console=console, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task(what, total=None, notes="")
+    with progress(what, noun) as show:
 
         def tell(event: Event) -> None:
             nonlocal kept, failed
             kept, failed = kept + (event.kind == "cached"), failed + (event.kind == "failed")
             notes = [f"{kept} kept"] * bool(kept) + [f"{failed} failed"] * bool(failed)
-            bar.update(task, completed=event.done, total=event.total, notes=", ".join(notes))
+            show(completed=event.done, total=event.total, notes=", ".join(notes))
 
         yield tell

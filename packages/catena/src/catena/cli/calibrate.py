@@ -12,6 +12,7 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.options import AsJson
+from catena.cli.progress import counted
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def calibrate(
 
     if plot is not None and plot.suffix.lower() not in (".png", ".html"):
         raise ProblemError(f"{plot.name} is neither .png nor .html", "a file name that ends in one of them")
-    check_targets(save, plot)
+    check_targets(save, plot, inputs=[questions])
     bank = read_questions(questions)
     with Library.open(library, create=False) as opened:
         stats = opened.stats()
@@ -92,8 +93,6 @@ def calibrate(
 
 
 def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement, depth: int) -> _Scored:
-    from rich.progress import track
-
     from catena.cli.tune import labelled
     from catena.retrieval.fusion import ScoreFusion
     from catena.retrieval.multi_route import DEFAULT_ROUTES
@@ -110,7 +109,7 @@ def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement
     groups: list[int] = []
     clusters = clusters_of(asked)
     pairs = list(zip(asked, clusters, strict=True))
-    for question, cluster in track(pairs, "asking", console=err(), transient=True):
+    for question, cluster in counted(pairs, "asking", "questions"):
         gold = frozenset().union(*question.items)
         found = library.search(question.text, **usual)
         scores += [hit.score for hit in found.hits]

@@ -95,9 +95,14 @@ def _question(row: Mapping[str, Any]) -> Question:
     return Question(text=row["question"], answer=row["answer"], why_hard=row["why_hard"], evidence=evidence)
 
 
+def chunks_of(library: Library) -> tuple[Chunk, ...]:
+    """Return all chunks of a library."""
+    return tuple(chunk for info in library.documents() for chunk in library.get(info.id).chunks)
+
+
 def compare(library: Library, embedder: Embedder, questions: Sequence[Question]) -> tuple[Comparison, ...]:
     """Ask every question both ways over all chunks of a library."""
-    chunks = [chunk for info in library.documents() for chunk in library.get(info.id).chunks]
+    chunks = chunks_of(library)
     baseline = PlainVectorSearch(chunks, embedder)
     return tuple(
         _compared(question, baseline.search(question.text), library.search(question.text, k=len(chunks)))
@@ -110,15 +115,14 @@ def _compared(question: Question, plain: Ranking, catena: Ranking) -> Comparison
         question=question,
         plain=plain,
         catena=catena,
-        plain_rank=rank_of(question.evidence, plain),
-        catena_rank=rank_of(question.evidence, catena),
+        plain_rank=rank_of(question.evidence, [hit.chunk for hit in plain.hits]),
+        catena_rank=rank_of(question.evidence, [hit.chunk for hit in catena.hits]),
     )
 
 
-def rank_of(evidence: Sequence[Evidence], ranking: Ranking) -> int | None:
+def rank_of(evidence: Sequence[Evidence], found: Sequence[Chunk]) -> int | None:
     """Return the rank, from 1, at which the last piece of evidence is seen; None where one is missing."""
     ranks = [
-        next((rank for rank, hit in enumerate(ranking.hits, start=1) if each.is_in(hit.chunk)), None)
-        for each in evidence
+        next((rank for rank, chunk in enumerate(found, start=1) if each.is_in(chunk)), None) for each in evidence
     ]
     return None if None in ranks else max((rank for rank in ranks if rank is not None), default=None)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_WIDTH = 100  # columns, where no terminal says how wide it is
+
+
+PLAIN: ContextVar[bool] = ContextVar("PLAIN", default=False)
+"""Whether a program reads: then no bar is drawn, also where stderr is a terminal."""
 
 
 def out() -> Console:

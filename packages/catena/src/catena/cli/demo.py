@@ -18,8 +18,10 @@ from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from catena.cli.comparison import Comparison
+    from catena.cli.comparison import Comparison, Question
+    from catena.cli.demo_ways import Indices, Way
     from catena.indexing.store import LibraryStats
+    from catena.library import Library
     from catena.model import Outcome, Ranking
 
 NOWHERE = "What is the tightening torque of the HX220 cover screws?"  # no such product
@@ -33,6 +35,9 @@ class Run:
     Attributes:
         nowhere: what was found for the question `NOWHERE`.
         both: the two best passages for the question `BOTH`.
+        ways: what five ways of searching made of the showcase, if there is one.
+        indices: the mean Log-Rank Indices of both rankings.
+        report: the HTML page about the library and the showcase.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -42,12 +47,17 @@ class Run:
     both: Ranking
     index_seconds: float
     ask_seconds: float
+    ways: tuple[Way, ...] = ()
+    indices: Indices | None = None
+    report: Path | None = None
 
 
 def demo(
     library: Annotated[
         Path | None,
-        typer.Option("--library", "-l", metavar="PATH", help="Keep the library there; the PDFs go beside it."),
+        typer.Option(
+            "--library", "-l", metavar="PATH", help="Keep the library there; the PDFs and the report go beside it."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +67,7 @@ def demo(
 
         out().print(opening())
     with _place(library) as path:
-        run = _run(path)
+        run = _run(path, report_place(library))
     failed = [outcome for outcome in run.outcomes if outcome.state == "failed"]
     if as_json:
         write_json(_as_json(run))
@@ -80,11 +90,19 @@ def _place(library: Path | None) -> Iterator[Path]:
         yield Path(folder) / "demo"
 
 
-def _run(path: Path) -> Run:
-    """Parse and index the PDFs and ask every question."""
+def report_place(library: Path | None) -> Path:
+    """Return where the report is written: beside the library; in a folder for passing things where none is kept."""
+    if library is not None:
+        return library.with_name(f"{library.name}-report.html")
+    return Path(tempfile.mkdtemp(prefix="catena-demo-")) / "report.html"
+
+
+def _run(path: Path, page: Path) -> Run:
+    """Parse and index the PDFs, ask every question, and write a report about the showcase."""
     from importlib.resources import files
 
     from catena.cli.comparison import compare, questions_of
+    from catena.cli.demo_ways import five_ways, indices
     from catena.cli.library import indexed
     from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library import Library
@@ -96,15 +114,27 @@ def _run(path: Path) -> Run:
         outcomes = indexed(library, [_copied(bundled, path.with_name(f"{path.name}-documents"))])
         ready = time.monotonic()
         comparisons = compare(library, embedder, questions_of(bundled / "questions.json"))
+        asked = time.monotonic()
+        shown = showcase(comparisons)
         return Run(
             outcomes=outcomes,
             holds=library.stats(),
             comparisons=comparisons,
             index_seconds=ready - began,
-            ask_seconds=time.monotonic() - ready,
+            ask_seconds=asked - ready,
             nowhere=library.search(NOWHERE),
             both=library.search(BOTH, k=2),
+            ways=() if shown is None else five_ways(library, embedder, shown.question),
+            indices=indices(library, comparisons),
+            report=_written(library, (shown or comparisons[0]).question, page),
         )
+
+
+def _written(library: Library, question: Question, page: Path) -> Path:
+    """Write the report about a library and a question; return its path."""
+    from catena.report import report
+
+    return report(library, question.text, name="the demo's three PDFs").save(page)
 
 
 def _copied(bundled: Any, folder: Path) -> Path:
@@ -135,8 +165,25 @@ def _as_json(run: Run) -> dict[str, Any]:
         "seconds": {"index": round(run.index_seconds, 3), "ask": round(run.ask_seconds, 3)},
         "showcase": None if shown is None else shown.question.text,
         "questions": [_question_as_json(each) for each in run.comparisons],
+        "ways": [_way_as_json(each) for each in run.ways],
+        "log_rank_index": run.indices,
+        "report": None if run.report is None else run.report.as_posix(),
         "nowhere": {"question": NOWHERE, "hits": len(run.nowhere.hits), "unknown": run.nowhere.unknown},
         "both": {"question": BOTH, "first": [citation(hit.chunk) for hit in run.both.hits]},
+    }
+
+
+def _way_as_json(way: Way) -> dict[str, Any]:
+    from catena.citation import citation
+
+    return {
+        "way": way.name,
+        "returns": way.unit,
+        "rank": way.rank,
+        "tokens": way.tokens,
+        "milliseconds": round(way.milliseconds, 1),
+        "first": None if way.first is None else citation(way.first),
+        "right": way.is_right,
     }
 
 

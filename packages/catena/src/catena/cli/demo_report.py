@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 
     from catena.cli.comparison import Comparison, Question
     from catena.cli.demo import Run
+    from catena.cli.demo_ways import Indices, Way
+    from catena.evaluation.answers import MeanScore
     from catena.model import Hit, Ranking
 
 TOP = 3  # passages shown of each ranking
@@ -47,12 +54,18 @@ def report(run: Run, library: Path | None) -> Iterator[RenderableType]:
         yield Text("In this run there is no question that plain vector search gets wrong and Catena right.\n")
     else:
         yield from _side_by_side(shown)
-    yield _heading(f"3  All {len(run.comparisons)} questions")
+    if run.ways:
+        yield _heading("3  The same question, asked in five ways")
+        yield five_ways_shown(run.ways)
+    yield _heading(f"4  All {len(run.comparisons)} questions")
     yield _all_questions(run.comparisons)
     yield _summary(run)
-    yield _heading("4  Two products, and one that does not exist")
+    yield _heading("5  Two products, and one that does not exist")
     yield _names(run)
-    yield _heading("5  Your own files")
+    if run.report is not None:
+        yield _heading("6  See it")
+        yield _page(run.report)
+    yield _heading("7  Your own files")
     yield _next(library)
 
 
@@ -112,6 +125,34 @@ def _cell(question: Question, ranking: Ranking, rank: int) -> Text:
     )
 
 
+def five_ways_shown(ways: Sequence[Way]) -> RenderableType:
+    """Return a row for each way: where the right one stands, what is read until then, how long it took."""
+    made = table("", "Right#", "Tokens#", "ms#", "What stands first")
+    for way in ways:
+        mark, style = (_symbol("✓", "+"), "green") if way.is_right else (_symbol("✗", "-"), "red")
+        first = "nothing" if way.first is None else cited_as(way.first)
+        made.add_row(
+            Text.assemble((way.name, "bold"), (f"\n{way.unit}", "dim")),
+            Text(_symbol("—", "-") if way.rank is None else str(way.rank)),
+            Text(f"{way.tokens:,}"),
+            Text(f"{way.milliseconds:.0f}"),
+            Text(f"{mark} {first}", style=style),
+        )
+    told = Text(
+        "Right: the rank at which all that answers has been read; tokens: what is read until then.\n"
+        "One question: it shows what each returns, not which is better.\n",
+        style="dim",
+    )
+    return Group(made, told)
+
+
+def _page(report: Path) -> RenderableType:
+    """Return where the report is, never broken within the path, and what it shows."""
+    path = Text(f"  {printable(str(report), one_line=True)}", style="green", no_wrap=True, overflow="ignore")
+    told = "One HTML page without a network: the tree of documents, the ranking and its routes, what each chunk is "
+    return Group(path, Padding(Text(f"{told}worth, the graph and its chains."), (0, 0, 1, 2)))
+
+
 def _all_questions(comparisons: Sequence[Comparison]) -> RenderableType:
     made = table("Rank of the right passage", "Plain#", "", "Catena#", "")
     for each in comparisons:
@@ -145,11 +186,28 @@ def _summary(run: Run) -> Text:
         (f"{within(catena, 0)} of {total}", "bold green"), ". Among the first three: plain ",
         (f"{within(plain, 2)}", "red"), ", Catena ", (f"{within(catena, 2)}", "bold green"),
         f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
-        f"({run.holds.embedder.partition(':')[0]});\n"
+        f"({run.holds.embedder.partition(':')[0]}); "
         "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
+        f"{_index(run.indices)}"
         f"{2 * total} searches in {run.ask_seconds:.1f} s. {total} questions show how it works; "
         "they prove nothing about your files.\n",
     )  # fmt: skip
+
+
+def _index(indices: Indices | None) -> str:
+    """Return the mean Log-Rank Indices, and what so few questions say of their difference."""
+    if indices is None:
+        return ""
+    found = indices.difference
+    sure = "can" if found.p < 1 - found.level else "cannot"
+    return (
+        f"Mean Log-Rank Index: plain {_interval(indices.plain)}, Catena {_interval(indices.catena)}; "
+        f"paired difference {found.difference:+.3f}, p {found.p:.3f}: {found.n} questions {sure} tell them apart.\n"
+    )
+
+
+def _interval(score: MeanScore) -> str:
+    return f"{score.value:.3f}" + ("" if score.interval is None else " [{:.3f}, {:.3f}]".format(*score.interval))
 
 
 def _names(run: Run) -> RenderableType:
@@ -167,15 +225,36 @@ def _names(run: Run) -> RenderableType:
     return asked
 
 
-def _next(library: Path | None) -> Text:
-    kept = "" if library is None else f'  catena search "your question" --library {library}\n'
-    return Text(
-        f"{kept}"
-        '  catena ask report.pdf "What does it say about …?"       passages with citations, one command\n'
-        "  catena index FOLDER --library my-library               every PDF, HTML and Markdown file in it\n"
-        '  catena search "…" --library my-library --json          ranked passages for programs\n'
-        "  catena parse report.pdf --out report.md                the Markdown that is indexed\n"
-    )
+def _next(library: Path | None) -> RenderableType:
+    """Return commands to try, none of them broken: they are copied."""
+    grid = Table.grid(padding=(0, 2), pad_edge=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(style="dim")
+    catena = own_command()
+    for words, told in (
+        ('ask report.pdf "What does it say about …?"', "passages with citations, one command"),
+        ("index FOLDER --library my-library", "every PDF, HTML, Markdown, LaTeX and text file"),
+        ('search "…" --library my-library --json', "ranked passages for programs"),
+        ("parse report.pdf --out report.md", "the Markdown that is indexed"),
+    ):
+        grid.add_row(Text(f"{catena} {words}"), told)
+    kept = "" if library is None else f'  {catena} search "your question" --library {library}'
+    asked = [Text(printable(kept, one_line=True), no_wrap=True, overflow="ignore")] if kept else []
+    return Group(*asked, grid, Text(""))
+
+
+def own_command() -> str:
+    """Return how a shell finds the command that runs: by its name, or by its path where only this process has it.
+
+    nox puts the folder of an environment of its own on the PATH, for as long as its session runs.
+    """
+    started = Path(sys.argv[0])
+    if started.stem != "catena" or (shutil.which("catena") and "NOX_CURRENT_SESSION" not in os.environ):
+        return "catena"
+    try:
+        return shlex.quote(str(started.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(started))
 
 
 def _symbol(nice: str, simple: str) -> str:

@@ -30,12 +30,19 @@ EXTRAS = {
     "tfidf": ("scikit-learn", "TF-IDF over any views"),
     "raptor": ("scikit-learn", "trees of summaries, as RAPTOR makes them"),
     "umap": ("umap-learn", "their clusters, as in its paper"),
+    "graph": ("networkx", "graphs of passages for networkx"),
+    "ann": ("faiss-cpu", "approximate neighbours by meaning, in large graphs"),
+    "train": ("torch", "training of the paper's scorer of hops"),
     "plots": ("plotly", "pictures as .html and .png"),
     "spacy": ("spacy", "critical entities by a pipeline on this machine"),
     "gliner": ("gliner", "critical entities of any types, on this machine"),
     "sentence-transformers": ("sentence-transformers", "larger embedding models, cross-encoders that rerank"),
     "cohere": ("cohere", "Cohere's rerankers and embedding models"),
     "voyage": ("voyageai", "Voyage's rerankers and embedding models"),
+    "elasticsearch": ("elasticsearch", "libraries on an Elasticsearch server"),
+    "opensearch": ("opensearch-py", "libraries on an OpenSearch server"),
+    "ray": ("ray", "indexing by many machines"),
+    "testing": ("hypothesis", "the suites in catena.testing, for adapters and stores of your own"),
 }
 CORE = ("numpy", "pypdf", "tantivy", "tokenizers")
 KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "VOYAGE_API_KEY", "CATENA_LIBRARY")

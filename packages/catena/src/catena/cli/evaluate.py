@@ -10,6 +10,7 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson
+from catena.cli.progress import counted
 from catena.cli.terminal import printable
 from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, route_names
 
@@ -66,7 +67,7 @@ def evaluate(
     for drawn in filter(None, (plot, curve)):
         if drawn.suffix.lower() not in (".png", ".html"):
             raise ProblemError(f"{drawn.name} is neither .png nor .html", "a file name that ends in one of them")
-    check_targets(plot, curve)
+    check_targets(plot, curve, inputs=[questions])
     if not 0 < gamma < float("inf"):
         raise ProblemError(f"--gamma must be above 0, got {gamma:g}", "--gamma 1")
     if not 0 < level < 1:
@@ -110,12 +111,10 @@ def _asked(
     depth: int,
 ) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
     """Return, for each question with gold, what a user would get, and the ranking as deep as it is judged."""
-    from rich.progress import track
-
     judged = [question for question in bank if judgement.items.get(question.id)]
     top: dict[str, Ranking] = {}
     deep: dict[str, Ranking] = {}
-    for question in track(judged, "asking", console=err(), transient=True):
+    for question in counted(judged, "asking", "questions"):
         most = max(k, FEWEST, len(judgement.items[question.id]))
         usual: SearchOptions = {**options, "k": most}
         whole: SearchOptions = {**options, "k": depth, "depth": depth}

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Exit
 from typer.core import TyperGroup
 
-from catena.cli.console import err
+from catena.cli.console import PLAIN, err
+from catena.cli.examples import list_in_sections
 from catena.cli.terminal import printable
-from catena.errors import CancelledError, CatenaError, ParseError, UnknownDocumentError
+from catena.errors import (
+    BudgetExceededError,
+    CancelledError,
+    CatenaError,
+    DamagedLibraryError,
+    ParameterError,
+    ParseError,
+    UnknownDocumentError,
+)
+from catena.nearest import meant, names_in, nearest
 
-OK, SOME_FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes: all went well; an input failed or nothing was found; usage or an error; stopped by Ctrl-C."""
+if TYPE_CHECKING:
+    from catena.model import Outcome
+
+OK, SOME_FAILED, WRONG, OUT_OF_BUDGET, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+"""Exit codes: all went well; an input failed or nothing was found; usage or an error; the cap of spending was
+reached; a library is not sound; stopped by Ctrl-C."""
+
+RESUMED = frozenset({"index", "ask"})
+"""Commands that write to a library as they go; what others keep, as replies of models, they say themselves."""
+
+_ASKING = frozenset({"search", "report"})  # commands whose one argument is a question
+_CODES = {ParseError: SOME_FAILED, BudgetExceededError: OUT_OF_BUDGET, DamagedLibraryError: DAMAGED}
+_CHOICE = re.compile(r"'([^']*)' is not (?:one of )?('.*')")  # as the CLI library refuses a value
+_SLASH = re.compile(r"[/\\]")
+_PATH = re.compile(r"(?<![\w.:/~-])(?:[A-Za-z]:[\\/]|/)[^\s'\":;,()<>]+")
 
 _HINT = " Try: "
 
@@ -25,7 +49,17 @@ _HINT = " Try: "
 _IN_COMMANDS = {
     "parse(path, password=...)": "the same command with --password",
     "create=True": "catena index FILES --library PATH makes one",
+    "create=True, with the embedder whose vectors it is to hold": "catena server index FILES --name NAME makes one",
+    "another name, or the factories for indices that others have filled": "another --name",
+    "a valid credential in api_key=, which this server does not accept": "another key in CATENA_SERVER_API_KEY",
+    "a valid credential in bearer_auth=, which this server does not accept": "another token in CATENA_SERVER_API_KEY",
+    "a valid credential in basic_auth=, which this server does not accept": "another name and password in --url",
+    "api_key=..., or basic_auth=(user, password): no credentials were sent": (
+        "a key in CATENA_SERVER_API_KEY, or a name and password in CATENA_SERVER_URL"
+    ),
+    "begin again, or abandon it": "catena server rebuild --abandon, then again",
 }
+_OF_TLS = "ca_certs= with the authority"  # how long advice begins that ends in what holds here, too
 
 
 class ProblemError(Exception):
@@ -49,6 +83,7 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run one command line and exit with its code."""
+        PLAIN.set("--json" in (sys.argv[1:] if args is None else args))
         try:
             code = super().main(args, prog_name or "catena", complete_var, False, windows_expand_args, **extra)
         except Exception as error:
@@ -59,6 +94,10 @@ class Commands(TyperGroup):
             _let_go_of_stdout()
         sys.exit(code if isinstance(code, int) else OK)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in the order in which one meets them."""
+        list_in_sections(self.commands, formatter)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and say what went wrong."""
         try:
@@ -66,8 +105,12 @@ class Commands(TyperGroup):
         except Exit:
             raise
         except (KeyboardInterrupt, CancelledError):
-            hint = "the same command again: what is in the library already is skipped"
-            say("what was written to a library is kept", hint, label="Stopped")
+            into_library = ctx.invoked_subcommand in RESUMED
+            goes_on = "what is in the library already is skipped" if into_library else "it begins anew"
+            kept = (
+                "what was written to a library is kept" if into_library else "libraries are whole, and as they were"
+            )
+            say(kept, f"the same command again: {goes_on}", label="Stopped")
             raise Exit(INTERRUPTED) from None
         except Exception as error:
             if hasattr(error, "format_message"):  # wrong usage, for `main` to report
@@ -75,24 +118,44 @@ class Commands(TyperGroup):
             raise Exit(_failed(error, bool(ctx.params.get("verbose")))) from None
 
 
-def say(what: str, hint: str, *, label: str = "Error") -> None:
-    """Write what went wrong to stderr, and below it the one line of advice."""
+def say(what: str, hint: str, *, label: str = "Error", more: Mapping[str, str] | None = None) -> None:
+    """Write what went wrong to stderr, below it `more` in lines with a label, and last the one line of advice."""
     from rich.text import Text
 
     console = err()
     console.print(Text.assemble((f"{label}: ", "bold red"), printable(what)), soft_wrap=True)
+    for name, told in (more or {}).items():
+        console.print(Text.assemble((f"{name}: ", "bold"), printable(told, one_line=True)), soft_wrap=True)
     console.print(Text.assemble(("Try: ", "bold"), printable(hint, one_line=True)), soft_wrap=True)
 
 
-def check_targets(*files: Path | None) -> None:
-    """Refuse files that could not be written in the end, before any work.
+def check_targets(*files: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse files that could not be written in the end, or only over what the command reads, before any work.
 
     Raises:
-        ProblemError: the folder of one is not there.
+        ProblemError: the folder of one is not there, or it is one of the `inputs`, under whatever name.
     """
+    read = [each for each in inputs if each is not None and each.exists()]
     for file in filter(None, files):
         if not file.parent.is_dir():
             raise ProblemError(f"cannot write {file}: its folder is not there", "a folder that exists")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise ProblemError(f"cannot write {file}: you may not write there", "a folder of your own")
+        if file.exists() and (same := next((each for each in read if file.samefile(each)), None)):
+            also = "" if file == same else f", which is {same}"
+            raise ProblemError(
+                f"{file}{also} is read by this command, and would be overwritten", "another name for what is written"
+            )
+
+
+def check_question(question: str) -> None:
+    """Refuse a question that says nothing, before any work.
+
+    Raises:
+        ProblemError: it is empty, or white space.
+    """
+    if not question.strip():
+        raise ProblemError("the question is empty", "what you would ask a colleague, in quotes")
 
 
 def split_hint(message: str) -> tuple[str, str]:
@@ -100,17 +163,40 @@ def split_hint(message: str) -> tuple[str, str]:
     what, _, hint = message.rpartition(_HINT) if _HINT in message else (message, "", "")
     if "Limits(" in hint:
         hint = f"reading it from Python with {hint}"
+    if hint.startswith(_OF_TLS):
+        hint = "--ca-certs FILE with the authority that signed its certificate; https:// only where it speaks TLS"
     return what.rstrip("."), _IN_COMMANDS.get(hint, hint)
+
+
+def hints_for(failed: Sequence[Outcome]) -> list[str]:
+    """Return what to do about files that failed, each hint once; of several files, with those it is for."""
+    files: dict[str, list[str]] = {}
+    for outcome in failed:
+        if hint := split_hint(outcome.reason)[1]:
+            files.setdefault(hint, []).append(outcome.source)
+    if len(failed) == 1:
+        return list(files)
+    return [f"for {_first(names)}: {hint}" for hint, names in files.items()]
+
+
+def _first(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
-        sys.stderr.write(printable("".join(traceback.format_exception(error))))
+        from catena.faults import redact
+
+        sys.stderr.write(printable(redact("".join(traceback.format_exception(error)))))
     if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
         _let_go_of_stdout()
         return OK
     what, hint, code = _told(error)
-    say(printable(what, one_line=True), hint)
+    more = {"Kept": error.kept} if isinstance(error, CatenaError) else {}
+    if type(error).__module__ == CatenaError.__module__:  # else the catalogue has no section for it
+        more["See"] = f"catena explain-error {type(error).__name__}"
+    say(printable(what, one_line=True), hint, more=more)
     return code
 
 
@@ -120,10 +206,26 @@ def _told(error: Exception) -> tuple[str, str, int]:
         return error.what, error.hint, error.code
     if isinstance(error, CatenaError):
         what, hint = split_hint(str(error))
-        return what, hint or _advice(error), SOME_FAILED if isinstance(error, ParseError) else WRONG
+        code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), WRONG)
+        return what, hint or _advice(error), code
     if isinstance(error, OSError):
-        return f"{error.strerror or type(error).__name__}: {error.filename or 'a file'}", "another path", WRONG
-    return f"{type(error).__name__}: {error}", "catena -v COMMAND … for the traceback, then report it", WRONG
+        what = f"{error.strerror or type(error).__name__}: {error.filename or 'a file'}"
+        return _public(what), "another path", WRONG
+    what = _public(f"{type(error).__name__}: {error}")
+    return what, "catena -v COMMAND … for the traceback, then report it", WRONG
+
+
+def _public(text: str) -> str:
+    """Return what an unforeseen error says, without secrets, and of paths that nobody typed only the last part."""
+    from catena.faults import redact
+
+    typed = [word for argument in sys.argv[1:] for word in {argument, argument.rpartition("=")[2]} if word]
+
+    def shown(found: re.Match[str]) -> str:
+        path = found[0]
+        return path if any(path.startswith(word) for word in typed) else f"…/{_SLASH.split(path)[-1]}"
+
+    return _PATH.sub(shown, redact(text))
 
 
 def _let_go_of_stdout() -> None:
@@ -136,7 +238,10 @@ def _advice(error: CatenaError) -> str:
         return "catena status --library PATH lists the documents"
     if isinstance(error, ParseError):
         return "opening the file in a viewer; the name and the type may be wrong"
-    return "catena doctor, or the same command with --help"
+    if isinstance(error, ParameterError):
+        near = nearest(error.value, names_in(error.allowed)) if isinstance(error.value, str) else None
+        return near or "the same command with --help, which says what may be given"
+    return error.usual_advice
 
 
 def _usage(error: Exception) -> int:
@@ -144,7 +249,15 @@ def _usage(error: Exception) -> int:
     message = getattr(error, "format_message", None)
     if message is None:  # not wrong usage: it went wrong before any command ran
         return _failed(error, verbose=False)
+    if type(error).__name__ == "NoArgsIsHelpError":  # of a group without a command: its help is the message
+        sys.stderr.write(f"{message()}\n")
+        return WRONG
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "catena"
-    say(message().rstrip("."), f"{name} --help")
+    what = message().rstrip(".").replace("Value error, ", "")
+    refused = _CHOICE.search(what)
+    hint = f"{name} --help"
+    if "unexpected extra argument" in what and name.rpartition(" ")[2] in _ASKING:
+        hint = f'quotes around the whole question, as in {name} "Which fuse is right?"'
+    say(what + (meant(refused[1], names_in(refused[2])) if refused else ""), hint)
     return WRONG

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson, Password
 from catena.cli.terminal import printable
 
@@ -40,7 +40,7 @@ def figures(
         raise ProblemError(f"{file} is no PDF; only these have pages to crop figures from", "a PDF")
     found = figures_of(replace(parsed, document=format_layout(parsed)))
     if folder is not None:
-        _write(folder, found)
+        _write(folder, found, file)
     for note in parsed.notes:
         if note.state != "blank":
             err().print(printable(f"page {note.page}: {note.why}", one_line=True), style="yellow", soft_wrap=True)
@@ -53,9 +53,10 @@ def figures(
         raise ProblemError("no figure was found", "a page's picture: a scan is no figure, it needs OCR", SOME_FAILED)
 
 
-def _write(folder: Path, found: Sequence[Figure]) -> None:
+def _write(folder: Path, found: Sequence[Figure], source: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        check_targets(*(folder / figure.name for figure in found), inputs=[source])
         for figure in found:
             (folder / figure.name).write_bytes(figure.png)
     except OSError as error:

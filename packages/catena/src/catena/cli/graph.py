@@ -14,8 +14,10 @@ import typer
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.graph_building import built
+from catena.cli.graph_options import Edges
 from catena.cli.graph_train import train
 from catena.cli.library import around, stored
+from catena.cli.option_groups import grouped
 from catena.cli.options import AsJson
 from catena.cli.search_graph import check_graph
 from catena.cli.segment_views import check_curve
@@ -37,32 +39,16 @@ app = typer.Typer(
 
 
 @app.command()
-def build(
-    library: LibraryFolder,
-    *,
-    neighbours: Annotated[
-        int, typer.Option("--neighbours", min=0, metavar="K", help="Join each passage with so many nearest ones.")
-    ] = 5,
-    keywords_more_than: Annotated[
-        int,
-        typer.Option("--keywords-more-than", min=0, metavar="T", help="Join what shares more keywords."),
-    ] = 2,
-    no_mentions: Annotated[
-        bool, typer.Option("--no-mentions", help="Do not join a passage with those whose titles it says.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+@grouped
+def build(library: LibraryFolder, *, edges: Edges, as_json: AsJson = False) -> None:
     """Join the passages of a library: neighbours in the text, by meaning, by shared keywords and names, by mention.
 
     The graph is kept with the library, and follows it from then on: documents that come, change or go reach it at its
     next use. Building it again with other options replaces it.
     """
-    from catena.graph.options import GraphOptions
-
-    options = GraphOptions(neighbours=neighbours, keywords_more_than=keywords_more_than, mentions=not no_mentions)
     began = time.monotonic()
     with stored(library) as store:
-        graph = built(around(store), options)
+        graph = built(around(store), edges.options())
         seconds = time.monotonic() - began
         _show(library, graph, as_json=as_json, more={"seconds": round(seconds, 3)})
 

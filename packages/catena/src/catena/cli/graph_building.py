@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
-from catena.cli.console import err
 from catena.cli.failures import INTERRUPTED, say
+from catena.cli.progress import progress
 
 if TYPE_CHECKING:
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
@@ -21,22 +23,25 @@ def built(library: Library, options: GraphOptions | None = None) -> ChunkGraph:
     Raises:
         Exit: it was stopped.
     """
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    with building("what the library held before is kept") as tell:
+        return library.build_graph(options, progress=tell)
 
-    console = err()
+
+@contextmanager
+def building(kept: str) -> Iterator[Callable[[GraphProgress], None]]:
+    """Show how far the building of a graph is; a stop says what is kept.
+
+    Yields:
+        What is told of the progress.
+
+    Raises:
+        Exit: it was stopped.
+    """
     try:
-        with Progress(
-            TextColumn("building the graph"), BarColumn(28), TaskProgressColumn(), TimeElapsedColumn(),
-            console=console, disable=not console.is_terminal,
-        ) as bar:  # fmt: skip
-            task = bar.add_task("", total=None)
-
-            def tell(step: GraphProgress) -> None:
-                bar.update(task, completed=step.done, total=step.total)
-
-            return library.build_graph(options, progress=tell)
+        with progress("building the graph") as show:
+            yield lambda step: show(completed=step.done, total=step.total)
     except KeyboardInterrupt:
-        say("what the library held before is kept", "the same command again", label="Stopped")
+        say(kept, "the same command again", label="Stopped")
         raise typer.Exit(INTERRUPTED) from None
 
 

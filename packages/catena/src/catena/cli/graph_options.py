@@ -14,6 +14,7 @@ from catena.cli.failures import ProblemError
 from catena.cli.segment_views import check_curve
 
 if TYPE_CHECKING:
+    from catena.graph.options import GraphOptions
     from catena.graph.scoring import Scorer
     from catena.graph.walk_options import WalkOptions
     from catena.library import Library
@@ -58,6 +59,30 @@ StripOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--strip", metavar="FILE.png|html", help="Of --graph: draw the chains hop by hop."),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """What joins the passages of a graph that is built, as it is typed; see `grouped`."""
+
+    neighbours: Annotated[
+        int, typer.Option("--neighbours", min=0, metavar="K", help="Join each passage with so many nearest ones.")
+    ] = 5
+    keywords_more_than: Annotated[
+        int,
+        typer.Option("--keywords-more-than", min=0, metavar="T", help="Join what shares more keywords."),
+    ] = 2
+    no_mentions: Annotated[
+        bool, typer.Option("--no-mentions", help="Do not join a passage with those whose titles it says.")
+    ] = False
+
+    def options(self) -> GraphOptions:
+        """Return which edges there are."""
+        from catena.graph.options import GraphOptions
+
+        return GraphOptions(
+            neighbours=self.neighbours, keywords_more_than=self.keywords_more_than, mentions=not self.no_mentions
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from catena.cli.console import err, out, write_json
 from catena.cli.failures import INTERRUPTED, ProblemError, check_targets, say
 from catena.cli.graph_options import WalkName
 from catena.cli.options import AsJson
+from catena.cli.progress import progress
 from catena.cli.search_graph import check_graph
 from catena.cli.segment_views import check_curve
 from catena.cli.terminal import printable
@@ -86,7 +87,7 @@ def train(
 
     _check(scorer, encoder=encoder, fine_tune=fine_tune, checkpoints=checkpoints)
     check_curve(picture)
-    check_targets(output)
+    check_targets(output, picture, inputs=[questions])
     how = _training(scorer, walk, epochs=epochs, validation=validation, seed=seed, fine_tune=fine_tune)
     embedder = None if encoder is None else _embedder(encoder, library, fine_tune=fine_tune)
     with Library.open(library, create=False, embedder=embedder) as opened:
@@ -159,15 +160,8 @@ def _stoppable(checkpoints: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[FeatureProgress], None]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = err()
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(28), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=console, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("training", total=None)
-        yield lambda step: bar.update(task, description=step.stage, completed=step.done, total=step.total)
+    with progress("training") as show:
+        yield lambda step: show(completed=step.done, total=step.total, what=step.stage)
 
 
 def _draw(trained: TrainedGraphScorer, picture: Path) -> None:

@@ -16,7 +16,7 @@ from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy, check_makers, makers_of
 
 if TYPE_CHECKING:
-    from catena.effects import Journal
+    from catena.effects import Journal, Services
     from catena.enrichment.detectors import Detector
     from catena.library import Library
     from catena.model import Outcome
@@ -63,6 +63,11 @@ class Models:
     def asks_server(self) -> bool:
         """Whether replies cost money."""
         return self.llm is not None or self.caption_model is not None
+
+    @property
+    def kept_in(self) -> Path | None:
+        """The file that keeps the replies, None where none are kept."""
+        return self.journal or (JOURNAL if self.asks_server else None)
 
     def check(self, *, plan: bool) -> None:
         """Refuse options that could do nothing.
@@ -141,18 +146,9 @@ def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool =
     """
     from catena.library import Library
 
-    budget = models.spending.budget()
     with ExitStack() as stack:
-        llm = captioner = recognizer = None
-        if models.llm is not None:
-            llm = stack.enter_context(opened_llm(models.llm, models.base_url))
-        if models.caption_model is not None:
-            captioner = stack.enter_context(opened_captioner(models.caption_model, models.base_url))
-        if models.spacy is not None:
-            from catena.backends.spacy_entities import SpacyRecognizer
-
-            recognizer = SpacyRecognizer(models.spacy)
-        journal = _journal(models, stack, plan=plan)
+        asked = asked_models(models, stack)
+        journal = journal_of(models, stack, plan=plan)
         stack.enter_context(stoppable(journal, "; what was written to the library is kept, too"))
         if plan and not path.exists():
             empty = stack.enter_context(
@@ -163,18 +159,45 @@ def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool =
             path,
             preparation=models.prepared(preparation),
             journal=journal,
-            captioner=captioner,
-            llm=llm,
-            recognizer=recognizer,
-            budget=budget,
+            captioner=asked.captioner,
+            llm=asked.llm,
+            recognizer=asked.recognizer,
+            budget=asked.budget,
         )
         yield stack.enter_context(library)
 
 
-def _journal(models: Models, stack: ExitStack, *, plan: bool) -> Journal | None:
+def asked_models(models: Models, stack: ExitStack) -> Services:
+    """Return the models that are named, with their budget.
+
+    Args:
+        models: their names.
+        stack: closes them.
+
+    Raises:
+        ProblemError: OpenAI is asked without a key, or there is a cap and no price.
+        MissingExtraError: the package of one is not installed.
+    """
+    from catena.effects import Services
+
+    budget = models.spending.budget()
+    llm = captioner = recognizer = None
+    if models.llm is not None:
+        llm = stack.enter_context(opened_llm(models.llm, models.base_url))
+    if models.caption_model is not None:
+        captioner = stack.enter_context(opened_captioner(models.caption_model, models.base_url))
+    if models.spacy is not None:
+        from catena.backends.spacy_entities import SpacyRecognizer
+
+        recognizer = SpacyRecognizer(models.spacy)
+    return Services(llm=llm, captioner=captioner, recognizer=recognizer, budget=budget)
+
+
+def journal_of(models: Models, stack: ExitStack, *, plan: bool = False) -> Journal | None:
+    """Return the journal that keeps the replies, None where none are kept; a plan makes none."""
     from catena.effects import Journal
 
-    path = models.journal or (JOURNAL if models.asks_server else None)
+    path = models.kept_in
     if path is None or (plan and not path.exists()):
         return None
     return stack.enter_context(Journal.open(path))

@@ -5,114 +5,49 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from catena.cli.chunk_options import AcrossSections, ChunksName, ChunksOption, MaxTokens, chunking
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
-from catena.cli.options import (
-    AsJson,
-    ContextBy,
-    Engine,
-    Figures,
-    LibraryPath,
-    Password,
-    PdfEngine,
-    RuledTables,
-    SegmentationBy,
-    SegmentUnder,
-    TableText,
-    preparation_of,
-)
+from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for
+from catena.cli.index_options import IndexOptions
+from catena.cli.option_groups import grouped
+from catena.cli.options import AsJson, LibraryPath
+from catena.cli.progress import progress
 from catena.cli.terminal import printable
-from catena.cli.view_options import MadeBy, ViewKinds, made_kinds
+from catena.cli.view_options import MadeBy
+from catena.nearest import meant
 
 if TYPE_CHECKING:
     from catena.effects import Event
-    from catena.enrichment.critical_terms import CriticalTermOptions
+    from catena.file_ingestion import Progress
     from catena.indexing.store import LibraryStore
-    from catena.library import Library, Progress
-    from catena.model import Outcome
+    from catena.library import Library
+    from catena.model import IngestState, Outcome
+    from catena.server_library import ServerLibrary
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
 NAMED = 5  # of several documents, so many are named in one line
 
 
+@grouped
 def index(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
     *,
     library: LibraryPath,
-    engine: PdfEngine = Engine.PYPDF,
-    ruled_tables: RuledTables = False,
-    figures: Figures = False,
-    caption_model: Annotated[
-        str | None,
-        typer.Option(
-            "--caption-model", metavar="MODEL", help="Let this OpenAI-compatible model describe each figure."
-        ),
-    ] = None,
-    llm: Annotated[
-        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for what is to ask one.")
-    ] = None,
-    format_llm: Annotated[
-        bool, typer.Option("--format-llm", help="Let the model write the Markdown, checked page by page.")
-    ] = False,
-    entities_llm: Annotated[
-        bool, typer.Option("--entities-llm", help="Let the model find the critical entities of each chunk.")
-    ] = False,
-    segmentation: Annotated[
-        SegmentationBy | None,
-        typer.Option("--segmentation", help="Divide documents by meaning, not by their headings; by whom."),
-    ] = None,
-    segment_under: Annotated[
-        SegmentUnder | None,
-        typer.Option("--segment-under", help="Divide all of it, or what is long below its headings [document]."),
-    ] = None,
-    context: Annotated[
-        ContextBy | None,
-        typer.Option("--context", help="Make titles and summaries of documents and sections; by whom."),
-    ] = None,
-    chunks: ChunksOption = ChunksName.PASSAGES,
-    max_tokens: MaxTokens = None,
-    across_sections: AcrossSections = False,
-    views: ViewKinds = None,
-    views_by: Annotated[MadeBy | None, typer.Option("--views-by", help="Who makes the views [offline].")] = None,
+    options: IndexOptions,
     graph: Annotated[
         bool, typer.Option("--graph", help="Keep a graph of the passages, for `catena search --graph`.")
     ] = False,
     graph_keywords: Annotated[
         MadeBy | None, typer.Option("--graph-keywords", help="Who finds the keywords by which it joins [offline].")
     ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option("--language", metavar="WORD", help="Of what models write about files [the document's own]."),
-    ] = None,
-    spacy: Annotated[
-        str | None, typer.Option("--spacy", metavar="MODEL", help="Let this spaCy pipeline find them (extra spacy).")
-    ] = None,
-    expert: Annotated[
-        Path | None,
-        typer.Option("--expert", metavar="FILE", help="Critical terms, one a line: term, aliases, weight."),
-    ] = None,
-    embed_tables: Annotated[
-        TableText,
-        typer.Option("--embed-tables", help="Embed tables whole, or their titles and the names of rows and columns."),
-    ] = TableText.WHOLE,
-    base_url: BaseUrl = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the models would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
-    password: Password = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
     ] = False,
@@ -130,29 +65,16 @@ def index(
     from catena.cli import index_models
 
     began = time.monotonic()
-    models = index_models.Models(
-        llm=llm, format_llm=format_llm, entities_llm=entities_llm, caption_model=caption_model, base_url=base_url,
-        segmentation=None if segmentation is None else segmentation.value,
-        under_headings=None if segment_under is None else segment_under is SegmentUnder.HEADINGS,
-        context=None if context is None else context.value, language=language,
-        views=made_kinds(views), views_by=views_by, graph_keywords=graph_keywords,
-        spacy=spacy, journal=journal, spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
-    )  # fmt: skip
     if graph_keywords is not None and not graph:
         raise ProblemError("--graph-keywords is about the graph", "--graph with it")
-    models.check(plan=plan)
-    preparation = replace(
-        preparation_of(engine, ruled_tables, figures or caption_model is not None),
-        chunks=chunking(chunks, max_tokens, across_sections),
-        embed_tables=embed_tables.value,
-        terms=_terms(expert),
-    )
-    with index_models.opened(library, preparation, models, plan=plan) as opened:
+    models = options.models(graph_keywords=graph_keywords, plan=plan)
+    with index_models.opened(library, options.preparation(), models, plan=plan) as opened:
         if plan:
-            index_models.show_plan(opened, paths, password, models, as_json=as_json)
+            index_models.show_plan(opened, paths, options.password, models, as_json=as_json)
             return
-        outcomes = indexed(opened, paths, password)
-        gone = opened.vanished()
+        outcomes = indexed(opened, paths, options.password)
+        there = {outcome.document_id for outcome in outcomes if outcome.state != "failed"}
+        gone = tuple(document for document in opened.vanished() if document not in there)
         for document in gone if prune else ():
             opened.delete(document)
         stats = opened.stats()
@@ -162,7 +84,9 @@ def index(
             gone, prune, f"catena index {shlex.join(map(str, paths))} --library {shlex.quote(str(library))} --prune"
         )
     if not outcomes and not (gone and prune):
-        raise ProblemError("there are no files in these folders", "a path that holds PDF, HTML or Markdown", 1)
+        raise ProblemError(
+            "there are no files in these folders", "a path that holds PDF, HTML, Markdown, LaTeX or text", 1
+        )
     seconds = time.monotonic() - began
     if as_json:
         states = Counter(outcome.state for outcome in outcomes)
@@ -170,11 +94,11 @@ def index(
         changed = {"vanished": () if prune else gone, "pruned": gone if prune else ()}
         write_json({**ran, **changed, "holds": stats, **({} if joined is None else {"graph": joined})})
     else:
-        _show(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
+        show_outcomes(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
         if joined is not None:
             out().print(f"their graph has {joined['nodes']:,} nodes and {joined['edges']:,} edges")
     if any(outcome.state == "failed" for outcome in outcomes):
-        _advise(outcomes)
+        advise(outcomes)
         raise typer.Exit(SOME_FAILED)
 
 
@@ -186,24 +110,17 @@ def _joined(library: Library) -> dict[str, int]:
     return {"nodes": len(graph), "edges": int(graph.degrees().sum()) // 2}
 
 
-def _terms(expert: Path | None) -> CriticalTermOptions:
-    from catena.enrichment.critical_terms import CriticalTermOptions
-    from catena.enrichment.expert_terms import ExpertTerms
-
-    return CriticalTermOptions() if expert is None else CriticalTermOptions(expert=ExpertTerms.read(expert))
-
-
 def _tell_gone(gone: Sequence[str], pruned: bool, command: str) -> None:
     files = f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
     if pruned:
-        err().print(f"{files}, and deleted from the library: {_names(gone)}", soft_wrap=True)
+        err().print(f"{files}, and deleted from the library: {named(gone)}", soft_wrap=True)
         return
-    err().print(f"{files} and can still be found: {_names(gone)}", style="yellow", soft_wrap=True)
+    err().print(f"{files} and can still be found: {named(gone)}", style="yellow", soft_wrap=True)
     err().print(f"Try: {_line(command)}", soft_wrap=True)
 
 
-def _names(documents: Sequence[str]) -> str:
-    """Return the first of the names, and how many more there are."""
+def named(documents: Sequence[str]) -> str:
+    """Return the first of some documents, in one line that a terminal may show, and how many more there are."""
     more = f" and {len(documents) - NAMED:,} more" if len(documents) > NAMED else ""
     return _line(", ".join(documents[:NAMED])) + more
 
@@ -212,7 +129,7 @@ def _line(text: object) -> str:
     return printable(str(text), one_line=True)
 
 
-def indexed(library: Library, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
+def indexed(library: Library | ServerLibrary, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
     """Index files with a progress bar on stderr."""
     with progress_bar("indexing") as (tell, watch):
         return library.index(paths, password=password, progress=tell, watch=watch)
@@ -225,39 +142,33 @@ def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callab
     Yields:
         What to tell of each file, and what to tell of each request to a model.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    rates = TextColumn("{task.fields[rates]}")
-    console = err()
     began = time.monotonic()
     pages = chunks = answers = kept = 0
-    with Bar(
-        TextColumn(what), BarColumn(28), MofNCompleteColumn(), TextColumn("files"), rates,
-        TextColumn("{task.fields[asked]}"), TimeElapsedColumn(),
-        console=console, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task(what, total=None, rates="", asked="")
+    with progress(what, "files") as show:
+
+        def notes() -> str:
+            seconds = max(time.monotonic() - began, 0.001)
+            made = [f"{pages / seconds:.0f} pages/s"] * bool(pages) + [f"{chunks / seconds:.0f} chunks/s"] * bool(
+                chunks
+            )
+            return ", ".join(made + [f"{answers} answers"] * bool(answers) + [f"{kept} kept"] * bool(kept))
 
         def tell(step: Progress) -> None:
             nonlocal pages, chunks
             pages, chunks = pages + step.outcome.pages, chunks + step.outcome.chunks
-            seconds = max(time.monotonic() - began, 0.001)
-            rates = f"{pages / seconds:.0f} pages/s, {chunks / seconds:.0f} chunks/s"
-            bar.update(task, completed=step.done, total=step.total, rates=rates)
+            show(completed=step.done, total=step.total, notes=notes())
 
         def watch(event: Event) -> None:
             nonlocal answers, kept
-            if event.purpose.startswith(EMBEDDING):
-                return
-            answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
-            asked = [f"{answers} answers"] * bool(answers) + [f"{kept} kept"] * bool(kept)
-            bar.update(task, asked=", ".join(asked))
+            if not event.purpose.startswith(EMBEDDING):
+                answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
+                show(notes=notes())
 
         yield tell, watch
 
 
-def _show(outcomes: tuple[Outcome, ...], when: str, documents: int, chunks: int) -> None:
+def show_outcomes(outcomes: Sequence[Outcome], when: str, documents: int, chunks: int) -> None:
+    """Write the ledger of a run, and behind its counts `when` and the sizes of what holds the documents now."""
     from catena.cli.views import counted, ledger, number
 
     console = out()
@@ -265,13 +176,10 @@ def _show(outcomes: tuple[Outcome, ...], when: str, documents: int, chunks: int)
     console.print(f"{counted(outcomes)} {when} {number(documents, 'document')}, {number(chunks, 'chunk')}")
 
 
-def _advise(outcomes: tuple[Outcome, ...]) -> None:
-    """Say once each what to do about the files that failed."""
-    from catena.cli.failures import split_hint
-
+def advise(outcomes: Sequence[Outcome], where: str = "the library") -> None:
+    """Say once each what to do about the files that failed; `where` are the others."""
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    hints = dict.fromkeys(hint for outcome in failed if (hint := split_hint(outcome.reason)[1]))
-    for hint in hints or ("the reasons in the table; all other files are in the library",):
+    for hint in hints_for(failed) or (f"the reasons in the table; all other files are in {where}",):
         err().print(f"Try: {_line(hint)}", soft_wrap=True)
 
 
@@ -304,29 +212,57 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
         return
     from rich.text import Text
 
-    from catena.cli.views import COLOURS, ledger, needs_a_look, number, table
+    from catena.cli.views import number
 
+    show_documents(documents, outcomes)
     console = out()
+    if gone:
+        console.print(Text("Files that are gone from disk and can still be found", style="bold"))
+        console.print("".join(f"{_line(name)}\n" for name in gone), soft_wrap=True)
+    console.print(
+        f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
+        f"{number(stats.chunks, 'chunk')} ({told_views(stats.views)}), {number(stats.terms, 'critical term')}\n"
+        f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; "
+        f"{stats.bytes / 1e6:.1f} MB on disk"
+    )
+
+
+class Listed(Protocol):
+    """What the table of documents shows of each, whoever holds it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def state(self) -> IngestState: ...
+    @property
+    def pages(self) -> int: ...
+    @property
+    def chunks(self) -> int: ...
+
+
+def show_documents(documents: Sequence[Listed], outcomes: Sequence[Outcome]) -> None:
+    """Write the table of documents, and below it that of the files that need a look."""
+    from rich.text import Text
+
+    from catena.cli.views import COLOURS, ledger, needs_a_look, table
+
     listed = table("State", "Document", "Pages#", "Chunks#")
     for each in documents:
         state = Text(each.state, style=COLOURS[each.state])
         name = Text.assemble(_line(each.id), (f"\n{_line(each.title)}", "dim"))
         listed.add_row(state, name, str(each.pages or ""), str(each.chunks))
     if documents:
-        console.print(listed)
+        out().print(listed)
     if failed := list(filter(needs_a_look, outcomes)):
-        console.print(Text("Files that need a look", style="bold"))
-        console.print(ledger(failed))
-    if gone:
-        console.print(Text("Files that are gone from disk and can still be found", style="bold"))
-        console.print("".join(f"{_line(name)}\n" for name in gone), soft_wrap=True)
-    views = ", ".join(f"{count:,} {_line(kind)}" for kind, count in stats.views.items())
-    console.print(
-        f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
-        f"{number(stats.chunks, 'chunk')} (views: {views or 'none'}), {number(stats.terms, 'critical term')}\n"
-        f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; "
-        f"{stats.bytes / 1e6:.1f} MB on disk"
-    )
+        out().print(Text("Files that need a look", style="bold"))
+        out().print(ledger(failed))
+
+
+def told_views(views: Mapping[str, int]) -> str:
+    """Return e.g. "views: 12 headed, 3 keywords"."""
+    return f"views: {', '.join(f'{count:,} {_line(kind)}' for kind, count in views.items()) or 'none'}"
 
 
 def delete(
@@ -343,7 +279,8 @@ def delete(
         wanted = list(dict.fromkeys(ids.values()))
         unknown = [name for name, document in ids.items() if document not in known]
         if unknown:
-            what = f"not in the library: {', '.join(unknown)}; nothing was deleted"
+            near = meant(unknown, known)
+            what = f"not in the library: {', '.join(unknown)}; nothing was deleted{near}"
             raise ProblemError(what, f"catena status --library {library} lists the documents")
         for document in wanted:
             store.delete(document)
@@ -357,9 +294,10 @@ def delete(
 
 
 def verify(library: LibraryPath, as_json: AsJson = False) -> None:
-    """Check every invariant of what is stored; exit code 1 when something is wrong."""
-    with stored(library) as store:
-        problems, stats = around(store).verify(), store.stats()
+    """Check every invariant of what is stored; exit code 4 when something is wrong."""
+    with stored(library) as store, progress("checking", "documents") as show:
+        problems = around(store).verify(lambda done, total: show(completed=done, total=total))
+        stats = store.stats()
     if as_json:
         write_json({"library": library, "sound": not problems, "problems": problems})
     elif not problems:
@@ -373,4 +311,4 @@ def verify(library: LibraryPath, as_json: AsJson = False) -> None:
         hint = f"catena index FILES --library {library} after deleting the documents named above"
         if all(problem.startswith(("the graph ", "the files of the graph ")) for problem in problems):
             hint = f"catena graph build {library}"
-        raise ProblemError(f"{len(problems)} of the library's invariants do not hold", hint, SOME_FAILED)
+        raise ProblemError(f"{len(problems)} of the library's invariants do not hold", hint, DAMAGED)

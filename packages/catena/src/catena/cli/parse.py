@@ -22,6 +22,7 @@ from catena.cli.llm_options import (
     opened_llm,
 )
 from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.progress import counted
 from catena.cli.terminal import printable
 from catena.errors import ParseError
 
@@ -76,6 +77,8 @@ def parse(
     does not give faithfully come from the layout. Its key is read from CATENA_API_KEY or OPENAI_API_KEY. Replies
     are kept in the journal, so that a stopped run goes on where it ended and nothing is paid for twice.
     """
+    from catena.cli import parse_llm
+
     given = {
         "--base-url": base_url, "--journal": journal, "--price-in": price_in, "--price-out": price_out,
         "--budget": budget, "--window": window, "--padding": padding, "--fidelity": fidelity,
@@ -87,7 +90,8 @@ def parse(
     if fidelity_plot is not None and fidelity_plot.suffix.lower() not in (".png", ".html"):
         raise ProblemError(f"{fidelity_plot} is neither .png nor .html", "a file name that ends in one of them")
     targets = _targets(files, out)
-    check_targets(fidelity, fidelity_plot, *targets.values())
+    drawn = parse_llm.pictures(fidelity_plot, len(files)) if fidelity_plot is not None else []
+    check_targets(fidelity, fidelity_plot, *drawn, *targets.values(), inputs=files)
     preparation = preparation_of(engine, ruled_tables)
     reports: dict[Path, FidelityReport] = {}
     if llm is None:
@@ -96,8 +100,6 @@ def parse(
         options = _options(window, padding)
         spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
         with asking(opened_llm(llm, base_url), journal or JOURNAL, spending, dry=plan) as services:
-            from catena.cli import parse_llm
-
             parsed, failed = _read(files, preparation, password, layout=False)
             if plan:
                 parse_llm.show_plan(parsed, services, options, spending, as_json=as_json)
@@ -147,7 +149,7 @@ def _read(
 
     parsed: dict[Path, Parsed] = {}
     failed: dict[Path, ParseError] = {}
-    for file in files:
+    for file in counted(files, "reading", "files"):
         try:
             if layout:
                 parsed[file] = read(file, preparation, source=str(file), password=password)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.cli.console import err, out, write_json
+from catena.cli.console import out, write_json
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import stoppable
 from catena.cli.terminal import printable
@@ -105,10 +105,16 @@ def draw_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
     """Draw the strip of one report; of several, one picture each, numbered from 1."""
     from catena.plots.fidelity import fidelity_strip
 
-    for number, report in enumerate(reports, start=1):
-        path = target if len(reports) == 1 else target.with_stem(f"{target.stem}-{number}")
+    for report, path in zip(reports, pictures(target, len(reports)), strict=True):
         if report.pages:
             fidelity_strip(report, path)
+
+
+def pictures(target: Path, count: int) -> list[Path]:
+    """Return where so many pictures go: `target` for one, numbered from 1 for several."""
+    if count == 1:
+        return [target]
+    return [target.with_stem(f"{target.stem}-{number}") for number in range(1, count + 1)]
 
 
 def _all(parsed: Mapping[Path, Parsed], options: FormatOptions) -> Step[list[Any]]:
@@ -151,17 +157,11 @@ def usage_table(found: Plan, spending: Spending) -> Table:
 @contextmanager
 def _progress(windows: int) -> Iterator[Any]:
     """Show how many windows are done, how many came from the journal and how many were asked for again."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+    from catena.cli.progress import progress
     from catena.formatting.drafts import PURPOSE_AGAIN
 
-    console = err()
     done = kept = again = 0
-    with Progress(
-        TextColumn("formatting"), BarColumn(28), MofNCompleteColumn(), TextColumn("windows"),
-        TextColumn("{task.fields[notes]}"), TimeElapsedColumn(), console=console, disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("formatting", total=windows, notes="")
+    with progress("formatting", "windows", windows) as show:
 
         def tell(event: Event) -> None:
             nonlocal done, kept, again
@@ -171,6 +171,6 @@ def _progress(windows: int) -> Iterator[Any]:
             done, again = done + (not second), again + second
             kept += event.kind == "cached"
             notes = [f"{kept} kept"] * bool(kept) + [f"{again} again"] * bool(again)
-            bar.update(task, completed=done, notes=", ".join(notes))
+            show(completed=done, notes=", ".join(notes))
 
         yield tell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError
+from catena.cli.failures import SOME_FAILED, ProblemError, check_question
 from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_options import (
     BeamWidth,
@@ -160,6 +160,7 @@ def search(
     """
     from catena.library import Library
 
+    check_question(question)
     choices = SegmentChoices(
         preset=preset, budget_tokens=None if passages or graph else budget_tokens, selection=selection,
         penalty=penalty, decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order,

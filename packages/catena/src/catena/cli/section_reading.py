@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from catena.cli.console import err
 from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
+from catena.cli.progress import counted
 from catena.cli.terminal import printable
 from catena.errors import ParseError
 
@@ -40,22 +41,25 @@ def sections_of(
         if path.suffix.lower() in SUPPORTED_SUFFIXES or not path.is_file() or path in paths
     ]
     if not found:
-        raise ProblemError("there are no files in these folders", "a path that holds PDF, HTML or Markdown", 1)
+        raise ProblemError(
+            "there are no files in these folders", "a path that holds PDF, HTML, Markdown, LaTeX or text", 1
+        )
     home = _home([path for path, _ in found])
     entries: list[Entry] = []
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     hint = ""
-    for path, name in found:
+    for path, name in counted(found, "reading", "files"):
         own = path_text(Path(os.path.relpath(path, home))) if home else name
         try:
             parsed = read(path, preparation, document_id=own, source=own, password=password)
         except ParseError as error:
             what, advice = split_hint(str(error))
             hint = hint or advice
-            err().print(printable(f"not read: {what}", one_line=True), style="red", soft_wrap=True)
-            failed.append(name)
+            failed[name] = what
             continue
         entries.append(prepare(parsed.document, preparation))
+    for what in failed.values():
+        err().print(printable(f"not read: {what}", one_line=True), style="red", soft_wrap=True)
     if not entries:
         raise ProblemError("no file could be read", hint or "files with text", SOME_FAILED)
     return tuple(entries), tuple(failed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catena.cli.asking_progress import asking_bar
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import check_targets
 from catena.cli.options import AsJson
@@ -60,7 +62,7 @@ def tune(
     from catena.library import Library
     from catena.retrieval.tuning import tune as tuning
 
-    check_targets(save)
+    check_targets(save, inputs=[questions])
     bank = read_questions(questions)
     with Library.open(library, create=False) as opened:
         documents, stats = [info.id for info in opened.documents()], opened.stats()
@@ -74,7 +76,8 @@ def tune(
             depth=depth,
             folds=folds,
         )
-        tuned = run(step, opened.services)
+        with asking_bar("tuning", "requests") as tell:
+            tuned = run(step, replace(opened.services, progress=tell))
         by_shape = opened.adapted()
     if save is not None:
         tuned.save(save)

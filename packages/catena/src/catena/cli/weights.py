@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
 import typer
 
@@ -32,6 +32,14 @@ class FusionName(StrEnum):
 
     SCORE = "score"
     RANK = "rank"
+
+
+class HasViews(Protocol):
+    """A store, as far as it says which kinds of view chunks have."""
+
+    def has_view(self, kind: str) -> bool:
+        """Return whether any chunk has a view of this kind."""
+        ...
 
 
 RouteOption: TypeAlias = Annotated[
@@ -112,19 +120,31 @@ class Weights:
         Raises:
             ProblemError: passages are to be searched, and there are none.
         """
-        from catena.retrieval.fusion import RankFusion, ScoreFusion
         from catena.retrieval.tuned import Tuned
+
+        by_routes = self.of_routes(opened.store, own_routes=own_routes)
+        if self.tuned is not None:
+            return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
+        return opened.adapted() if self.adapted else by_routes
+
+    def of_routes(self, store: HasViews, *, own_routes: bool = True) -> Fusion | None:
+        """As `formula`, where neither a file nor the shape of a library decides.
+
+        Args:
+            store: says whether chunks have passages.
+            own_routes: as there.
+
+        Raises:
+            ProblemError: passages are to be searched, and there are none.
+        """
+        from catena.retrieval.fusion import RankFusion, ScoreFusion
         from catena.section_search import SECTION_FUSION
         from catena.structure.passages import PASSAGE
 
-        has_passages = opened.store.has_view(PASSAGE)
+        has_passages = store.has_view(PASSAGE)
         if RouteName.PASSAGES in self.routes and not has_passages:
             what = "--route passages is for long chunks, and those of this library have no passages"
             raise ProblemError(what, "catena index --chunks sections, or another --route")
-        if self.tuned is not None:
-            return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
-        if self.adapted:
-            return opened.adapted()
         if self.fusion is FusionName.RANK:
             return RankFusion()
         if not self.routes and not self._by_hand:

@@ -48,6 +48,12 @@ class PairedComparison:
     draws: int
     losses: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.difference:+.3f} [{self.interval[0]:+.3f}, {self.interval[1]:+.3f}], p {self.p:.4f}, "
+            f"{self.wins} wins, {self.draws} draws, {self.losses} losses (n = {self.n})"
+        )
+
 
 def compare(
     a: Mapping[str, float], b: Mapping[str, float], *, level: float = 0.95, rounds: int = 10_000, seed: int = 0

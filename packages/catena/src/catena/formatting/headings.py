@@ -132,8 +132,14 @@ def _title(
         return None
     largest = max(first, key=lambda run: (run.style.size, -run.start))
     start = end = largest.start
-    for run in runs:  # a title set in several lines with wide spaces is several runs
-        if run.start == end and run.page == largest.page and run.style.size == largest.style.size:
+    for run in runs:  # a title set in several lines with wide spaces is several runs; "1 Scope" below it is a heading
+        first_section = run.number is not None and run.number.parts[0] in _FIRST_NUMBERS
+        if (
+            run.start == end
+            and run.page == largest.page
+            and run.style.size == largest.style.size
+            and not first_section
+        ):
             end = run.end
     if end - start > _TITLE_LINES:
         return None

@@ -22,7 +22,7 @@ from catena.graph.node_lines import to_line, to_node
 from catena.graph.options import GraphOptions
 from catena.graph.reading import Sets, all_edges
 from catena.graph.semantic import Tick, nearest, unit
-from catena.graph.shared_words import shared_words
+from catena.graph.shared_words import JoinedBy, joined_by, shared_words
 from catena.graph.state import GraphState, state_of
 from catena.graph.storage import load, save
 from catena.graph.updating import Places, updated_state
@@ -313,6 +313,15 @@ class ChunkGraph:
         """
         self._kinds((kind,))
         return self._shared_words(self._known_place(one), self._known_place(other), kind)
+
+    def joined_by(self, chunk_id: str) -> JoinedBy:
+        """Return by which terms and titles a node may be joined to others.
+
+        Raises:
+            ParameterError: the graph has no such node.
+        """
+        place = self._known_place(chunk_id)
+        return joined_by(self._state, self.options, place, self._node_at(place))
 
     def links(self, kind: str) -> Links:
         """Return all edges of one kind.

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from catena.steps import Step
 
 _LEAST_SPREAD = 1e-3  # of a feature; one that varies less in training tells nothing
+_NOTHING_TO_LEARN = (
+    "more questions, with supporting passages in several chunks that the graph leads to from the first hits"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +184,7 @@ def fit(
     usable = [choice for choice in choices if choice.right.any() and not choice.right.all()]
     if not usable:
         allowed = "at least one with a supporting chunk among the candidates, and another chunk"
-        raise ParameterError("choices of the training walks", len(choices), allowed)
+        raise ParameterError("choices of the training walks", len(choices), allowed, _NOTHING_TO_LEARN)
     rows = np.concatenate([choice.rows for choice in usable]).astype(np.float64)
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     told = deviation > _LEAST_SPREAD  # of the others nothing can be learned, and nothing is to be made of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,54 @@ from catena.graph.words import title_number
 from catena.neighbourhood import MENTION, MENTIONED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from catena.graph.joins import Terms
     from catena.graph.node import Node
     from catena.graph.options import GraphOptions
     from catena.graph.state import GraphState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedBy:
+    """By what a node may be joined to others: two nodes share in words what is in both of theirs.
+
+    Attributes:
+        terms: by kind of edge, its terms that at least one other node holds and not too many do, in order.
+        titles: its titles that others say, as (number, as printed), the first of each number.
+        says: numbers of the titles of others that its text says.
+    """
+
+    terms: Mapping[str, tuple[str, ...]]
+    titles: tuple[tuple[int, str], ...]
+    says: tuple[int, ...]
+
+
+def joined_by(state: GraphState, options: GraphOptions, place: int, node: Node) -> JoinedBy:
+    """Return by what a node may be joined to others, so that its edges can be explained without the graph."""
+    terms = {}
+    for kind in options.term_kinds:
+        own = kind.terms(node)
+        holding = _holding(state.terms[kind.name], [term_number(term) for term in own])
+        limit = kind.limit(state.size)
+        terms[kind.name] = tuple(term for term, nodes in zip(own, holding, strict=True) if 1 < nodes <= limit)
+    titles: dict[int, str] = {}
+    for printed in node.titles:
+        titles.setdefault(title_number(words_of(printed)), printed)
+    said = state.sayers.terms[state.sayers.starts[place] : state.sayers.starts[place + 1]].tolist()
+    joining = _joining(state, options, [*titles, *said])
+    return JoinedBy(
+        terms={kind: each for kind, each in terms.items() if each},
+        titles=tuple((number, printed) for number, printed in titles.items() if number in joining),
+        says=tuple(number for number in said if number in joining),
+    )
+
+
+def _joining(state: GraphState, options: GraphOptions, titles: Sequence[int]) -> set[int]:
+    """Return which titles make edges: somebody says them, somebody bears them, and neither do too many."""
+    said, borne = _holding(state.sayers, titles), _holding(state.bearers, titles)
+    counts = zip(titles, said, borne, strict=True)
+    return {title for title, *nodes in counts if min(nodes) > 0 and max(nodes) <= options.cap}
 
 
 def shared_words(

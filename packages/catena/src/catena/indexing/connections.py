@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from catena.errors import LibraryBusyError, LibraryError
+from catena.errors import DamagedLibraryError, LibraryBusyError, LibraryError
 from catena.indexing import schema
 from catena.indexing.lock import WriterLock
 
@@ -88,4 +88,4 @@ def named(path: Path) -> Iterator[None]:
         raise LibraryError(str(path), f"SQLite failed ({text}); nothing of this call was stored") from None
     except sqlite3.DatabaseError as error:
         what = f"{schema.FILE} is damaged or not a database ({error}); nothing was touched"
-        raise LibraryError(str(path), what, "a backup, or index the sources anew") from None
+        raise DamagedLibraryError(str(path), what, "a backup, or index the sources anew") from None

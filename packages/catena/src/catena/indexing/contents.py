@@ -13,7 +13,7 @@ import numpy as np
 
 from catena.indexing import records, schema
 from catena.model import Chunk
-from catena.vectors import DEFAULT
+from catena.vectors import DEFAULT, mean_direction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +90,7 @@ class Contents:
                 raise ValueError(f"{len(ids) - len(owners)} chunks have none")
         vectors = stored[starts]
         for place in np.flatnonzero(counts > 1):
-            vectors[place] = _mean(stored[starts[place] : starts[place] + counts[place]])
+            vectors[place] = mean_direction(stored[starts[place] : starts[place] + counts[place]])
         return vectors
 
     def views(self, kind: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
@@ -114,9 +114,3 @@ def _stamp(content: str, document_id: str, body: str) -> bytes:
 def setting_name(name: str) -> str:
     """Return the name of the meta table's row that holds a setting."""
     return f"setting {name}"
-
-
-def _mean(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    total = rows.sum(axis=0, dtype=np.float64)
-    mean: NDArray[np.float32] = (total / (np.linalg.norm(total) or 1.0)).astype(np.float32)
-    return mean

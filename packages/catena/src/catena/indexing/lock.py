@@ -32,7 +32,9 @@ class WriterLock:
         try:
             connection = sqlite3.connect(self._file, timeout=self._timeout, isolation_level=None)
         except sqlite3.Error as error:
-            raise LibraryError(str(self._folder), f"the lock file cannot be opened ({error})") from None
+            raise LibraryError(
+                str(self._folder), f"the lock file cannot be opened ({error})", "leave to write there, or a copy"
+            ) from None
         with closing(connection):
             try:
                 connection.execute("BEGIN EXCLUSIVE")
@@ -44,7 +46,9 @@ class WriterLock:
 
     def _refusal(self, error: sqlite3.Error) -> LibraryError:
         if "locked" not in str(error):
-            return LibraryError(str(self._folder), f"the lock cannot be taken ({error})")
+            return LibraryError(
+                str(self._folder), f"the lock cannot be taken ({error})", "leave to write there, or a copy"
+            )
         with suppress(OSError, ValueError):
             pid = int(self._holder.read_text(encoding="ascii"))
             if pid != os.getpid():

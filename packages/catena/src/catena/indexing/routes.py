@@ -26,7 +26,7 @@ from catena.indexing.selection import Scored
 from catena.indexing.vectors import VectorMatrix
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
 from catena.terms import TermMatcher
-from catena.vectors import DEFAULT
+from catena.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64] | None], Scored | None]"
 
 ROUTES = ("dense", "lexical", "keyword")
-DEFAULT_VIEW = "headed"  # what is searched when a request names no view
-EMBEDDED_VIEWS = ("context", "caption", "table", "passage")  # of these a chunk's last one was embedded as its default
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
 
@@ -53,6 +51,7 @@ class Routes:
         self._finder: tuple[int, TermMatcher] | None = None
         self._names: DocumentNames | None = None
         self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
+        self._field_names: tuple[int, frozenset[str]] | None = None
         self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
         self._known: tuple[int, dict[str, int]] = (0, {})  # chunk keys by id
@@ -108,6 +107,15 @@ class Routes:
             if names is None or names.generation != generation:
                 names = self._names = DocumentNames(connection, generation)
             return names.find(connection, request)
+
+    def field_names(self) -> frozenset[str]:
+        """Return the names of the fields by which chunks can be filtered here: of any of them."""
+        with self._connections.reading() as (connection, generation):
+            names = self._field_names
+            if names is None or names[0] != generation:
+                held = self._fields_held(connection, generation)
+                names = self._field_names = (generation, frozenset().union(*(fields for _, fields in held)))
+            return names[1]
 
     def _route(self, request: Search) -> Route:
         routes: dict[str, Route] = {"dense": self._dense, "lexical": self._words, "keyword": self._terms}
@@ -234,15 +242,21 @@ class Routes:
         """Return the keys of the chunks that a filter allows, ascending."""
         allows, name = compiled(where), (generation, repr(where))
         if name not in self._allowed:
-            if self._fields is None or self._fields[0] != generation:
-                self._fields = (generation, records.fields(connection))
-            keys = np.array([key for key, fields in self._fields[1] if allows(fields)], np.int64)
+            held = self._fields_held(connection, generation)
+            keys = np.array([key for key, fields in held if allows(fields)], np.int64)
             with self._guard:
                 if len(self._allowed) >= _FILTERS or any(known != generation for known, _ in self._allowed):
                     self._allowed.clear()
                 self._allowed[name] = keys
             return keys
         return self._allowed[name]
+
+    def _fields_held(self, connection: sqlite3.Connection, generation: int) -> list[tuple[int, dict[str, Any]]]:
+        """Return what filters see of each chunk by its key, of this generation."""
+        held = self._fields
+        if held is None or held[0] != generation:
+            held = self._fields = (generation, records.fields(connection))
+        return held[1]
 
     def problems(self, connection: sqlite3.Connection, generation: int) -> Iterator[str]:
         """Yield where a derived index differs from the truth that `connection` sees."""

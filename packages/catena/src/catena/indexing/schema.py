@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from catena.errors import LibraryError
+from catena.errors import DamagedLibraryError, LibraryError
 
 FILE = "library.sqlite"
 DERIVED = frozenset({"lexical", "vectors", "graph", "figures"})  # folders
@@ -102,9 +102,12 @@ def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = FULL")  # an acknowledged document survives a power cut
     except sqlite3.Error as error:
-        wrong = "cannot be opened" if isinstance(error, sqlite3.OperationalError) else "is damaged or not a database"
-        what = f"{FILE} {wrong} ({error}); nothing was touched"
-        raise LibraryError(str(folder), what, "a backup, or index the sources anew") from None
+        do_next = "a backup, or index the sources anew"
+        if isinstance(error, sqlite3.OperationalError):
+            what = f"{FILE} cannot be opened ({error}); nothing was touched"
+            raise LibraryError(str(folder), what, do_next) from None
+        what = f"{FILE} is damaged or not a database ({error}); nothing was touched"
+        raise DamagedLibraryError(str(folder), what, do_next) from None
     return connection
 
 

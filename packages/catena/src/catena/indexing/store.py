@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from catena.indexing.routes import ROUTES, Routes
 from catena.indexing.verify import problems_of_truth
 from catena.indexing.writing import Replaced
 from catena.model import Chunk, Entry, Figure, Outcome, Ranking, View
+from catena.nearest import LOOKED_AT, meant
 from catena.vectors import ViewVectors
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class LibraryStore:
         self, connections: Connections, *, embedder_identity: str | None, dim: int | None, lexical: str
     ) -> None:
         self.path = connections.path
-        self.embedder_identity, self.dim = embedder_identity, dim
+        self.embedder_identity, self.dim, self.lexical = embedder_identity, dim, lexical
         self._connections = connections
         self._routes = Routes(connections, engine=lexical)
 
@@ -314,6 +315,11 @@ class LibraryStore:
         with self._connections.reading() as (connection, _):
             return listing.documents(connection)
 
+    def document_count(self) -> int:
+        """Return how many documents there are."""
+        with self._connections.reading() as (connection, _):
+            return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
+
     def has_view(self, kind: str) -> bool:
         """Return whether any chunk has a view of this kind."""
         with self._connections.reading() as (connection, _):
@@ -324,6 +330,10 @@ class LibraryStore:
         with self._connections.reading() as (connection, _):
             rows = connection.execute("SELECT DISTINCT kind FROM views ORDER BY kind").fetchall()
         return tuple(kind for (kind,) in rows)
+
+    def field_names(self) -> frozenset[str]:
+        """Return the names of the fields by which chunks can be filtered: those that any of them has."""
+        return self._routes.field_names()
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return all critical terms, sorted."""
@@ -383,8 +393,11 @@ class LibraryStore:
         with self._connections.reading() as (connection, generation):
             return listing.stats(connection, self.path, generation)
 
-    def verify(self) -> tuple[str, ...]:
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
         """Return every broken invariant, each as one sentence; () when all is well.
+
+        Args:
+            progress: told after each document how many are checked, and of how many.
 
         Checked: SQLite's own integrity; sections tile, chunks are exact slices and cover; every view, vector and
         term has its chunk and every chunk a view and a vector; vectors are finite and of unit length or zero;
@@ -397,7 +410,7 @@ class LibraryStore:
             else:  # a writer between its commit and its indexes would look like damage
                 connection = stack.enter_context(self._connections.locked())
                 generation = stack.enter_context(schema.snapshot(connection))
-            problems = list(problems_of_truth(connection))
+            problems = list(problems_of_truth(connection, progress))
             try:
                 problems.extend(self._routes.problems(connection, generation))
             except sqlite3.DatabaseError as error:
@@ -426,7 +439,9 @@ class LibraryStore:
     def _known(self, connection: sqlite3.Connection, document_id: str) -> int:
         key = _key(connection, document_id)
         if key is None:
-            raise UnknownDocumentError(str(self.path), f"it holds no document {document_id!r}")
+            there = connection.execute("SELECT id FROM documents ORDER BY id LIMIT ?", (LOOKED_AT,))
+            near = meant(document_id, [row[0] for row in there])
+            raise UnknownDocumentError(str(self.path), f"it holds no document {document_id!r}{near}")
         return key
 
     @contextmanager

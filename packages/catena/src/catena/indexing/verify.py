@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from catena.indexing import records, schema
 from catena.indexing.checks import problems_of, problems_of_view_vectors
@@ -25,8 +25,10 @@ _ORPHANS = {
 }
 
 
-def problems_of_truth(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield every broken invariant of the rows, document by document."""
+def problems_of_truth(
+    connection: sqlite3.Connection, progress: Callable[[int, int], None] | None = None
+) -> Iterator[str]:
+    """Yield every broken invariant of the rows, document by document; `progress` is told how many of how many."""
     for (result,) in connection.execute("PRAGMA integrity_check"):
         if result != "ok":
             yield f"SQLite: {result}"
@@ -36,8 +38,11 @@ def problems_of_truth(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"{number} {what}"
     yield from problems_of_pictures(connection)
     dim = int(schema.get_meta(connection, "dim") or 0)
-    for doc, document_id in connection.execute("SELECT doc, id FROM documents ORDER BY id").fetchall():
+    documents = connection.execute("SELECT doc, id FROM documents ORDER BY id").fetchall()
+    for done, (doc, document_id) in enumerate(documents, start=1):
         yield from (f"document {document_id!r}: {problem}" for problem in _document(connection, doc, dim))
+        if progress is not None:
+            progress(done, len(documents))
 
 
 def _document(connection: sqlite3.Connection, doc: int, dim: int) -> Iterator[str]:

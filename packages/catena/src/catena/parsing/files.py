@@ -132,8 +132,12 @@ def file_bytes(path: str | Path, *, source: str, limits: Limits = DEFAULT_LIMITS
 def _bytes_of(path: str | Path, limits: Limits) -> bytes:
     try:
         found = os.stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            raise Unreadable(
+                "unsupported", "it is a folder, not a file", "the files in it; catena index takes folders"
+            )
         if not stat.S_ISREG(found.st_mode):
-            raise Unreadable("unsupported", "it is a folder, a device or a pipe, not a file")
+            raise Unreadable("unsupported", "it is a device or a pipe, not a file")
         if found.st_size > limits.bytes:
             raise _too_large(found.st_size, limits)
         with open(path, "rb") as file:

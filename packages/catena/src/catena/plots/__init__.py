@@ -26,7 +26,9 @@ from catena.plots.ranking import (
 )
 from catena.plots.reliability import reliability_diagram
 from catena.plots.segments import relevance_curve
+from catena.plots.sizing import size_curves
 from catena.plots.space import cohesion, embedding_shift, question_distances
+from catena.plots.timeline import Moment, RunLog, run_timeline
 from catena.plots.views import Recall, chunking_errors, scope_recall, view_attribution
 
 __all__ = [
@@ -44,6 +46,8 @@ __all__ = [
     "reliability_diagram",
     "relevance_curve",
     "cost_growth",
+    "run_timeline",
+    "size_curves",
     "view_attribution",
     "scope_recall",
     "chunking_errors",
@@ -58,5 +62,7 @@ __all__ = [
     "FidelityPage",
     "FidelityReportLike",
     "Measured",
+    "Moment",
     "Recall",
+    "RunLog",
 ]

@@ -202,7 +202,7 @@ def graph_degrees(
             marks.append(
                 Line(
                     x=[float(x) for x in steps], y=[float(y) for y in reached], label=name,
-                    series=number - 1 if number else BACKGROUND,
+                    series=number - 1 if number else BACKGROUND, dotted=len(steps) == 1,
                 )
             )  # fmt: skip
         told.append(

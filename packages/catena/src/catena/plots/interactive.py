@@ -69,7 +69,9 @@ def save(picture: Picture, path: Path) -> None:
         include_plotlyjs=True, full_html=True, div_id="picture", config={"displaylogo": False, "responsive": False}
     )
     head = f"<head><title>{escape(picture.title)}</title>"
-    path.write_text(page.replace("<head>", head, 1), encoding="utf-8")
+    named = f'<div role="figure" aria-label="{escape(picture.text)}"><div id="picture"'
+    page = page.replace("<head>", head, 1).replace('<div id="picture"', named, 1)
+    path.write_text(page.replace("</body>", "</div></body>", 1), encoding="utf-8")
 
 
 def _frame(figure: Any, picture: Picture) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena.errors import EvaluationError, ParameterError
 from catena.plots.graph_marks import GraphMark
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, told apart by all kinds of colour vision; their yellow is too pale for a white page."""
@@ -187,8 +190,18 @@ class Picture:
             raise EvaluationError(f"cannot write {target.name}: {error.strerror or 'not writable'}") from error
         return target
 
-    def static(self) -> Any:
-        """Return the picture as a matplotlib `Figure`."""
+    @property
+    def text(self) -> str:
+        """What the picture says to those who do not see it: title, caption, and what each panel measures."""
+        panels = [_told(panel) for panel in self.panels]
+        return "\n".join(part for part in (self.title, self.caption, *panels) if part)
+
+    def figure(self) -> Figure:
+        """Return the picture as a matplotlib `Figure` of its own: no window, nothing that must be closed.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
         from catena.plots import static
 
         return static.draw(self)
@@ -204,6 +217,20 @@ class Picture:
         from catena.plots import static
 
         return static.png(self)
+
+
+def _told(panel: Panel) -> str:
+    """Return what a panel measures, and the names of what is drawn in it."""
+    across, up = (_measured(axis) for axis in (panel.x, panel.y))
+    axes = "" if panel.drawing else "; ".join(f"{side}: {told}" for side, told in (("x", across), ("y", up)) if told)
+    labels = [str(getattr(mark, "label", "")) for mark in panel.marks]
+    names = ", ".join(dict.fromkeys(label for label in labels if label))
+    shown = f"Shown: {names}" if names else ""
+    return ". ".join(part for part in (" ".join(panel.title.split()), axes, shown) if part)
+
+
+def _measured(axis: Axis) -> str:
+    return axis.label or ", ".join(text for _, text in axis.ticks or ())
 
 
 def finished(picture: Picture, path: str | Path | None) -> Picture | Path:

@@ -7,11 +7,14 @@ import warnings
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catena.errors import MissingExtraError
 from catena.plots import graph_static
 from catena.plots.picture import SHADE, Arrows, Bars, Cells, Labels, Line, Panel, Picture, Points, Spans, colour
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DPI = 150
 LABEL_SIZE = 7.5  # points
@@ -29,7 +32,7 @@ _DEFAULTS = {"axes", "figure", "font", "grid", "legend", "lines", "patch", "save
 _MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei")
 
 
-def draw(picture: Picture) -> Any:
+def draw(picture: Picture) -> Figure:
     """Return the picture as a matplotlib `Figure`.
 
     Raises:
@@ -67,8 +70,14 @@ def png(picture: Picture) -> bytes:
 
     with mpl.rc_context(_settings()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # such letters are boxes; the HTML has them
-        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=DPI, metadata=_metadata(picture))
     return buffer.getvalue()
+
+
+def _metadata(picture: Picture) -> dict[str, str | None]:
+    """Return what is written into the file: its text, which is neither dated nor signed."""
+    told = {"Title": picture.title, "Description": picture.text}
+    return {"Software": None} | {key: text for key, text in told.items() if text}
 
 
 def _settings() -> Any:

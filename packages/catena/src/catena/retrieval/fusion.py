@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from math import isfinite
 
-from catena.errors import ParameterError
+from catena.errors import ParameterError, ScaleError
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
 
@@ -74,6 +74,13 @@ class RankFusion:
         for route, weight in (self.weights or {}).items():
             if not (weight >= 0 and isfinite(weight)):
                 raise ParameterError(f"weights[{route!r}]", weight, "a finite number >= 0")
+
+
+def check_scores(rankings: Mapping[str, Ranking]) -> None:
+    """Raise `ScaleError` where of a route only the order means anything: its scores add up with no other's."""
+    for route in sorted(rankings):
+        if rankings[route].scale is Scale.RANK:
+            raise ScaleError(f"ScoreFusion of route {route!r} (RankFusion takes any)", "similarity", "rank")
 
 
 def weighted_sum(

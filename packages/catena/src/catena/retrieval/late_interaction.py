@@ -139,6 +139,36 @@ def answering_tokens(embedder: TokenEmbedder) -> Handler:
     return Handler(identity=embedder.identity, call=call, acall=acall)
 
 
+class LateInteractionReranker:
+    """Scores texts by `max_sim`; what late interaction is where rankings come from elsewhere: a reranker.
+
+        rerank(query, ranking, calibration=fitted)  # with Services(reranker=LateInteractionReranker(embedder))
+
+    Scores grow with the question's tokens: a calibration should be fitted, or `Constant()`. A text without tokens is
+    given the least score there can be, minus the number of the question's tokens.
+
+    Args:
+        embedder: gives each token its vector.
+    """
+
+    def __init__(self, embedder: TokenEmbedder) -> None:
+        self.embedder = embedder
+        self.identity = f"late interaction of {embedder.identity}"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score per text, in order.
+
+        Raises:
+            InvalidReplyError: the embedder gave another number of arrays, or arrays of another form.
+        """
+        if not texts:
+            return []
+        asked = _rows([self.embedder.embed_query_tokens(query)]).rows
+        request = EmbedTokens(texts=tuple(texts))
+        rows = _rows(_all(request, self.embedder.embed_document_tokens(request.texts)))
+        return [max(float(score), -float(len(asked))) for score in max_sim(asked, rows)]
+
+
 def embed_tokens(texts: Sequence[str], *, batch: int = 64) -> Step[TokenRows]:
     """Return the token vectors of texts, asked for in batches side by side.
 

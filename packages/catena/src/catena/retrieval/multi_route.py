@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
-from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, together
+from catena.effects import Embed, Failed, FindNames, Fused, NamesFound, Search, SearchFused, Step, ask, together
 from catena.errors import FilterError, MissingServiceError, ParameterError, RouteError
 from catena.filters import check
 from catena.model import Degraded, Name, Ranking, Scale, Unknown, Where
 from catena.names import without
-from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
-from catena.retrieval.normalization import Bounds
+from catena.retrieval.fusion import RankFusion, ScoreFusion, check_scores, reciprocal_rank_fusion, weighted_sum
+from catena.retrieval.normalization import Bounds, by_maximum, half_cosine, log_count
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.shares import interleave, standing_nowhere, unranked
 
@@ -22,6 +22,7 @@ OnUnknown: TypeAlias = Literal["empty", "keep"]
 T = TypeVar("T")
 
 DEFAULT_ROUTES = ("lexical", "dense", "keyword")
+FORMULA = frozenset(DEFAULT_ROUTES)  # the routes whose parts `SearchFused` knows
 MOST_NAMES = 8  # of one question that get a share of their own
 
 
@@ -60,7 +61,8 @@ def retrieve(
 ) -> Step[Ranking]:
     """Return the k best chunks for a query over several routes.
 
-    Each route gives its best `depth` hits. For fusion by score, a second round asks each route for the
+    A store that answers `SearchFused` makes the whole ranking of `ScoreFusion` itself. Otherwise each route gives its
+    best `depth` hits. For fusion by score, a second round asks each route for the
     chunks that only the others found, so that every candidate has all its parts; then the formula of
     `ScoreFusion` is exact for each of them.
 
@@ -133,11 +135,20 @@ def _fused(
     query: str, table: Mapping[str, Route], scope: _Scope, bounds: Mapping[str, Bounds] | None = None
 ) -> Step[_Fused]:
     """Return the ranking of the routes' candidates, and what failed on the way in it."""
-    found, failures = yield from _side_by_side(
+    failures: list[Degraded] = []
+    weights = _in_one_go(table, scope.fusion)
+    if weights:
+        table = yield from _embedded(query, table)
+        whole = yield from _by_formula(query, table, weights, scope, bounds)
+        if isinstance(whole, _Fused):
+            return whole
+        failures += whole
+    found, lost = yield from _side_by_side(
         {name: _searched(route(query), scope) for name, route in table.items()}, scope.on_route_error
     )
+    failures += lost
     if not found:
-        raise RouteError(", ".join(table), "; ".join(failure.why for failure in failures), all_failed=True)
+        raise RouteError(", ".join(table), "; ".join(failure.why for failure in lost), all_failed=True)
     rankings = {name: ranking for name, (_, ranking) in found.items()}
     if bounds is None:
         bounds = {name: Bounds.of(ranking) for name, ranking in rankings.items()}
@@ -147,9 +158,56 @@ def _fused(
         fused = reciprocal_rank_fusion(rankings, weights=scope.fusion.weights, k=scope.fusion.k, top=scope.k)
     else:
         complete, more = yield from _completed(found, scope.on_route_error)
+        check_scores({name: ranking for name, ranking in complete.items() if name in scope.fusion.parts})
         fused = weighted_sum(complete, scope.fusion.parts, bounds=bounds, k=scope.k)
         failures = [*failures, *more]
     return _Fused(replace(fused, degraded=(*fused.degraded, *failures)), bounds)
+
+
+def _embedded(query: str, table: Mapping[str, Route]) -> Step[Mapping[str, Route]]:
+    """Return the routes with the question's vector in the dense one, or with what its embedding failed with."""
+    if "dense" not in table:
+        return table
+    (vectors,) = yield [Embed(texts=(query,), kind="query", purpose="query embedding")]
+
+    def dense(query: str) -> Step[Search]:
+        yield from ()  # a step, though it has nothing to ask any more
+        if isinstance(vectors, Failed):
+            raise vectors.error
+        return Search(route="dense", query=query, vector=vectors[0], k=0)
+
+    return {**table, "dense": dense}
+
+
+def _by_formula(
+    query: str,
+    table: Mapping[str, Route],
+    weights: Mapping[str, float],
+    scope: _Scope,
+    bounds: Mapping[str, Bounds] | None,
+) -> Step[_Fused | list[Degraded]]:
+    """Return the ranking that the store makes of the whole formula, or why it makes none: routes may still work."""
+    vector = None
+    if "dense" in table:
+        try:
+            vector = (yield from table["dense"](query)).vector
+        except Exception:  # the dense route says what the embedding failed with
+            return []
+    best = bounds["lexical"].high if bounds and "lexical" in bounds else None
+    request = SearchFused(
+        query=query, k=scope.k, weights=tuple(sorted(weights.items())), vector=vector, best=best, where=scope.where,
+        documents=scope.documents,
+    )  # fmt: skip
+    (fused,) = yield [request]
+    if isinstance(fused, Fused):
+        return _Fused(fused.ranking, {"lexical": Bounds(low=0.0, high=fused.best)})
+    if fused is None or isinstance(fused.error, MissingServiceError):
+        return []
+    if isinstance(fused.error, (FilterError, ParameterError)):
+        raise fused.error
+    if scope.on_route_error == "raise":
+        raise RouteError("formula", _why(fused.error)) from fused.error
+    return [Degraded("formula in one request", _why(fused.error))]
 
 
 def _shares(
@@ -198,6 +256,15 @@ def _check(
         raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
     if where is not None:
         check(where)
+
+
+def _in_one_go(table: Mapping[str, Route], fusion: Fusion) -> Mapping[str, float]:
+    """Return route -> weight where a store may compute the whole formula itself; nothing where it is another one."""
+    if len(table) < 2 or not isinstance(fusion, ScoreFusion):
+        return {}
+    papers = (fusion.dense, fusion.lexical, fusion.keyword) == (half_cosine, by_maximum, log_count)
+    standard = all(name in FORMULA and route is ROUTES[name] for name, route in table.items())
+    return {name: fusion.parts[name][0] for name in table} if papers and standard else {}
 
 
 def _scale_of(fusion: Fusion) -> Scale:

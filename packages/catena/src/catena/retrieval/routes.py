@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from catena.effects import Embed, Search, Step, ask
@@ -13,12 +14,12 @@ Route: TypeAlias = Callable[[str], Step[Search]]
 
 def stored(name: str, *, view: str | None = None) -> Route:
     """Return the route that asks the store for its route `name` over the views of kind `view`."""
+    return partial(_stored, name, view)
 
-    def route(query: str) -> Step[Search]:
-        yield from ()  # a step, though it has nothing to ask
-        return Search(route=name, query=query, k=0, view=view)
 
-    return route
+def _stored(name: str, view: str | None, query: str) -> Step[Search]:
+    yield from ()  # a step, though it has nothing to ask
+    return Search(route=name, query=query, k=0, view=view)
 
 
 def dense(query: str) -> Step[Search]:

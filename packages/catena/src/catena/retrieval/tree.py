@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from catena.effects import Embed, Step, ask
 from catena.errors import ParameterError
@@ -21,6 +21,8 @@ NodeScores: TypeAlias = Sequence[float] | Callable[[Sequence[TreeNode]], Sequenc
 
 Any retriever's will do, a BM25 over the nodes' texts as well as the cosines of their vectors; higher is better.
 """
+
+TreeWay: TypeAlias = Literal["collapsed", "traversal"]
 
 TREE = "tree"  # the route in a hit's provenance
 
@@ -123,6 +125,54 @@ def collapsed(
         for rank, node in enumerate(taken, start=1)
     )
     return Collapsed(nodes=nodes, ranking=_leaves(nodes, by_id))
+
+
+def search_trees(
+    query: str,
+    trees: Sequence[tuple[SummaryTree, NDArray[np.floating]]],
+    *,
+    k: int,
+    way: TreeWay = "collapsed",
+) -> Step[Ranking]:
+    """Return at most k chunks through the trees of several documents, by the cosines of their nodes.
+
+    "collapsed" ranks the nodes of all layers of all trees, and takes chunks from under them until there are k;
+    "traversal" goes down each tree by k nodes a layer, and takes the best leaves of all.
+
+    Args:
+        query: asked of the embedder that made the vectors; once for all trees.
+        trees: each with the vectors of its nodes, in order, shape (n, dim), as `enrichment.raptor` makes them.
+        k: chunks returned, >= 0.
+        way: how trees are searched.
+
+    Raises:
+        ParameterError: k is below 0, the way is none of the two, or vectors do not fit.
+        CatenaError: the embedder failed.
+
+    Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3; several documents are ours.
+    """
+    import numpy as np
+
+    if way not in get_args(TreeWay):
+        raise ParameterError("way", way, "'collapsed' or 'traversal'")
+    if k < 0:
+        raise ParameterError("k", k, "an integer >= 0")
+    grown = [(tree, vectors) for tree, vectors in trees if tree.nodes]
+    if not grown or not k:
+        return Ranking((), Scale.RANK)
+    cosines = yield from node_cosines(query, np.concatenate([vectors for _, vectors in grown]))
+    borders = np.cumsum([0, *(len(tree.nodes) for tree, _ in grown)]).tolist()
+    scored = [(tree, cosines[borders[place] : borders[place + 1]]) for place, (tree, _) in enumerate(grown)]
+    if way == "traversal":
+        hits = [hit for tree, scores in scored for hit in traverse(tree, scores, k=k).hits]
+        return Ranking.of(hits, Scale.SIMILARITY).top(k)
+    best = sorted(
+        (found for tree, scores in scored for found in collapsed(tree, scores, k=len(tree.nodes)).nodes),
+        key=lambda found: (-found.score, found.node.id),
+    )
+    ranked = [replace(found, rank=rank) for rank, found in enumerate(best, start=1)]
+    leaves = {node.id: score for tree, scores in scored for node, score in zip(tree.nodes, scores, strict=True)}
+    return _leaves(ranked, leaves).top(k)
 
 
 def node_cosines(query: str, vectors: NDArray[np.floating]) -> Step[tuple[float, ...]]:

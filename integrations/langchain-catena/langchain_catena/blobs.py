@@ -1,0 +1,46 @@
+"""Files that others load, as Markdown: LangChain's slot for parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from langchain_core.document_loaders import BaseBlobParser
+from langchain_core.documents import Document
+from langchain_core.documents.base import Blob
+
+from catena.errors import ParseError
+from catena.formatting.fidelity_report import FidelityReport
+from catena.formatting.llm_markdown import Formatted
+from catena.pipeline import Preparation, read
+from langchain_catena.convert import loaded_document
+
+
+class CatenaBlobParser(BaseBlobParser):
+    """Reads blobs of PDF, HTML, Markdown, LaTeX and text: one document of Markdown per blob, its pages mapped.
+
+        GenericLoader(FileSystemBlobLoader("manuals", glob="**/*.pdf"), CatenaBlobParser())
+
+    Metadata are those of `CatenaLoader`, and what the blob says of itself.
+
+    Args:
+        preparation: how files are read.
+        password: opens encrypted PDFs.
+    """
+
+    def __init__(self, *, preparation: Preparation | None = None, password: str | None = None) -> None:
+        self.preparation, self.password = preparation or Preparation(), password
+
+    def lazy_parse(self, blob: Blob) -> Iterator[Document]:
+        """Yield the blob's document.
+
+        Raises:
+            ParseError: the blob gave none.
+        """
+        name = str(blob.source or blob.path or "blob")
+        parsed = read(Path(name), self.preparation, source=name, password=self.password, content=blob.as_bytes())
+        if not parsed.document.text.strip():
+            raise ParseError(name, "empty", "there is no text in it")
+        fidelity = FidelityReport(document_id=parsed.document.id, source=name, pages=())
+        document = loaded_document(parsed, Formatted(document=parsed.document, fidelity=fidelity))
+        yield document.model_copy(update={"metadata": {**blob.metadata, **document.metadata}})

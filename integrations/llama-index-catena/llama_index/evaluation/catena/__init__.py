@@ -1,0 +1,23 @@
+"""Catena's metrics and evaluators under LlamaIndex's conventional name."""
+
+from llama_index.evaluation.catena.base import (
+    CatenaPairwiseEvaluator,
+    CatenaQuoteEvaluator,
+    CatenaScopeEvaluator,
+    EvidenceMeasure,
+    LogRankIndex,
+    RecallAt,
+    StandardMeasure,
+    register_metrics,
+)
+
+__all__ = [
+    "CatenaPairwiseEvaluator",
+    "CatenaQuoteEvaluator",
+    "CatenaScopeEvaluator",
+    "EvidenceMeasure",
+    "LogRankIndex",
+    "RecallAt",
+    "StandardMeasure",
+    "register_metrics",
+]

@@ -1,0 +1,48 @@
+"""Constructors that refuse what they have no place for, naming what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import ParamSpec
+
+from catena.errors import ParameterError
+
+P = ParamSpec("P")
+
+
+def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
+
+    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
+    and a mistyped `max_tokns` would be the default without a word.
+    """
+    return checked_with()(init)
+
+
+def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """As `checked_arguments`, for a constructor that passes arguments of these names on."""
+
+    def decorated(init: Callable[P, None]) -> Callable[P, None]:
+        parameters = list(signature(init).parameters.values())[1:]
+        own = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+        has_fields = not more and any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
+
+        @wraps(init)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            made = type(args[0])
+            fields = getattr(made, "model_fields", {}) if has_fields else {}
+            refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
+            init(*args, **kwargs)
+
+        return checked
+
+    return decorated
+
+
+def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ParameterError` for a name that is not known, with those that are."""
+    for name in given:
+        if name not in known:
+            raise ParameterError(f"argument of {owner}", name, f"one of {', '.join(map(repr, sorted(known)))}")

@@ -1,0 +1,149 @@
+"""How far a run is, on stderr: a bar with rate and remaining time in a terminal, else a plain line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from catena.cli.console import PLAIN, err
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+
+LINE_SECONDS = 10.0  # between two lines where stderr is no terminal; what ends before the first writes none
+_MINUTE = 60
+
+Tell = Callable[..., None]
+"""Called with `completed=` and, where they are known or changed, `total=`, `notes=` and `what=`."""
+
+
+class Course:
+    """What is known of a run: its name, how much of it is done, and what is to be said beside.
+
+    Args:
+        what: is being done.
+        noun: of what is counted, in the plural; "" where the count says nothing to a reader.
+        total: how many there are; None while that is not known.
+        clock: seconds from any beginning.
+    """
+
+    def __init__(
+        self, what: str, noun: str, total: int | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.what, self.noun, self.total, self.notes = what, noun, total, ""
+        self.completed = 0
+        self._clock, self._began = clock, clock()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return self._clock() - self._began
+
+    def count(self) -> str:
+        """Return e.g. "12/40 files", or a share where nothing is counted that has a name."""
+        if self.noun:
+            return f"{self.completed:,}/{'?' if self.total is None else f'{self.total:,}'} {self.noun}"
+        return f"{self.completed / self.total:.0%}" if self.total else ""
+
+    def pace(self) -> str:
+        """Return the rate, and what is left if it goes on so, e.g. "3.1/s, 0:12 left"; "" while nothing is done."""
+        if not self.completed:
+            return ""
+        seconds = max(self.seconds, 1e-3)
+        left = (self.total or 0) - self.completed
+        remaining = [f"{_clock_time(left * seconds / self.completed)} left"] * (left > 0)
+        return ", ".join([_rate(self.completed / seconds)] * bool(self.noun) + remaining)
+
+    def line(self) -> str:
+        """Return all of it in one line."""
+        parts = (self.count(), self.pace(), self.notes, f"{_clock_time(self.seconds)} so far")
+        return f"{self.what}: {', '.join(filter(None, parts))}"
+
+
+@contextmanager
+def progress(what: str, noun: str = "", total: int | None = None) -> Iterator[Tell]:
+    """Show how far a run is.
+
+    Args:
+        what: is being done.
+        noun: of what is counted, in the plural.
+        total: how many there are; None while that is not known.
+
+    Yields:
+        What to call at each step; nothing is written for a run that ends at once.
+    """
+    course, console = Course(what, noun, total), err()
+    drawn = console.is_terminal and not console.is_dumb_terminal and not PLAIN.get()
+    with _bar(course, console) if drawn else _lines(course, console) as show:
+
+        def tell(
+            *,
+            completed: int | None = None,
+            total: int | None = None,
+            notes: str | None = None,
+            what: str | None = None,
+        ) -> None:
+            course.completed = course.completed if completed is None else completed
+            course.total = course.total if total is None else total
+            course.notes = course.notes if notes is None else notes
+            course.what = course.what if what is None else what
+            show()
+
+        yield tell
+
+
+def counted(items: Iterable[T], what: str, noun: str, total: int | None = None) -> Iterator[T]:
+    """Yield items one by one, and show how many are done."""
+    known = len(items) if total is None and isinstance(items, Sized) else total
+    with progress(what, noun, known) as tell:
+        for done, item in enumerate(items, start=1):
+            yield item
+            tell(completed=done)
+
+
+@contextmanager
+def _bar(course: Course, console: Console) -> Iterator[Callable[[], None]]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[told]}"), TimeElapsedColumn(),
+        console=console, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task(course.what, total=course.total, told="")
+
+        def show() -> None:
+            told = " · ".join(filter(None, (course.count(), course.pace(), course.notes)))
+            bar.update(
+                task, description=course.what, completed=course.completed, total=course.total, told=told
+            )  # fmt: skip
+
+        yield show
+
+
+@contextmanager
+def _lines(course: Course, console: Console) -> Iterator[Callable[[], None]]:
+    said = 0.0
+
+    def show() -> None:
+        nonlocal said
+        if course.seconds - said >= LINE_SECONDS:
+            said = course.seconds
+            console.print(course.line(), soft_wrap=True)
+
+    yield show
+
+
+def _rate(per_second: float) -> str:
+    if per_second >= 1:
+        return f"{per_second:,.0f}/s" if per_second >= 10 else f"{per_second:.1f}/s"
+    return f"{per_second * _MINUTE:.1f}/min"
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,171 @@
+"""The ranking of a report: each hit with the routes that found it and the parts of its score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum, isfinite
+from typing import TYPE_CHECKING
+
+from catena.citation import citation
+from catena.errors import CatenaError
+from catena.model import Entry, Hit, Ranking, Scale
+from catena.report.previews import preview_of
+from catena.report.values import HitRow, Hits, Part, Preview, Way
+from catena.retrieval.fusion import ScoreFusion
+from catena.retrieval.normalization import Bounds, by_maximum
+from catena.retrieval.question_words import content_words
+from catena.retrieval.shares import NAME_ROUTE
+from catena.section_search import SECTION_FUSION
+from catena.structure.passages import PASSAGE
+from catena.terms import TermMatcher
+
+if TYPE_CHECKING:
+    from catena.report.options import ReportOptions
+    from catena.report.sources import ReportLibrary
+
+_SCALES = {
+    Scale.NORMALIZED: "The score is the sum of its parts: {formula}.",
+    Scale.RANK: "Only the order of the scores means anything.",
+    Scale.SIMILARITY: "The score is that of the one route which was asked.",
+    Scale.PROBABILITY: "The score is a probability of relevance.",
+    Scale.VALUE: "The score is the value of a segment.",
+}
+_NO_WORD = (
+    "None of the question's words stands in this library. These are the passages whose meaning seems nearest; "
+    "they may have nothing to do with it."
+)
+_IN_TURNS = (
+    "The question says names of documents: each name and the ranking of everything gave their best hit in turn, and "
+    "the score is 1 / place. The parts are those of the ranking in which a hit was found."
+)
+
+
+def formula_of(library: ReportLibrary) -> ScoreFusion:
+    """Return the formula by which a library ranks where nothing else was asked for."""
+    return SECTION_FUSION if library.store.has_view(PASSAGE) else ScoreFusion()
+
+
+def best_scores(library: ReportLibrary, question: str, ranking: Ranking, options: ReportOptions) -> dict[str, float]:
+    """Return the best raw score of each route whose scores are divided by it; a route that fails has none."""
+    parts = formula_of(library).parts
+    seen = {way.route for hit in ranking.hits for way in hit.provenance}
+    found = {}
+    for route in sorted(name for name in seen & set(parts) if parts[name][1] is by_maximum):
+        try:
+            best = library.search(question, k=1, routes=(route,), where=options.where)
+        except CatenaError:
+            continue
+        found[route] = max((hit.score for hit in best.hits), default=0.0)
+    return found
+
+
+def notice_of(library: ReportLibrary, question: str, ranking: Ranking) -> str:
+    """Return what to say of a ranking that owes nothing to the question's words; "" where one of them is there.
+
+    Small words, as "what" and "of", do not count; a name that the library knows does.
+    """
+    words = content_words(question)
+    named = any(way.route in ("keyword", NAME_ROUTE) for hit in ranking.hits for way in hit.provenance)
+    if not words or not ranking.hits or named:
+        return ""
+    try:
+        found = library.search(" ".join(sorted(words)), k=1, routes=("lexical",))
+    except CatenaError:  # the ranking says already what failed
+        return ""
+    return "" if any(hit.score > 0 for hit in found.hits) else _NO_WORD
+
+
+def hits_shown(
+    question: str,
+    ranking: Ranking,
+    entries: Mapping[str, Entry],
+    *,
+    formula: ScoreFusion,
+    bests: Mapping[str, float],
+    notice: str = "",
+) -> Hits:
+    """Return a ranking as the page shows it.
+
+    Args:
+        question: as typed.
+        ranking: to show.
+        entries: the documents of its hits by id.
+        formula: that made its scores.
+        bests: the best raw score of routes, as `best_scores` returns them.
+        notice: what is to be said above it.
+    """
+    rows = tuple(
+        _row(
+            rank,
+            hit,
+            preview_of(hit.chunk.text, question),
+            _terms(question, hit, entries),
+            parts_of(hit, formula, bests),
+        )
+        for rank, hit in enumerate(ranking.hits, start=1)
+    )
+    in_turns = any(row.turn for row in rows)
+    told = _IN_TURNS if in_turns else _SCALES[ranking.scale].format(formula=_written(formula))
+    return Hits(
+        scale=ranking.scale.value,
+        formula=told,
+        notice=notice,
+        hits=rows,
+        degraded=tuple(f"{part.what}: {part.why}" for part in ranking.degraded),
+        unknown=tuple(map(str, ranking.unknown)),
+    )
+
+
+def parts_of(hit: Hit, formula: ScoreFusion, bests: Mapping[str, float]) -> tuple[Part, ...]:
+    """Return what each route adds to a hit's score: `weight * normalised raw score`, 0 from a route not in `bests`.
+
+    Args:
+        hit: with its provenance; of several ways by one route the first counts.
+        formula: weights and normalisers by route.
+        bests: the best raw score of each route that is normalised by it.
+    """
+    raw: dict[str, float] = {}
+    for way in hit.provenance:
+        raw.setdefault(way.route, way.score)
+    found = []
+    for route, (weight, normalise) in formula.parts.items():
+        if route in raw and weight > 0:
+            share = normalise(raw[route], Bounds(low=0.0, high=bests.get(route, 0.0)))
+            found.append(Part(route=route, weight=weight, share=share, value=weight * share))
+    return tuple(found)
+
+
+def _row(rank: int, hit: Hit, preview: Preview, terms: tuple[str, ...], parts: tuple[Part, ...]) -> HitRow:
+    chunk = hit.chunk
+    turn = next((way.view for way in hit.provenance if way.route == NAME_ROUTE), "")
+    return HitRow(
+        rank=rank,
+        document=chunk.document_id,
+        section=chunk.section,
+        citation=citation(chunk),
+        kind=chunk.kind,
+        score=hit.score if isfinite(hit.score) else None,
+        text=chunk.text.strip(),
+        preview=preview,
+        terms=terms,
+        turn=turn,
+        ways=tuple(
+            Way(route=way.route, rank=way.rank, score=way.score if isfinite(way.score) else None, view=way.view)
+            for way in hit.provenance
+        ),
+        parts=parts,
+        whole=fsum(part.value for part in parts),
+    )
+
+
+def _terms(question: str, hit: Hit, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+    """Return the critical terms of a chunk that the question says, those inside longer ones as well."""
+    entry = entries[hit.chunk.document_id]
+    by_chunk = dict(zip((chunk.id for chunk in entry.chunks), entry.terms, strict=False))
+    return TermMatcher(by_chunk.get(hit.chunk.id, ())).all_in(question)
+
+
+def _written(formula: ScoreFusion) -> str:
+    """Return e.g. "0.65 × dense + 0.35 × lexical + 0.3 × keyword", each route's score normalised."""
+    weighed = [f"{weight:g} × {route}" for route, (weight, _) in formula.parts.items() if weight > 0]
+    return " + ".join(weighed) + ", each route's raw score normalised"

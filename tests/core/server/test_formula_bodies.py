@@ -1,0 +1,247 @@
+"""The formula as one request: the bodies by their letters, and the ladder of a logarithm by its law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, log1p
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from search_server import SearchServer
+
+from catena.errors import ParameterError, ServerError
+from catena.server.dialect import ELASTICSEARCH, OPENSEARCH, Nearest, dialect_of, explained, kept_as, vector_mapping
+from catena.server.formula import (
+    Formula,
+    count_of,
+    count_query,
+    formula_body,
+    ladder,
+    rows_of,
+    words_body,
+    words_query,
+)
+from catena.server.layout import IndexLayout, repeated
+from catena.server.rescoring import rescored_body
+
+LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
+SEVERAL = replace(LAYOUT, several=("", "headed"))
+FILTER = {"term": {"document": "d"}}
+NEAREST = Nearest(
+    field="vectors.default",
+    vector=[0.6, 0.8],
+    k=50,
+    candidates=100,
+    oversample=3.0,
+    filters=[FILTER],
+    boost=0.65,
+    name="dense",
+)
+FORMULA = Formula(
+    nearest=NEAREST,
+    words=[("flash", 1), ("ram", 2)],
+    values=["esp32", "esp32\x1f2"],
+    lexical=0.35,
+    keyword=0.3,
+    best=7.0,
+    filters=[FILTER],
+)
+
+
+def test_the_whole_formula_is_one_body_for_elasticsearch() -> None:
+    body = formula_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=300)
+    terms = [{"term": {"terms": "esp32"}}, {"term": {"terms": "esp32\x1f2"}}]
+    assert body == {
+        "knn": {
+            "field": "vectors.default",
+            "query_vector": [0.6, 0.8],
+            "k": 50,
+            "num_candidates": 100,
+            "rescore_vector": {"oversample": 3.0},
+            "filter": [FILTER],
+            "boost": 0.65,
+            "_name": "dense",
+        },
+        "query": {
+            "bool": {
+                "filter": [FILTER],
+                "minimum_should_match": 1,
+                "should": [
+                    {
+                        "bool": {
+                            "_name": "lexical",
+                            "boost": 0.35 / 7.0,
+                            "should": [
+                                {"term": {"words.of_headed": {"value": "flash"}}},
+                                {"term": {"words.of_headed": {"value": "ram", "boost": 2.0}}},
+                            ],
+                        }
+                    },
+                    {
+                        "bool": {
+                            "_name": "keyword",
+                            "should": [
+                                {
+                                    "constant_score": {
+                                        "boost": 0.3 * log(2),
+                                        "filter": {"bool": {"should": terms, "minimum_should_match": 1}},
+                                    }
+                                },
+                                {
+                                    "constant_score": {
+                                        "boost": 0.3 * log(1.5),
+                                        "filter": {"bool": {"should": terms, "minimum_should_match": 2}},
+                                    }
+                                },
+                            ],
+                        }
+                    },
+                ],
+            }
+        },
+        "size": 300,
+        "track_total_hits": False,
+        "_source": False,
+        "sort": [{"_score": "desc"}, {"id": "asc"}],
+    }
+
+
+def test_opensearch_takes_the_neighbours_as_a_clause_of_the_query() -> None:
+    body = formula_body(FORMULA, LAYOUT, OPENSEARCH, rows=300)
+    assert body is not None
+    assert "knn" not in body
+    assert body["query"]["bool"]["filter"] == [FILTER]
+    assert body["query"]["bool"]["should"][-1] == {
+        "knn": {
+            "vectors.default": {
+                "vector": [0.6, 0.8],
+                "k": 50,
+                "filter": {"bool": {"filter": [FILTER]}},
+                "boost": 0.65,
+                "_name": "dense",
+            }
+        }
+    }
+
+
+def test_of_nested_views_and_vectors_the_best_counts() -> None:
+    assert words_query([("ram", 1)], SEVERAL) == {
+        "nested": {
+            "path": "several_of_headed",
+            "score_mode": "max",
+            "ignore_unmapped": True,
+            "query": {"bool": {"should": [{"term": {"several_of_headed.words": {"value": "ram"}}}]}},
+        }
+    }
+    nested = replace(NEAREST, field="several_default.vector", nested="several_default", filters=())
+    assert OPENSEARCH.body(nearest=nested)["query"]["bool"]["should"] == [
+        {
+            "nested": {
+                "path": "several_default",
+                "score_mode": "max",
+                "query": {"knn": {"several_default.vector": {"vector": [0.6, 0.8], "k": 50}}},
+                "boost": 0.65,
+                "_name": "dense",
+            }
+        }
+    ]
+    assert ELASTICSEARCH.body(nearest=nested)["knn"]["field"] == "several_default.vector"
+
+
+@pytest.mark.parametrize("dialect", [ELASTICSEARCH, OPENSEARCH], ids=lambda dialect: dialect.flavour)
+def test_a_part_without_weight_or_question_is_not_asked(dialect: object) -> None:
+    one = replace(FORMULA, nearest=None, lexical=0.0)
+    body = formula_body(one, LAYOUT, dialect_of(dialect.flavour), rows=9)  # type: ignore[attr-defined]
+    assert body is not None
+    assert [clause["bool"]["_name"] for clause in body["query"]["bool"]["should"]] == ["keyword"]
+    nothing = replace(FORMULA, nearest=None, words=(), values=())
+    assert formula_body(nothing, LAYOUT, ELASTICSEARCH, rows=9) is None
+    assert words_body(nothing, LAYOUT, ELASTICSEARCH, rows=9, least=0.1) is None
+
+
+def test_words_and_terms_alone_are_asked_from_a_score_on() -> None:
+    body = words_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=9, least=0.25)
+    assert body is not None
+    assert "knn" not in body
+    assert (body["min_score"], body["size"]) == (0.25, 9)
+    assert body["query"] == formula_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=9)["query"]  # type: ignore[index]
+
+
+@given(st.integers(1, 9), st.floats(0.01, 10.0), st.data())
+def test_the_ladder_is_the_logarithm_of_a_count(most: int, weight: float, data: st.DataObject) -> None:
+    values = [f"t{n}" for n in range(most)]
+    held = data.draw(st.lists(st.sampled_from(values), unique=True))
+    server = SearchServer({"c": {"terms": held}})
+    for query, expected in ((ladder(values, weight), weight * log1p(len(held))), (count_query(values), len(held))):
+        rows = server._rows({"query": query, "size": 1}).get("hits", {"hits": []})["hits"]
+        assert [row["_score"] for row in rows] == pytest.approx([expected] if held else [], rel=1e-6)
+    assert count_of(weight * log1p(len(held)), weight) == len(held)
+
+
+def test_a_repeated_term_counts_as_often_as_a_chunk_carries_it() -> None:
+    server = SearchServer({"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
+    asked = repeated(["esp32", "esp32", "esp32", "lora"])
+    assert server._rows({"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
+
+
+def test_the_script_scores_the_window_by_the_same_formula() -> None:
+    body = rescored_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=20, window=200)
+    assert body is not None
+    assert "sort" not in body  # a server rescores no sorted rows
+    assert (body["size"], body["rescore"]["window_size"]) == (20, 200)
+    query = body["rescore"]["query"]
+    assert (query["query_weight"], query["rescore_query_weight"]) == (0, 1)
+    inner = query["rescore_query"]["script_score"]
+    assert inner["query"]["bool"] == {
+        "must": [{"match_all": {"boost": 0.0}}],
+        "should": [words_query(FORMULA.words, LAYOUT)],
+    }
+    assert inner["script"]["params"] == {
+        "terms": ["esp32", "esp32\x1f2"],
+        "lexical": 0.35,
+        "keyword": 0.3,
+        "best": 7.0,
+        "dense": 0.65,
+        "vector": [0.6, 0.8],
+    }
+    assert "cosineSimilarity(params.vector, 'vectors.default')" in inner["script"]["source"]
+    other = rescored_body(FORMULA, LAYOUT, OPENSEARCH, rows=20, window=200)
+    source = other["rescore"]["query"]["rescore_query"]["script_score"]["script"]["source"]  # type: ignore[index]
+    assert "cosineSimilarity(params.vector, doc['vectors.default'])" in source
+
+
+def test_rows_are_ordered_by_score_and_id_and_bring_nothing_else() -> None:
+    assert rows_of(7)["sort"] == [{"_score": "desc"}, {"id": "asc"}]
+
+
+def test_each_server_is_told_to_compare_cosines() -> None:
+    assert vector_mapping("elasticsearch", LAYOUT) == {
+        "type": "dense_vector",
+        "dims": 2,
+        "similarity": "cosine",
+        "index_options": {"type": "int8_hnsw"},
+    }
+    assert vector_mapping("opensearch", LAYOUT)["method"] == {
+        "name": "hnsw",
+        "engine": "lucene",
+        "space_type": "cosinesimil",
+    }
+
+
+def test_a_server_without_vectors_is_named_as_such() -> None:
+    error = explained(ServerError("os", "unknown query [knn]", status=400, kind="parsing_exception"))
+    assert "k-NN plugin" in str(error)
+    assert (error.status, error.kind) == (400, "parsing_exception")
+    other = ServerError("os", "shard failed", status=503)
+    assert explained(other) is other
+
+
+def test_a_layout_says_how_a_server_really_keeps_vectors() -> None:
+    assert kept_as(LAYOUT, "elasticsearch") is LAYOUT
+    assert kept_as(replace(LAYOUT, vector_index="int8_hnsw"), "opensearch").vector_index == "hnsw"
+    for refused in ("bbq_hnsw", "flat"):
+        layout = replace(LAYOUT, vector_index=refused)
+        assert kept_as(layout, "elasticsearch") is layout
+        with pytest.raises(ParameterError, match="OpenSearch"):
+            kept_as(layout, "opensearch")

@@ -1,0 +1,311 @@
+"""Routes and the whole formula from a server that lies in memory: against scoring every chunk by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import log1p
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_server import SearchServer, bm25_of
+
+from catena.errors import FilterError, ParameterError, ServerError
+from catena.server.dialect import MOST
+from catena.server.facts import FactsCache
+from catena.server.fused import FusedOptions, search_fused
+from catena.server.layout import IndexLayout, repeated
+from catena.server.rescoring import search_rescored
+from catena.server.searching import QueryOptions, filters_of, search
+from catena.steps import Fused, Search, SearchFused
+
+LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
+WINDOWS = replace(LAYOUT, several=("",))
+WEIGHTS = (("dense", 0.65), ("lexical", 0.35), ("keyword", 0.3))
+WORDS = ("flash", "ram", "voltage", "esp32", "lora")
+QUERY = "flash ram of the ESP32 lora"
+VECTOR = np.array([0.6, 0.8], np.float32)
+
+
+def how() -> QueryOptions:
+    """Return options that remember nothing from one example to the next."""
+    return QueryOptions(facts=FactsCache(seconds=0.0))
+
+
+def source(at: int, words: str, terms: list[str], angles: list[float], layout: IndexLayout) -> dict[str, Any]:
+    """Return what is written of a chunk whose vectors lie at some angles to the question's."""
+    turned = [[float(np.cos(a) * 0.6 - np.sin(a) * 0.8), float(np.sin(a) * 0.6 + np.cos(a) * 0.8)] for a in angles]
+    vectors = {"several_default": [{"vector": row} for row in turned]} if layout.several else {}
+    return {
+        "document": f"d{at % 3}",
+        "kind": "text",
+        "position": at,
+        "section": 0,
+        "start": 0,
+        "end": len(words),
+        "text": words,
+        "words": {"of_headed": words},
+        "terms": repeated(terms),
+        **(vectors if layout.several else {"vectors": {"default": turned[0]}} if turned else {}),
+    }
+
+
+@st.composite
+def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> SearchServer:
+    """Return servers with some look-alike chunks: few angles, words and terms make ties."""
+    angle = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 3.0])
+    chunks = draw(
+        st.lists(
+            st.tuples(
+                st.lists(st.sampled_from(WORDS), max_size=3),
+                st.lists(st.sampled_from(["esp32", "esp32", "lora"]), max_size=3),
+                st.lists(angle, min_size=0, max_size=2 if layout.several else 1),
+            ),
+            max_size=25,
+        )
+    )
+    return SearchServer({f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in enumerate(chunks)})
+
+
+def by_hand(server: SearchServer) -> dict[str, dict[str, float]]:
+    """Return the raw scores of every chunk by every route."""
+    said = dict.fromkeys(("flash", "ram", "esp32", "lora"), 1)
+    found: dict[str, dict[str, float]] = {}
+    for chunk_id, held in server.sources.items():
+        rows = [row["vector"] for row in held.get("several_default", ())]
+        rows += [held["vectors"]["default"]] if "vectors" in held else []
+        parts = {
+            "dense": max((float(np.dot(row, VECTOR)) for row in rows), default=None),
+            "lexical": round(bm25_of(held["words"]["of_headed"].split(), said), 4),
+            "keyword": float(len(held["terms"])),
+        }
+        found[chunk_id] = {
+            route: raw for route, raw in parts.items() if raw is not None and (raw or route == "dense")
+        }
+    return found
+
+
+def fused_by_hand(server: SearchServer) -> dict[str, float]:
+    """Return the formula's score of every chunk that any route finds."""
+    parts = by_hand(server)
+    best = max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
+    shares = {
+        "dense": lambda raw: 0.65 * (1 + raw) / 2,
+        "lexical": lambda raw: 0.35 * raw / best,
+        "keyword": lambda raw: 0.3 * log1p(raw),
+    }
+    return {one: sum(shares[r](raw) for r, raw in routes.items()) for one, routes in parts.items() if routes}
+
+
+@settings(deadline=None)
+@given(servers(), st.sampled_from(["dense", "lexical", "keyword"]), st.integers(1, 12))
+def test_a_route_gives_its_best_chunks_with_ties_by_id(server: SearchServer, route: str, k: int) -> None:
+    ranking = server.drive(search(Search(route=route, query=QUERY, k=k, vector=VECTOR), LAYOUT, how()))
+    raw = {one: routes[route] for one, routes in by_hand(server).items() if route in routes}
+    wanted = sorted(raw, key=lambda one: (-round(raw[one], 6), one))[:k]
+    assert [hit.chunk.id for hit in ranking.hits] == wanted
+    assert [hit.score for hit in ranking.hits] == pytest.approx([raw[one] for one in wanted], abs=1e-6)
+    assert [hit.provenance[0].rank for hit in ranking.hits] == list(range(1, len(wanted) + 1))
+
+
+@settings(deadline=None)
+@given(servers(), st.integers(1, 8), st.integers(1, 6), st.integers(1, 12), st.booleans())
+def test_the_formula_is_that_over_every_chunk(
+    server: SearchServer, k: int, neighbours: int, rows: int, exact: bool
+) -> None:
+    request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
+    options = FusedOptions(neighbours=neighbours, rows=rows, exact=exact)
+    fused = server.drive(search_fused(request, LAYOUT, how(), options))
+    assert fused is not None
+    _check(server, fused, k)
+    assert fused.certificate.exact or not exact or _is_tied(fused, server, k)
+
+
+@settings(deadline=None)
+@given(servers(WINDOWS), st.integers(1, 8))
+def test_of_windows_the_nearest_counts(server: SearchServer, k: int) -> None:
+    request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
+    fused = server.drive(search_fused(request, WINDOWS, how(), FusedOptions(neighbours=5)))
+    assert fused is not None
+    _check(server, fused, k)
+
+
+def _check(server: SearchServer, fused: Fused, k: int) -> None:
+    scores, parts = fused_by_hand(server), by_hand(server)
+    found = [hit.score for hit in fused.ranking.hits]
+    if fused.certificate.exact:
+        wanted = sorted(scores.values(), reverse=True)[:k]
+        lost = [score for score in wanted[len(found) :] if score > 1e-6]
+        assert found == pytest.approx(wanted[: len(found)], abs=1e-5)
+        assert not lost
+        for hit in fused.ranking.hits:
+            assert hit.score == pytest.approx(scores[hit.chunk.id], abs=1e-5)
+            assert {way.route: way.score for way in hit.provenance} == pytest.approx(parts[hit.chunk.id], abs=1e-4)
+    assert fused.best == max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
+
+
+def _is_tied(fused: Fused, server: SearchServer, k: int) -> bool:
+    """Return whether what is left open is only which of equal scores come in."""
+    ordered = sorted(fused_by_hand(server).values(), reverse=True)
+    return len(ordered) > k and fused.certificate.gap == pytest.approx(0.0, abs=1e-4)
+
+
+def many(n: int = 40) -> SearchServer:
+    """Return a server where the nearest are not what words and terms find."""
+    near = {f"n{at:02}": source(at, "voltage", [], [0.01 * at], LAYOUT) for at in range(n)}
+    far = {f"t{at:02}": source(at, "ram flash", ["esp32", "lora"], [0.5], LAYOUT) for at in range(3)}
+    return SearchServer({**near, **far})
+
+
+def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
+    server, options = many(), replace(how(), facts=FactsCache(seconds=60.0))
+    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
+    fused = server.drive(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
+    assert fused is not None
+    assert fused.certificate.exact
+    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t00", "t01", "t02"]
+    assert len(server.calls) == 6  # words and terms; repetitions, the best BM25; formula, words; vectors
+    before = len(server.calls)
+    share = replace(request, best=fused.best, documents=("d1",))
+    of_one = server.drive(search_fused(share, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
+    assert of_one is not None
+    assert {hit.chunk.document_id for hit in of_one.ranking.hits} == {"d1"}
+    assert len(server.calls) - before <= 3  # formula and words; vectors
+
+
+def test_without_further_rounds_the_certificate_says_what_is_open() -> None:
+    server = many()
+    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
+    options = FusedOptions(neighbours=10, rows=10, exact=False)
+    fused = server.drive(search_fused(request, LAYOUT, how(), options))
+    assert fused is not None
+    assert not fused.certificate.exact
+    assert fused.certificate.gap < 0
+    assert (fused.certificate.neighbours, fused.certificate.rows) == (10, 10)
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "keyword"])
+def test_filters_are_part_of_every_route(route: str) -> None:
+    server = many()
+    asked = Search(route=route, query=QUERY, k=9, vector=VECTOR, documents=("d1",), among=("n01", "n02", "t01"))
+    ranking = server.drive(search(asked, LAYOUT, how()))
+    assert [hit.chunk.id for hit in ranking.hits] == (["n01", "t01"] if route == "dense" else ["t01"])
+    assert all(hit.provenance[0].rank is None for hit in ranking.hits)
+    with pytest.raises(FilterError):
+        server.drive(search(replace(asked, where={"page": {"$near": 3}}), LAYOUT, how()))
+
+
+def test_a_filter_is_in_every_part_of_the_formula() -> None:
+    server = many()
+    request = SearchFused(query=QUERY, k=2, weights=WEIGHTS, vector=VECTOR, documents=("d0",))
+    server.drive(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=5, rows=7)))
+    ranked = [body for body in server.bodies if "sort" in body]
+    assert len(ranked) >= 3
+    for body in ranked:
+        wanted = {"terms": {"document": ["d0"]}}
+        assert "query" not in body or wanted in body["query"]["bool"]["filter"]
+        assert "knn" not in body or wanted in body["knn"]["filter"]
+
+
+@pytest.mark.parametrize("asked", [{"k": 0}, {"query": ""}, {"query": "nowhere"}, {"documents": ()}, {"among": ()}])
+def test_what_finds_nothing_is_an_empty_ranking(asked: Mapping[str, Any]) -> None:
+    for route in ("lexical", "keyword"):
+        request = replace(Search(route=route, query=QUERY, k=3), **asked)
+        assert many().drive(search(request, LAYOUT, how())).hits == ()
+    unknown = Search(route="dense", query=QUERY, k=3, vector=VECTOR, view="table")
+    assert many().drive(search(unknown, LAYOUT, how())).hits == ()
+    zero = Search(route="dense", query=QUERY, k=3, vector=np.zeros(2))
+    assert many().drive(search(zero, LAYOUT, how())).hits == ()
+
+
+@pytest.mark.parametrize("wrong", [{"route": "magic"}, {"k": -1}, {"k": MOST + 1}, {"k": True}, {"query": 7}])
+def test_a_request_out_of_range_is_named(wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        many().drive(search(replace(Search(route="lexical", query=QUERY, k=3), **wrong), LAYOUT, how()))
+
+
+@pytest.mark.parametrize("vector", [None, [1.0], [[1.0, 2.0]], [np.nan, 1.0], ["a", "b"]])
+def test_a_vector_of_another_shape_is_named(vector: Any) -> None:
+    with pytest.raises(ParameterError, match="vector"):
+        many().drive(search(Search(route="dense", query=QUERY, k=3, vector=vector), LAYOUT, how()))
+    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=vector)
+    with pytest.raises(ParameterError, match="vector"):
+        many().drive(search_fused(request, LAYOUT, how()))
+
+
+def test_what_the_formula_cannot_hold_is_left_to_the_routes() -> None:
+    request = SearchFused(query=QUERY, k=3, weights=(*WEIGHTS, ("passages", 0.1)), vector=VECTOR)
+    assert many().drive(search_fused(request, LAYOUT, how())) is None
+    assert many().drive(search_rescored(request, LAYOUT, how())) is None
+    terms = [f"t{n}" for n in range(40)]
+    server = SearchServer({"c": source(0, "ram", terms, [0.0], LAYOUT)})
+    many_terms = SearchFused(query=" ".join(terms), k=3, weights=WEIGHTS, vector=VECTOR)
+    assert server.drive(search_fused(many_terms, LAYOUT, how())) is None
+    assert many().drive(search_fused(replace(request, weights=WEIGHTS, k=0), LAYOUT, how())).ranking.hits == ()  # type: ignore[union-attr]
+
+
+def test_more_documents_and_chunks_than_one_clause_takes_are_asked_in_several() -> None:
+    ids = tuple(map(str, range(70_000)))
+    request = Search(route="lexical", query=QUERY, k=3, documents=ids, among=ids)
+    documents, among = filters_of(request)
+    parts = [clause["terms"]["document"] for clause in documents["bool"]["should"]]
+    assert list(map(len, parts)) == [65_536, 4_464]
+    assert [one for part in parts for one in part] == list(ids)
+    parts = [clause["ids"]["values"] for clause in among["bool"]["should"]]
+    assert list(map(len, parts)) == [10_000] * 7
+    assert [one for part in parts for one in part] == list(ids)
+    assert documents["bool"]["minimum_should_match"] == among["bool"]["minimum_should_match"] == 1
+    few = replace(request, documents=("d",), among=("a", "b"))
+    assert filters_of(few) == ({"terms": {"document": ["d"]}}, {"ids": {"values": ["a", "b"]}})
+
+
+@pytest.mark.parametrize("wrong", [{"neighbours": 0}, {"rows": MOST + 1}, {"most_rounds": -1}])
+def test_options_out_of_range_are_named(wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        FusedOptions(**wrong)
+    with pytest.raises(ParameterError, match="candidates"):
+        QueryOptions(candidates=0)
+    with pytest.raises(ParameterError, match="oversample"):
+        QueryOptions(oversample=0.5)
+    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
+    with pytest.raises(ParameterError, match="window"):
+        many().drive(search_rescored(request, LAYOUT, how(), window=2))
+
+
+def test_over_several_shards_words_count_the_same_on_each() -> None:
+    server, shards = many(), replace(LAYOUT, shards=3)
+    server.drive(search(Search(route="lexical", query=QUERY, k=3), shards, how()))
+    server.drive(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), shards, how()))
+    kinds = [call.params.get("search_type") for call in server.calls if call.body and "sort" in call.body]
+    assert kinds == ["dfs_query_then_fetch", None]  # Elasticsearch counts so by itself beside neighbours
+
+
+def test_a_large_group_of_equal_chunks_is_fetched_to_its_end() -> None:
+    server = SearchServer({f"c{at:03}": source(at, "ram", [], [0.0], LAYOUT) for at in range(90)})
+    ranking = server.drive(search(Search(route="lexical", query=QUERY, k=5), LAYOUT, how()))
+    assert [hit.chunk.id for hit in ranking.hits] == ["c000", "c001", "c002", "c003", "c004"]
+    assert [body["size"] for body in server.bodies if "sort" in body] == [15, 60, 240]
+
+
+def test_a_server_that_refuses_is_an_error() -> None:
+    class Refusing(SearchServer):
+        def _rows(self, body: Mapping[str, Any]) -> Any:
+            raise ServerError("fake", "unknown query [knn]", status=400)
+
+    refusing = Refusing(many().sources)
+    with pytest.raises(ServerError, match="k-NN plugin"):
+        refusing.drive(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
+
+
+def test_where_no_neighbour_is_among_the_rows_the_farthest_is_asked_for() -> None:
+    opposite = {f"v{at}": source(at, "", [], [3.1 - 0.01 * at], LAYOUT) for at in range(4)}
+    carriers = {f"t{at}": source(at, "", ["esp32"] * (2 if at == 0 else 1), [], LAYOUT) for at in range(5)}
+    server = SearchServer({**opposite, **carriers})
+    request = SearchFused(query=QUERY, k=1, weights=WEIGHTS, vector=VECTOR)
+    fused = server.drive(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=1, rows=1)))
+    assert fused is not None
+    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t0"]
+    assert fused.certificate.exact

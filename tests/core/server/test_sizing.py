@@ -1,0 +1,143 @@
+"""The cost model: Elastic's formulas by hand, how plans grow, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.errors import ParameterError
+from catena.server.measured_costs import MEASURED
+from catena.server.sizing import (
+    MOST_IN_A_SHARD,
+    Cluster,
+    Collection,
+    Costs,
+    plan_size,
+    vector_disk,
+    vector_memory,
+)
+
+COSTS = Costs(
+    bytes_per_document=1_000.0,
+    bytes_per_chunk=100.0,
+    words_per_character=0.5,
+    source_per_character=1.0,
+    prepared=1_000.0,
+    embedded=2_000.0,
+    indexed=500.0,
+    latency_ms=((10_000, 4.0), (1_000_000, 40.0)),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dim", "expected"),
+    [
+        ("hnsw", 384, 1600), ("hnsw", 1024, 4160), ("int8_hnsw", 384, 452), ("int8_hnsw", 1024, 1092),
+        ("bbq_hnsw", 384, 126), ("bbq_hnsw", 1024, 206), ("flat", 256, 1024),
+    ],
+)  # fmt: skip
+def test_memory_of_a_vector_is_that_of_elastics_table(kind, dim: int, expected: int) -> None:
+    assert vector_memory(kind, dim) == expected
+
+
+def test_on_disk_the_numbers_are_kept_beside_what_is_searched() -> None:
+    assert vector_disk("int8_hnsw", 256) == 256 + 4 + 64 + 4 * 256
+    assert vector_disk("hnsw", 256) == 4 * 256 + 64
+    assert vector_disk("flat", 256) == 4 * 256
+
+
+def test_a_plan_by_hand() -> None:
+    collection = Collection(documents=1_000, chunks=1_000_000, dim=256, characters=400.0, vectors=2.0, views=3.0)
+    cluster = Cluster(replicas=1, shard_gb=1.0, node_memory_gb=2.0, heap_share=0.5, nodes=2, embedders=4)
+    plan = plan_size(collection, cluster, COSTS)
+    per_chunk = 100 + 2 * (324 + 1024) + 400 * (1 + 3 * 0.5)
+    assert plan.primary_bytes == 1_000 * 1_000 + 1_000_000 * per_chunk == 3_797_000_000
+    assert plan.disk_bytes == 2 * plan.primary_bytes
+    assert (plan.shards, plan.shard_chunks, plan.shard_bytes) == (4, 250_000, 949_250_000)
+    assert plan.vector_bytes == 1_000_000 * 2 * 324 * 2 == 1_296_000_000
+    assert plan.nodes_for_memory == 2  # 1.296 GB over 1 GB a node
+    assert plan.prepare_hours == pytest.approx(1_000_000 / 1_000 / 4 / 3600)
+    assert plan.embed_hours == pytest.approx(2_000_000 / 2_000 / 4 / 3600)
+    assert plan.index_hours == pytest.approx(2_000_000 / 500 / 2 / 3600)
+    assert plan.hours == plan.index_hours
+    assert plan.latency_ms == pytest.approx(40 * 0.25**0.5)
+
+
+def test_a_hundred_million_vectors_of_1024_numbers_want_what_the_formula_says() -> None:
+    plan = plan_size(
+        Collection(documents=10**6, chunks=10**8, dim=1024), Cluster(replicas=0, vector_index="int8_hnsw"), COSTS
+    )
+    assert plan.vector_bytes == pytest.approx(109.2e9)
+
+
+def test_no_shard_holds_more_than_lucene_can() -> None:
+    tiny = replace(
+        COSTS, bytes_per_document=0.0, bytes_per_chunk=0.0, words_per_character=0.0, source_per_character=0.0
+    )
+    plan = plan_size(
+        Collection(documents=1, chunks=3 * MOST_IN_A_SHARD, dim=1), Cluster(shard_gb=1e9, vector_index="flat"), tiny
+    )
+    assert plan.shards == 3
+
+
+def test_two_copies_want_two_nodes_however_small() -> None:
+    plan = plan_size(Collection(documents=1, chunks=1, dim=1), Cluster(replicas=2), COSTS)
+    assert (plan.nodes_for_memory, plan.shards) == (3, 1)
+
+
+def test_the_slope_is_that_of_the_logarithms() -> None:
+    assert COSTS.slope == pytest.approx(0.5)
+    assert COSTS.latency(1_000_000) == pytest.approx(40.0)
+    assert COSTS.latency(100_000_000) == pytest.approx(400.0)
+    assert replace(COSTS, latency_ms=((10, 3.0),)).slope == 0.0
+
+
+sizes = st.integers(1, 10**10)
+
+
+@given(sizes, sizes, st.integers(1, 4096), st.sampled_from(["hnsw", "int8_hnsw", "bbq_hnsw", "flat"]))
+def test_more_chunks_never_take_less(one: int, other: int, dim: int, kind) -> None:
+    fewer, more = sorted((one, other))
+    cluster = Cluster(vector_index=kind)
+    small, large = (plan_size(Collection(documents=1, chunks=n, dim=dim), cluster, MEASURED) for n in (fewer, more))
+    for field in ("vector_bytes", "disk_bytes", "shards", "nodes_for_memory", "hours"):
+        assert getattr(small, field) <= getattr(large, field)
+    assert small.shards * small.shard_chunks == pytest.approx(fewer)
+
+
+@given(st.integers(64, 4096))
+def test_fewer_bits_never_take_more_memory(dim: int) -> None:
+    assert vector_memory("bbq_hnsw", dim) < vector_memory("int8_hnsw", dim) < vector_memory("hnsw", dim)
+
+
+def test_what_was_measured_is_positive_and_grows() -> None:
+    assert min(MEASURED.prepared, MEASURED.embedded, MEASURED.indexed, MEASURED.bytes_per_chunk) > 0
+    assert sorted(MEASURED.latency_ms) == list(MEASURED.latency_ms)
+    assert 0 <= MEASURED.slope < 1
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Collection(documents=0, chunks=1, dim=1), "documents"),
+        (lambda: Collection(documents=1, chunks=True, dim=1), "chunks"),
+        (lambda: Collection(documents=1, chunks=1, dim=1.5), "dim"),
+        (lambda: Collection(documents=1, chunks=1, dim=1, characters=nan), "characters"),
+        (lambda: Collection(documents=1, chunks=1, dim=1, views=0), "views"),
+        (lambda: Collection(documents=1, chunks=1, dim=1, vectors=-1), "vectors"),
+        (lambda: Collection(documents=1, chunks=1, dim=1, vectors=inf), "vectors"),
+        (lambda: Cluster(vector_index="pq"), "vector_index"),
+        (lambda: Cluster(replicas=-1), "replicas"),
+        (lambda: Cluster(nodes=0), "nodes"),
+        (lambda: Cluster(heap_share=1.0), "heap_share"),
+        (lambda: Cluster(shard_gb=0), "shard_gb"),
+        (lambda: Cluster(node_memory_gb=-1), "node_memory_gb"),
+    ],
+)
+def test_what_no_collection_or_cluster_can_be_is_refused_by_name(make, name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        make()

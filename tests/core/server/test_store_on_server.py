@@ -1,0 +1,319 @@
+"""An index set as a store: how it is opened, what is tried again, how much goes at once, and what it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from entry_cases import plain
+from library_cases import boards
+
+from catena.effects import Retry
+from catena.errors import (
+    DuplicateDocumentError,
+    LibraryError,
+    ModelMismatchError,
+    ParameterError,
+    ServerError,
+    UnknownDocumentError,
+)
+from catena.indexing.store import LibraryStore
+from catena.model import Entry, Outcome, View
+from catena.server.bulk import BulkOptions
+from catena.server.call import Call
+from catena.server.fused import FusedOptions
+from catena.server.searching import QueryOptions
+from catena.server.store import ServerOptions, ServerStore
+from catena.steps import FetchText, Search
+from catena.testing.fake_server import FakeServer
+from catena.testing.fakes import FakeClock
+from catena.testing.store_conformance import problems_of_async_store, problems_of_store
+from catena.vectors import DEFAULT, ViewVectors, text_digest
+
+MODEL = {"embedder_identity": "laws", "dim": 3}
+BUSY = ServerError("fake server", "too many requests", True, None, 429, "es_rejected_execution_exception")
+
+
+def options(**changes: Any) -> ServerOptions:
+    return ServerOptions(clock=FakeClock(), retry=Retry(jitter=0.0), **changes)
+
+
+def opened(server: Any, name: str = "d-set", **settings: Any) -> ServerStore:
+    return ServerStore.open(server, name, options=options(), **{**MODEL, **settings})
+
+
+def indexed(document_id: str, chunks: int = 1) -> Outcome:
+    return Outcome(source=f"{document_id}.md", document_id=document_id, state="indexed", chunks=chunks)
+
+
+class Failing:
+    """A server that fails some calls before it answers them."""
+
+    flavour, identity = "elasticsearch", "failing server"
+
+    def __init__(self, fails: Callable[[Call], ServerError | None]) -> None:
+        self.inner, self.fails, self.tried = FakeServer(), fails, 0
+        self.now, self.most, self.lock = 0, 0, threading.Lock()
+
+    def perform(self, call: Call) -> Any:
+        with self.lock:
+            self.tried += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            if error := self.fails(call):
+                raise error
+            with self.lock:
+                return self.inner.perform(call)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+
+# Opening.
+
+
+def test_a_set_is_made_once_and_lies_as_it_was_made() -> None:
+    server = FakeServer()
+    made = opened(server, shards=3, several=("questions",), vector_index="bbq_hnsw")
+    assert (made.layout.shards, made.layout.several, made.layout.vector_index) == (3, ("questions",), "bbq_hnsw")
+    calls = len(server.calls)
+    assert opened(server).layout == made.layout
+    assert ServerStore.open(server, "d-set").layout == made.layout  # the set's own model
+    assert all(call.method == "GET" for call in server.calls[calls:])
+
+
+@pytest.mark.parametrize("settings", [{"create": False}, {"embedder_identity": None, "dim": None}])
+def test_nothing_is_made_where_nothing_may_be(settings: dict[str, Any]) -> None:
+    server = FakeServer()
+    with pytest.raises(LibraryError, match="no index set of this name; nothing was made"):
+        opened(server, **settings)
+    assert server.indices() == {}
+
+
+def test_another_model_and_another_thing_are_refused() -> None:
+    server = FakeServer()
+    opened(server)
+    with pytest.raises(ModelMismatchError, match="'laws'"):
+        opened(server, embedder_identity="other")
+    with pytest.raises(ModelMismatchError):
+        opened(server, dim=4)
+    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {}}
+    server.perform(Call(method="PUT", path="/taken-chunks", body=body))
+    with pytest.raises(LibraryError, match="Catena did not make it"):
+        opened(server, name="taken")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"name": "A"}, {"dim": None}, {"embedder_identity": None}, {"shards": 0}, {"vector_index": "x"}]
+)
+def test_arguments_out_of_their_domain_are_refused_before_anything_is_asked(settings: dict[str, Any]) -> None:
+    server = FakeServer()
+    with pytest.raises(ParameterError):
+        opened(server, **settings)
+    assert server.calls == []
+
+
+def test_options_are_checked() -> None:
+    for bad in (0, 1.5, True):
+        with pytest.raises(ParameterError, match="in_flight"):
+            ServerOptions(in_flight=bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [ServerOptions, FusedOptions, QueryOptions, BulkOptions])
+def test_every_number_of_the_options_is_checked_when_it_is_given(options: Any) -> None:
+    for name, kind in options.__annotations__.items():
+        if kind in ("int", "float"):
+            for bad in (-1, "1", True, None, float("nan"), float("inf"), *((1.5,) if kind == "int" else ())):
+                with pytest.raises(ParameterError, match=name):
+                    options(**{name: bad})
+
+
+# What is written is read back, sync and async.
+
+
+def test_documents_come_back_as_they_were_put() -> None:
+    store = opened(FakeServer())
+    one, two = plain("one", 3, fingerprint="f1"), plain("two", 1, fingerprint="f2")
+    report = store.put([one, two], outcomes=[indexed("one", 3), indexed("two")])
+    assert [written.document_id for written in report.written] == ["one", "two"]
+    assert store.get("one") == one[0]
+    assert [(info.id, info.chunks) for info in store.documents()] == [("one", 3), ("two", 1)]
+    assert store.ledger() == (indexed("one", 3), indexed("two"))
+    assert (store.fingerprint("one"), store.fingerprint("none")) == ("f1", None)
+    assert store.fingerprints(["one", "none"]) == {"one": "f1"}
+    assert [chunk.chunk for chunk in store.export()] == [*one[0].chunks, *two[0].chunks]
+    assert store.put([one]).skipped == ("one",)
+    store.delete("one")
+    assert [info.id for info in store.documents()] == ["two"]
+    with pytest.raises(UnknownDocumentError):
+        store.get("one")
+
+
+def test_asyncio_does_the_same() -> None:
+    async def all_of_it() -> None:
+        server = FakeServer()
+        async with await ServerStore.aopen(server, "d-set", options=options(), **MODEL) as store:
+            addition = plain("one", 2)
+            assert [written.chunks for written in (await store.aput([addition])).written] == [2]
+            assert await store.aget("one") == addition[0]
+            assert [chunk.chunk.position async for chunk in store.aexport()] == [0, 1]
+            await store.adelete("one")
+            assert [chunk async for chunk in store.aexport()] == []
+
+    asyncio.run(all_of_it())
+
+
+def test_add_refuses_what_is_there_and_writes_nothing() -> None:
+    server = FakeServer()
+    store = opened(server)
+    assert store.add([plain("one", 1)]) == ("one",)
+    with pytest.raises(DuplicateDocumentError, match="'one'"):
+        store.add([plain("new", 1), plain("one", 2)])
+    assert store.fingerprint("new") is None
+    assert store.replace([plain("one", 2)]) == ("one",)
+
+
+def test_a_refused_document_is_in_the_report_and_not_in_the_ledger() -> None:
+    server = FakeServer()
+    store = opened(server)
+    bad, good = plain("bad", 1), plain("good", 1)
+    server.refuse = lambda op, index, doc_id: (400, "mapper_exception") if doc_id == bad[0].chunks[0].id else None
+    report = store.put([bad, good], outcomes=[indexed("bad"), indexed("good")])
+    assert (report.unfinished, [failure.kind for failure in report.failures]) == (("bad",), ["mapper_exception"])
+    assert store.ledger() == (indexed("good"),)
+    with pytest.raises(ServerError, match="mapper_exception"):
+        store.replace([bad])
+    server.refuse = lambda op, index, doc_id: None
+    assert store.replace([bad]) == ("bad",)
+
+
+def test_what_is_written_unseen_is_seen_after_a_refresh() -> None:
+    store = opened(FakeServer())
+    store.put([plain("one", 1)], visible=False)
+    store.record([indexed("one")], visible=False)
+    assert (store.documents(), store.ledger()) == ((), ())
+    store.refresh()
+    assert (len(store.documents()), len(store.ledger())) == (1, 1)
+
+
+def test_an_older_version_offers_its_vectors_and_views_as_the_embedded_store_does(tmp_path: Any) -> None:
+    entry, _ = plain("one", 3)
+    chunks = entry.chunks
+    views = (
+        *entry.views,
+        View(chunk_id=chunks[1].id, kind="summary", text="of two", made="same"),
+        View(chunk_id=chunks[2].id, kind="summary", text="of two", made="same"),
+        View(chunk_id=chunks[2].id, kind="keywords", text="a b", made="other"),
+    )
+    entry = Entry(document=entry.document, sections=entry.sections, chunks=chunks, views=views)
+    rows = np.eye(3, dtype=np.float32)
+    digests = tuple(text_digest(chunk.text) for chunk in chunks)
+    vectors = ViewVectors(rows=rows, chunks=(0, 1, 2), kinds=(DEFAULT,) * 3, digests=digests)
+    store = opened(FakeServer())
+    store.put([(entry, vectors)])
+    assert store.made_views("none") == {}
+    assert store.known_vectors("none") == {}
+    known = store.known_vectors("one")
+    assert {key: row.tolist() for key, row in known.items()} == {
+        (DEFAULT, name): row.tolist() for name, row in zip(digests, rows, strict=True)
+    }
+    assert {made: [view.chunk_id for view in found] for made, found in store.made_views("one").items()} == {
+        "same": [chunks[1].id],
+        "other": [chunks[2].id],
+    }
+
+
+# The driver.
+
+
+def test_work_is_tried_again_and_questions_are_left_to_who_asks_them() -> None:
+    errors: list[ServerError] = []
+    server = Failing(lambda call: errors.pop() if errors else None)
+    store = opened(server)
+    errors += [BUSY, BUSY]
+    assert store.fingerprint("one") is None
+    errors += [BUSY]
+    before = server.tried
+    with pytest.raises(ServerError, match="too many requests"):
+        store.texts(FetchText(spans=(("one", 0, 1),)))
+    assert server.tried == before + 1
+    final = ServerError("fake server", "no", False, None, 403, "security_exception")
+    errors += [final, final]
+    with pytest.raises(ServerError) as caught:
+        store.fingerprint("one")
+    assert (caught.value.status, len(errors)) == (403, 1)
+
+
+def test_no_more_calls_are_in_flight_than_said() -> None:
+    server = Failing(lambda call: time.sleep(0.002) if call.purpose == "bulk" else None)
+    bulk = BulkOptions(actions=1, in_flight=8)
+    store = ServerStore.open(server, "d-set", options=options(in_flight=3, bulk=bulk), **MODEL)
+    store.put([plain("one", 24)])
+    assert server.most == 3
+
+
+def test_what_cannot_be_kept_is_not_pickled_and_closing_reaches_the_transport() -> None:
+    closed: list[str] = []
+
+    class Closing(FakeServer):
+        def close(self) -> None:
+            closed.append("sync")
+
+        async def aclose(self) -> None:
+            closed.append("async")
+
+    with opened(Closing()) as store:
+        assert repr(store) == "ServerStore('d-set on fake server')"
+    asyncio.run(store.aclose())
+    assert closed == ["sync", "async"]
+    opened(FakeServer()).close()  # one that has nothing to close
+    with pytest.raises(Exception, match="pickle"):
+        pickle.dumps(store)
+
+
+# The laws of any store, held by the embedded one and broken by ones that keep less.
+
+
+QUESTION = ("which part is an ESP32", np.array([1, 0], np.float32))
+
+
+@pytest.fixture
+def embedded(tmp_path: Any) -> Any:
+    with LibraryStore.open(tmp_path / "library", embedder_identity="laws", dim=2) as store:
+        store.add(boards())
+        yield store
+
+
+def test_the_embedded_store_keeps_the_laws(embedded: LibraryStore) -> None:
+    assert problems_of_store(embedded, *QUESTION) == ()
+    assert asyncio.run(problems_of_async_store(embedded, *QUESTION)) == ()
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (lambda ranking, request: ranking.hits[::-1], "best first"),
+        (lambda ranking, request: (*ranking.hits, *ranking.hits[-1:]), "twice"),
+        (lambda ranking, request: ranking.hits[1:] if request.k < 3 else ranking.hits, "first k"),
+        (lambda ranking, request: ranking.hits[:1] if request.among else ranking.hits, "`among`"),
+        (lambda ranking, request: ranking.hits[:0] if request.documents else ranking.hits, "`documents`"),
+        (lambda ranking, request: (), "nothing is found"),
+    ],
+)
+def test_a_store_that_breaks_a_law_is_told_so(embedded: LibraryStore, broken: Any, problem: str) -> None:
+    class Broken:
+        routes = ("dense",)
+        names = embedded.names
+
+        def search(self, request: Search) -> Any:
+            ranking = embedded.search(request)
+            return type(ranking)(tuple(broken(ranking, request)), ranking.scale)
+
+    assert any(problem in each for each in problems_of_store(Broken(), *QUESTION))

@@ -1,0 +1,267 @@
+"""Writing documents to a server: a kill after any call loses and doubles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from entry_cases import DIM, LAYOUT, additions, plain
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catena.errors import LibraryError, ModelMismatchError, ParameterError, ServerError, UnknownDocumentError
+from catena.model import Entry, Outcome
+from catena.server.actions import entry_actions
+from catena.server.bulk import BulkOptions
+from catena.server.contents import fingerprint, get
+from catena.server.layout import IndexLayout
+from catena.server.verifying import verify
+from catena.server.writing import Written, create, delete, loading, open_layout, open_or_create, put, record, refresh
+from catena.testing.fake_server import FakeServer, Killed
+from catena.vectors import ViewVectors
+
+ES = "elasticsearch"
+PLAIN = IndexLayout(name="b-plain", dim=DIM, embedder="laws")
+SMALL = BulkOptions(actions=2, in_flight=1, attempts=2)
+
+
+def server(layout: IndexLayout = PLAIN) -> FakeServer:
+    fake = FakeServer()
+    fake.run(create(layout, ES))
+    return fake
+
+
+def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, ViewVectors]) -> None:
+    """Check that the server holds these documents, and nothing else."""
+    expected = {(a.part, a.id): a.source for entry in entries for a in entry_actions(*entry, layout)}
+    for part in ("chunks", "documents"):
+        held = fake.documents(layout.alias(part))  # type: ignore[arg-type]
+        assert set(held) == {doc_id for of, doc_id in expected if of == part}
+    for entry, _ in entries:
+        assert fake.run(get(entry.document.id, layout)) == entry
+    assert fake.run(verify(layout, ES)) == ()
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(st.data(), additions(), additions(), st.integers(0, 200))
+def test_a_kill_after_any_call_loses_and_doubles_nothing(
+    data: st.DataObject, before: tuple[Entry, ViewVectors], after: tuple[Entry, ViewVectors], seed: int
+) -> None:
+    other = plain("e", 3, fingerprint="o")
+    after = replace(after[0], fingerprint="new"), after[1]
+    fake = server(LAYOUT)
+    fake.run(put([before, other], LAYOUT, ES))
+    first = len(fake.calls)
+    fake.run(put([after], LAYOUT, ES, options=SMALL))
+    calls = len(fake.calls) - first
+    kills = data.draw(st.lists(st.integers(0, calls - 1), max_size=3))
+    fake = server(LAYOUT)
+    fake.run(put([before, other], LAYOUT, ES))
+    for kill in kills:  # killed again and again, in the middle of the one or the other version
+        version = data.draw(st.sampled_from([before, after]))
+        fake.kill_after = len(fake.calls) + kill
+        with contextlib.suppress(Killed):
+            fake.run(put([version], LAYOUT, ES, options=SMALL))
+        fake.kill_after = None
+    fake.run(put([after], LAYOUT, ES, options=SMALL))
+    holds_exactly(fake, LAYOUT, after, other)
+
+
+def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> None:
+    old, new = plain("d", 6, fingerprint="old"), plain("d", 3, fingerprint="new", words="more")
+    whole = server()
+    whole.run(put([old], PLAIN, ES))
+    first = len(whole.calls)
+    whole.run(put([new], PLAIN, ES, options=SMALL))
+    for kill in range(len(whole.calls) - first + 1):
+        fake = server()
+        fake.run(put([old], PLAIN, ES))
+        fake.kill_after = len(fake.calls) + kill
+        try:
+            fake.run(put([new], PLAIN, ES, options=SMALL))
+        except Killed:
+            fake.kill_after = None
+            left = fake.run(fingerprint("d", PLAIN))
+            assert left in ("old", "", "new")
+            if left == "":
+                assert any("did not end" in problem for problem in fake.run(verify(PLAIN, ES)))
+        fake.kill_after = None
+        fake.run(put([new], PLAIN, ES))
+        holds_exactly(fake, PLAIN, new)
+
+
+def test_a_kill_at_each_call_of_a_deletion_is_mended_by_a_put_or_another_deletion() -> None:
+    document = plain("d", 5, fingerprint="f")
+    for kill in range(12):
+        for mend in ("put", "delete"):
+            fake = server()
+            fake.run(put([document], PLAIN, ES))
+            fake.run(record([Outcome(source="elsewhere", document_id="d", state="indexed")], PLAIN))
+            fake.kill_after = len(fake.calls) + kill
+            with contextlib.suppress(Killed):
+                fake.run(delete("d", PLAIN, SMALL))
+            fake.kill_after = None
+            if mend == "put":
+                fake.run(put([document], PLAIN, ES))
+                holds_exactly(fake, PLAIN, document)
+                continue
+            with suppress(UnknownDocumentError):  # where the first got so far
+                fake.run(delete("d", PLAIN, SMALL))
+            holds_exactly(fake, PLAIN)
+            assert fake.documents("b-plain-ledger") == {}
+
+
+def test_equal_fingerprints_are_skipped_and_empty_ones_never() -> None:
+    fake = server()
+    document, unmarked = plain("d", 2, fingerprint="f"), plain("e", 2)
+    report = fake.run(put([document, unmarked], PLAIN, ES))
+    assert report.written == (
+        Written(document_id="d", chunks=2, removed=0, new=True),
+        Written(document_id="e", chunks=2, removed=0, new=True),
+    )
+    report = fake.run(put([document, unmarked], PLAIN, ES))
+    assert (report.skipped, [each.document_id for each in report.written]) == (("d",), ["e"])
+    calls = len(fake.calls)
+    assert fake.run(put([document], PLAIN, ES)).skipped == ("d",)
+    assert len(fake.calls) == calls + 1  # one look at the record
+    report = fake.run(put([plain("d", 1, fingerprint="g")], PLAIN, ES))
+    assert report.written == (Written(document_id="d", chunks=1, removed=1, new=False),)
+
+
+def test_a_document_that_is_refused_in_part_is_not_whole_and_stops_no_other() -> None:
+    fake = server()
+    bad, good = plain("bad", 2, fingerprint="f"), plain("good", 2, fingerprint="f")
+    fake.refuse = lambda op, index, doc_id: (
+        (400, "mapper_parsing_exception") if doc_id == bad[0].chunks[1].id else None
+    )
+    report = fake.run(put([bad, good], PLAIN, ES))
+    assert (report.unfinished, [each.document_id for each in report.written]) == (("bad",), ["good"])
+    assert [failure.id for failure in report.failures] == [bad[0].chunks[1].id]
+    with pytest.raises(ServerError, match="1 documents are not whole, the first of them 'bad'"):
+        report.check()
+    assert fake.run(fingerprint("bad", PLAIN)) == ""
+    with pytest.raises(LibraryError, match="its writing did not end"):
+        fake.run(get("bad", PLAIN))
+    fake.refuse = lambda op, index, doc_id: None
+    assert fake.run(put([bad, good], PLAIN, ES)).skipped == ("good",)
+    holds_exactly(fake, PLAIN, bad, good)
+
+
+def test_nothing_is_written_of_entries_of_which_one_is_unsound() -> None:
+    fake = server()
+    entry, vectors = plain("d", 2)
+    for unsound in ([(entry, vectors), (entry, vectors)], [(entry, ViewVectors.default(vectors.rows[:1]))]):
+        calls = len(fake.calls)
+        with pytest.raises(ParameterError):
+            fake.run(put(unsound, PLAIN, ES))
+        assert len(fake.calls) == calls
+
+
+def test_a_set_is_made_once_and_opened_as_what_it_is() -> None:
+    fake = FakeServer()
+    assert fake.run(open_layout("b-plain")) is None
+    assert fake.run(open_or_create(PLAIN, ES)) == PLAIN
+    assert fake.run(open_layout("b-plain")) == PLAIN
+    assert fake.run(open_or_create(replace(PLAIN, several=("x",)), ES)) == PLAIN  # it lies as it lies
+    assert set().union(*fake.indices().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
+    with pytest.raises(ModelMismatchError, match=r"'laws' \(3 numbers each\), the given model is 'others' \(3\)"):
+        fake.run(open_or_create(replace(PLAIN, embedder="others"), ES))
+    with pytest.raises(ModelMismatchError):
+        fake.run(open_or_create(replace(PLAIN, dim=4), ES))
+    with pytest.raises(LibraryError, match="shards is 1, not 2"):
+        fake.run(create(replace(PLAIN, shards=2), ES))
+
+
+def test_a_kill_while_a_set_is_made_is_mended_by_making_it_again() -> None:
+    for kill in range(5):
+        fake = FakeServer()
+        fake.kill_after = kill
+        with contextlib.suppress(Killed):
+            fake.run(open_or_create(PLAIN, ES))
+        fake.kill_after = None
+        assert fake.run(open_or_create(PLAIN, ES)) == PLAIN
+        assert len(fake.indices()) == 3
+
+
+def test_an_index_of_others_is_left_alone() -> None:
+    fake = FakeServer()
+    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {"b-plain-chunks": {}}}
+    fake._create("theirs", body)
+    with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
+        fake.run(open_or_create(PLAIN, ES))
+    body["mappings"]["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}  # type: ignore[index]
+    with pytest.raises(LibraryError, match="of format 99"):
+        fake.run(open_layout("b-plain"))
+    fake._create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-chunks": {}}})
+    with pytest.raises(LibraryError, match="leads to 2 indices"):
+        fake.run(open_layout("b-plain"))
+
+
+def test_a_set_that_is_gone_is_not_made_by_writing() -> None:
+    fake = server()
+    for index in fake.indices():
+        fake._delete(index)
+    fake._create(
+        "other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-documents": {}, "b-plain-chunks": {}}}
+    )
+    fake.run(put([plain("d", 1)], PLAIN, ES))
+    assert set(fake.indices()) == {"other"}
+    with pytest.raises(ServerError, match="writing the ledger: 1 of 1 were refused"):
+        fake.run(record([Outcome(source="s", document_id="d", state="indexed")], PLAIN))
+
+
+def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() -> None:
+    layout = replace(PLAIN, replicas=2)
+    fake = server(layout)
+
+    def settings_of() -> tuple[object, object]:
+        found = fake._indices["b-plain-chunks-1"].settings
+        return found["index.refresh_interval"], found["index.number_of_replicas"]
+
+    def failing() -> object:
+        assert settings_of() == ("-1", 0)
+        assert "searches see nothing new" in fake.run(verify(layout, ES))[0]
+        raise ServerError("s", "no")
+        yield
+
+    with pytest.raises(ServerError, match="no"):
+        fake.run(loading(failing(), layout))  # type: ignore[arg-type]
+    assert settings_of() == (None, 2)
+    report = fake.run(loading(put([plain("d", 1)], layout, ES), layout))
+    assert settings_of() == (None, 2)
+    assert len(report.written) == 1
+    assert len(fake._indices["b-plain-chunks-1"].seen) == 1  # refreshed
+
+
+def test_searches_see_what_was_written_after_a_refresh() -> None:
+    fake = server()
+    fake.run(put([plain("d", 1)], PLAIN, ES))
+    assert fake._indices["b-plain-chunks-1"].seen == {}
+    fake.run(refresh(PLAIN))
+    assert len(fake._indices["b-plain-chunks-1"].seen) == 1
+
+
+def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
+    fake = server()
+    entry, vectors = plain("d", 1)
+    fake.run(put([(entry, vectors)], PLAIN, ES))
+    fields = fake._indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
+    assert fields == {"of_headed": {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}}
+    calls = len(fake.calls)
+    fake.run(put([(entry, vectors)], PLAIN, ES, known=("headed", "")))
+    assert not [call for call in fake.calls[calls:] if call.path.endswith("_mapping")]
+
+
+def test_vectors_are_not_changed_and_zero_ones_are_left_out() -> None:
+    entry, vectors = plain("d", 2)
+    rows = np.array([[0, 0, 0], [0.6, 0.8, 0]], np.float32)
+    before = rows.copy()
+    fake = server()
+    fake.run(put([(entry, replace(vectors, rows=rows))], PLAIN, ES))
+    held = fake.documents("b-plain-chunks")
+    assert "vectors" not in held[entry.chunks[0].id]
+    assert np.float32(held[entry.chunks[1].id]["vectors"]["default"]).tolist() == rows[1].tolist()
+    assert (rows == before).all()

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import stat
+import sys
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from catena.errors import MissingExtraError, ParameterError, ServerError
+from catena_bench import servers_cli
+from catena_bench.servers import NoServersError, ask, elasticsearch, java_tools, opensearch
+from catena_bench.servers.cluster import PORTS, Cluster, free_ports
+from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once, pom
+from catena_bench.servers.kinds import (
+    KNN,
+    Distribution,
+    elasticsearch_distribution,
+    node_settings,
+    opensearch_distribution,
+    unpack_jars,
+)
+
+PAGES = Artifact(group="org.example", name="pages", version="1.2")
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """An empty PATH, an empty cache, and a function that puts a program there which runs some Python."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("CATENA_SERVERS", str(tmp_path / "cache"))
+    monkeypatch.delenv("CATENA_ELASTICSEARCH", raising=False)
+
+    def program(name: str, code: str) -> None:
+        path = folder / name
+        path.write_text(f"#!{sys.executable}\nimport sys, pathlib, zipfile\n{code}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    return program
+
+
+def maven(*files: str) -> str:
+    """A `mvn` that writes these files and keeps a line of every call."""
+    return f"""
+into = pathlib.Path(next(a for a in sys.argv if a.startswith("-DoutputDirectory=")).partition("=")[2])
+project = pathlib.Path(sys.argv[sys.argv.index("-f") + 1]).read_text()
+with (pathlib.Path(__file__).parent / "calls").open("a") as calls:
+    calls.write(project)
+into.mkdir(parents=True, exist_ok=True)
+for name in {files!r}:
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(into / name, "w") as archive:
+            for inside in ("plugin.jar", "jna-9.0.jar", "docs/deep.jar", "LICENSE"):
+                archive.writestr(inside, "new")
+    else:
+        (into / name).write_text("old")
+"""
+
+
+def test_a_pom_names_versions_in_order_and_leaves_out_what_comes_alone():
+    text = pom([PAGES, Artifact(group="g", name="n", version="3", form="zip", alone=True)])
+    assert text.index("pages") < text.index("<artifactId>n<")
+    assert "<groupId>org.example</groupId><artifactId>pages</artifactId><version>1.2</version>" in text
+    assert "<type>zip</type><exclusions><exclusion><groupId>*<" in text
+    assert text.count("<exclusion>") == 1
+    assert "http" not in text.replace("http://maven.apache.org/POM/4.0.0", "")  # the format's name, no address
+
+
+@pytest.mark.parametrize("server", [elasticsearch, opensearch])
+def test_without_maven_the_reason_is_named_and_nothing_is_left(programs, server):
+    with pytest.raises(NoServersError, match=r"mvn .* is not on PATH") as caught, server():
+        pass
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+    assert not list(cache_folder().iterdir())
+
+
+def test_where_the_index_is_out_of_reach_what_could_not_be_fetched_is_named(programs):
+    programs("mvn", "sys.exit('no route to the index')")
+    with pytest.raises(NoServersError, match=r"mvn could not fetch log4j-api 2.*, elasticsearch 9\.9\.9"):
+        elasticsearch_distribution("9.9.9")
+    assert not list(cache_folder().iterdir())
+
+
+def test_a_fetch_that_does_not_end_is_ended(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr("catena_bench.servers.fetching.FETCH_SECONDS", 0.2)
+    programs("mvn", "import time; time.sleep(60)")
+    with pytest.raises(NoServersError, match="did not end within 0 s"):
+        fetch([PAGES], tmp_path / "jars")
+
+
+def test_elasticsearch_is_fetched_once_and_its_transport_lies_in_a_module(programs, tmp_path):
+    programs("mvn", maven("elasticsearch-9.5.3.jar", "netty-common-4.1.jar", "transport-netty4-9.5.3.jar"))
+    first = elasticsearch_distribution()
+    assert elasticsearch_distribution() == first
+    assert (tmp_path / "bin" / "calls").read_text().count("<project") == 1
+    module = first.home / "modules" / "transport-netty4"
+    assert [path.name for path in (first.home / "lib").iterdir()] == ["elasticsearch-9.5.3.jar"]
+    assert sorted(path.name for path in module.iterdir()) == [
+        "netty-common-4.1.jar",
+        "plugin-descriptor.properties",
+        "transport-netty4-9.5.3.jar",
+    ]
+    assert "elasticsearch.version=9.5.3\n" in (module / "plugin-descriptor.properties").read_text()
+
+
+def test_another_version_comes_from_the_argument_else_from_the_environment(programs, monkeypatch):
+    programs("mvn", maven())
+    monkeypatch.setenv("CATENA_ELASTICSEARCH", "9.3.4")
+    assert elasticsearch_distribution().version == "9.3.4"
+    assert elasticsearch_distribution("9.5.2").home.name == "elasticsearch-9.5.2"
+
+
+def test_opensearch_has_k_nn_where_there_is_one_and_no_library_twice(programs, tmp_path):
+    programs("mvn", maven("opensearch-3.jar", "jna-5.16.0.jar", "opensearch-knn-3.5.0.0.zip"))
+    distribution = opensearch_distribution()
+    found = {path.name: path.read_text() for path in (distribution.home / "lib").iterdir()}
+    assert found == {"opensearch-3.jar": "old", "jna-5.16.0.jar": "old", "plugin.jar": "new"}
+    assert distribution.version in KNN
+    assert "org.opensearch.knn.plugin.KNNPlugin" in distribution.plugins
+    assert not [name for name in opensearch_distribution("3.8.0").plugins if "knn" in name]
+    asked = (tmp_path / "bin" / "calls").read_text().split("</project>")
+    assert ["opensearch-knn" in project for project in asked] == [True, False, False]
+
+
+def test_libraries_are_told_apart_by_their_whole_names(tmp_path):
+    (tmp_path / "jna-5.16.0.jar").write_text("")
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        for name in ("jna-platform-5.16.0.jar", "jna-5.17.jar"):
+            archive.writestr(name, "")
+    unpack_jars(tmp_path / "p.zip")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jna-5.16.0.jar", "jna-platform-5.16.0.jar"]
+
+
+def test_a_folder_of_the_cache_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "cache" / "thing"
+
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise NoServersError("the lamp went out", "light it")
+
+    with pytest.raises(NoServersError):
+        made_once(target, fail)
+    assert not list(target.parent.iterdir())
+
+    def overtaken(folder: Path) -> None:  # another process makes the same meanwhile
+        target.mkdir()
+        (target / "theirs").write_text("")
+        (folder / "ours").write_text("")
+
+    assert [path.name for path in made_once(target, overtaken).iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize(("said", "release"), [("javac 17.0.15", 17), ("javac 21", 21), ("gibberish", 0)])
+def test_a_compiler_says_its_release(programs, tmp_path, said, release):
+    programs("javac", f"print({said!r})")
+    assert java_tools.release_of(str(tmp_path / "bin" / "javac")) == release
+
+
+def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypatch):
+    monkeypatch.setattr(java_tools, "runtime", lambda: Path("/java"))
+    programs("mvn", maven("ecj-3.46.100.jar"))
+    programs("javac", "print('javac 17.0.15')")
+    assert java_tools.compiler()[:2] == ["/java", "-jar"]
+    programs("javac", "print('javac 25.0.2')")
+    assert Path(java_tools.compiler()[0]).name == "javac"
+
+
+def test_a_launcher_that_does_not_fit_its_server_is_said_with_the_compilers_words(programs, tmp_path):
+    programs("javac", "\nif '-version' in sys.argv: print('javac 21')\nelse: sys.exit('Node.java: no such method')")
+    with pytest.raises(NoServersError, match=r"ElasticsearchServer does not compile .*Node.java: no such method"):
+        java_tools.compiled(("ElasticsearchServer", "ParentWatch"), tmp_path / "elasticsearch-9.1.0")
+
+
+def test_without_the_runtime_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(java_tools, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"catena-bench\[servers\]"):
+        java_tools.runtime()
+
+
+def test_ports_are_free_and_differ():
+    ports = free_ports(20)
+    assert len({*ports}) == 20
+    assert {*ports} <= {*PORTS}
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ports[0]))
+
+
+@pytest.mark.parametrize(
+    ("flavour", "first"),
+    [
+        ("elasticsearch", "cluster.initial_master_nodes"),
+        ("opensearch", "cluster.initial_cluster_manager_nodes"),
+    ],
+)
+def test_nodes_know_each_other_and_stay_on_loopback(flavour, first, tmp_path):
+    ports = {"http_ports": [1, 2, 3], "transport_ports": [4, 5, 6]}
+    settings = node_settings(flavour, number=1, folder=tmp_path, **ports)
+    assert settings[first] == ["node-0", "node-1", "node-2"]
+    assert settings["discovery.seed_hosts"] == ["127.0.0.1:4", "127.0.0.1:5", "127.0.0.1:6"]
+    assert (settings["node.name"], settings["http.port"], settings["transport.port"]) == ("node-1", 2, 5)
+    assert settings["network.host"] == "127.0.0.1"
+    alone = node_settings(flavour, number=0, folder=tmp_path, http_ports=[1], transport_ports=[2])
+    assert alone["discovery.type"] == "single-node"
+    assert first not in alone
+
+
+NODE = """
+import http.server, json, pathlib, sys
+settings = dict(line.split(": ", 1) for line in pathlib.Path(sys.argv[1], "opensearch.yml").read_text().splitlines())
+if json.loads(settings.get("fails", "false")):
+    sys.exit("a wheel is missing")
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"timed_out": false}')
+print("up", flush=True)
+http.server.HTTPServer(("127.0.0.1", json.loads(settings["http.port"])), Answer).serve_forever()
+"""
+
+
+class Stage(Distribution):
+    """A server whose nodes answer that all is well."""
+
+    def command(self, config: Path, heap: str) -> list[str]:
+        return [sys.executable, "-c", NODE, str(config)]
+
+
+def stage(folder: Path, nodes: int = 2, **settings: object) -> Cluster:
+    distribution = Stage(flavour="opensearch", version="0", home=folder, classes=())
+    return Cluster(distribution, nodes, "1m", settings, folder)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = stage(tmp_path)
+    try:
+        cluster.launch()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return ask(url, seconds=0.5) == {"timed_out": False}
+    except OSError:
+        return False
+
+
+def test_a_node_can_be_killed_and_started_on_its_own_port(cluster):
+    assert [answers(url) for url in cluster.urls] == [True, True]
+    cluster.kill(1)
+    assert [answers(url) for url in cluster.urls] == [True, False]
+    with pytest.raises(ParameterError, match="1"):
+        cluster.suspend(1)
+    cluster.start(1)
+    assert answers(cluster.urls[1])
+    assert cluster.logs[1].read_text().count("up") == 2  # the first life's log is kept
+    with pytest.raises(ParameterError, match="killed"):
+        cluster.start(1)
+
+
+def test_a_held_node_answers_nothing_until_it_goes_on(cluster):
+    cluster.suspend(0)
+    assert not answers(cluster.urls[0])
+    cluster.resume(0)
+    assert answers(cluster.urls[0])
+
+
+def test_healing_brings_back_killed_held_and_fallen_nodes(cluster):
+    cluster.kill(0)
+    cluster.suspend(1)
+    cluster.heal()
+    assert [answers(url) for url in cluster.urls] == [True, True]
+    os.kill(cluster._processes[1].pid, 9)  # not by us
+    cluster._processes[1].wait()
+    cluster.heal()
+    assert [answers(url) for url in cluster.urls] == [True, True]
+
+
+def test_closing_ends_every_node_held_ones_too(cluster):
+    processes = [*cluster._processes.values()]
+    cluster.suspend(1)
+    cluster.close()
+    assert all(process.poll() is not None for process in processes)
+    cluster.close()
+
+
+def test_a_node_that_does_not_start_is_said_with_the_end_of_its_log(tmp_path):
+    cluster = stage(tmp_path, nodes=1, fails=True)
+    try:
+        with pytest.raises(ServerError, match=r"node 0 ended with code 1(?s:.*)a wheel is missing"):
+            cluster.launch()
+    finally:
+        cluster.close()
+
+
+def test_waiting_has_an_end(cluster):
+    os.kill(cluster._processes[0].pid, signal.SIGSTOP)  # it runs, and does not answer
+    with pytest.raises(ServerError, match="no green cluster of 2 nodes within 0 s"):
+        cluster.wait(nodes=2, status="green", seconds=0.1)
+
+
+def test_a_held_node_is_not_waited_for(cluster):
+    cluster.suspend(0)
+    cluster.kill(1)
+    cluster.start(1)
+    assert answers(cluster.urls[1])
+
+
+def test_a_cluster_of_no_nodes_is_refused():
+    with pytest.raises(ParameterError, match="nodes"), elasticsearch(nodes=0):
+        pass
+
+
+def test_settings_are_written_as_yaml(tmp_path):
+    stage(tmp_path, nodes=1, list=["a", 'b"c'], flag=True)
+    lines = (tmp_path / "node-0" / "config" / "opensearch.yml").read_text().splitlines()
+    written = {name: json.loads(value) for name, value in (line.split(": ", 1) for line in lines)}
+    assert written["list"] == ["a", 'b"c']
+    assert written["flag"] is True
+    assert written["cluster.name"] == "catena-tests"
+
+
+def runs(cluster: Cluster, asked: dict[str, object]):
+    @contextmanager
+    def run(**options: object):
+        asked.update(options)
+        cluster.launch()
+        yield cluster
+
+    return run
+
+
+def test_the_command_prints_addresses_until_it_is_stopped(tmp_path, monkeypatch):
+    cluster, asked = stage(tmp_path), {}
+    monkeypatch.setattr(servers_cli, "opensearch", runs(cluster, asked))
+    monkeypatch.setattr(servers_cli.Event, "wait", lambda self: signal.raise_signal(signal.SIGINT))
+    try:
+        done = CliRunner().invoke(servers_cli.app, ["start", "--opensearch", "--nodes", "2"])
+    finally:
+        cluster.close()
+    assert (done.exit_code, done.stdout.split()) == (0, [*cluster.urls])
+    assert "Ctrl-C ends it" in done.stderr
+    assert asked == {"nodes": 2, "heap": "512m", "version": None}
+
+
+def test_the_command_says_why_no_server_can_be_started(programs):
+    done = CliRunner().invoke(servers_cli.app, ["start"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "mvn" in done.stderr

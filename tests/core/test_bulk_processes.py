@@ -1,0 +1,183 @@
+"""Worker processes: every item has one result, whichever processes are killed; these functions run in the workers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from catena.bulk_processes import Lost, Work, through_processes
+from catena.effects import Cancel
+from catena.errors import CancelledError, ParameterError, ServiceError
+
+POISON = -1
+
+
+@contextmanager
+def doubling(cancel: Cancel) -> Iterator[Work[int, int]]:
+    """Double numbers, and leave the results of a batch before its poison."""
+    yield doubled
+
+
+def doubled(batch: Sequence[int]) -> Iterator[int]:
+    for number in batch:
+        if number <= POISON:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield 2 * number
+
+
+@contextmanager
+def at_once(cancel: Cancel) -> Iterator[Work[int, int]]:
+    """Take a whole batch before the first result, as a request to a model does."""
+    yield doubled_at_once
+
+
+def doubled_at_once(batch: Sequence[int]) -> Sequence[int]:
+    return list(doubled(batch))
+
+
+@contextmanager
+def dying_once(folder: Path, cancel: Cancel) -> Iterator[Work[int, int]]:
+    yield functools.partial(doubled_after_a_death, folder)
+
+
+def doubled_after_a_death(folder: Path, batch: Sequence[int]) -> Iterator[int]:
+    for number in batch:
+        if not (folder / str(number)).exists():
+            (folder / str(number)).touch()
+            os._exit(3)
+        yield 2 * number
+
+
+@contextmanager
+def refusing(cancel: Cancel) -> Iterator[Work[int, int]]:
+    yield refused
+
+
+def refused(batch: Sequence[int]) -> Sequence[int]:
+    raise ParameterError("number", batch[0], "another one")
+
+
+@contextmanager
+def broken(cancel: Cancel) -> Iterator[Work[int, int]]:
+    yield divided_by_zero
+
+
+def divided_by_zero(batch: Sequence[int]) -> Sequence[int]:
+    return [number // 0 for number in batch]
+
+
+@contextmanager
+def never_ready(cancel: Cancel) -> Iterator[Work[int, int]]:
+    os._exit(7)
+    yield doubled
+
+
+@contextmanager
+def heeding(folder: Path, cancel: Cancel) -> Iterator[Work[int, int]]:
+    """Say that it has begun, and wait until it is stopped."""
+
+    def work(batch: Sequence[int]) -> Iterator[int]:
+        (folder / "begun").touch()
+        while not cancel.is_set:
+            time.sleep(0.01)
+        (folder / "ended").touch()
+        yield from batch
+
+    yield work
+
+
+def batches_of(items: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_item_has_its_result(workers: int) -> None:
+    found = dict(through_processes(batches_of(range(20), 3), doubling, workers=workers))
+    assert found == {number: 2 * number for number in range(20)}
+
+
+def test_results_come_in_the_order_of_a_batch_and_nothing_of_nothing() -> None:
+    assert list(through_processes([(3, 1, 2)], doubling, workers=2)) == [(3, 6), (1, 2), (2, 4)]
+    assert list(through_processes([(), ()], doubling)) == []
+
+
+@pytest.mark.parametrize("open_work", [doubling, at_once])
+def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
+    items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
+    found = dict(through_processes(batches_of(items, 8), open_work, workers=2))
+    assert found.pop(POISON) == Lost(
+        reason="the process that prepared it was killed, most likely for its memory, twice"
+    )
+    assert found == {number: 2 * number for number in items if number != POISON}
+
+
+def test_several_such_items_are_found() -> None:
+    items = [POISON, 0, 1, POISON - 1, 2, 3, 4]
+    found = dict(through_processes(batches_of(items, 5), at_once, workers=2))
+    assert {item for item, result in found.items() if isinstance(result, Lost)} == {POISON, POISON - 1}
+    assert {item: found[item] for item in items if item > POISON} == {n: 2 * n for n in range(5)}
+
+
+def test_a_first_death_may_be_chance(tmp_path: Path) -> None:
+    open_work = functools.partial(dying_once, tmp_path)
+    assert dict(through_processes([(0,), (1,)], open_work, workers=2)) == {0: 0, 1: 2}
+
+
+def test_batches_are_drawn_when_a_worker_is_free() -> None:
+    drawn = []
+
+    def endless() -> Iterator[tuple[int]]:
+        for number in range(1_000_000):
+            drawn.append(number)
+            yield (number,)
+
+    results = through_processes(endless(), doubling, workers=1)
+    assert [next(results) for _ in range(3)] == [(0, 0), (1, 2), (2, 4)]
+    results.close()
+    assert len(drawn) <= 5
+
+
+def test_errors_of_the_work_end_the_run_as_they_are() -> None:
+    with pytest.raises(ParameterError, match="number must be another one, got 5"):
+        list(through_processes([(5,)], refusing))
+
+
+def test_other_errors_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ServiceError, match="worker process: ZeroDivisionError"):
+        list(through_processes([(5,)], broken))
+    assert "divided_by_zero" in capfd.readouterr().err  # the trace is not lost
+
+
+def test_workers_that_never_get_ready_are_not_started_for_ever() -> None:
+    with pytest.raises(ServiceError, match=r"ended with code 7 before it was ready, 3 times\. Try: .*__main__"):
+        list(through_processes([(5,), (6,)], never_ready))
+
+
+@pytest.mark.parametrize("workers", [0, True, 1.0])
+def test_the_number_of_workers_is_checked(workers: object) -> None:
+    with pytest.raises(ParameterError, match="workers must be a whole number >= 1"):
+        list(through_processes([(5,)], doubling, workers=workers))
+
+
+def test_a_run_that_is_stopped_lets_workers_end_what_they_began(tmp_path: Path) -> None:
+    cancel = Cancel()
+
+    def stop() -> None:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        cancel.set()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    with pytest.raises(CancelledError):
+        list(through_processes([(1,), (2,)], functools.partial(heeding, tmp_path), workers=1, cancel=cancel))
+    stopping.join()
+    assert (tmp_path / "ended").exists()

@@ -1,0 +1,347 @@
+"""`catena server` in this process, on a server in memory: what it writes, where, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from catena.backends.search_server import Server
+from catena.cli import server_address, server_index
+from catena.cli.app import app
+from catena.cli.failures import split_hint
+from catena.cli.option_groups import grouped
+from catena.errors import CancelledError, LibraryError
+from catena.server.call import Call
+from catena.server.store import ServerStore
+from catena.testing.fake_server import FakeServer
+
+EVIL = "\x1b]0;owned\x07"
+MANUALS = {
+    "hx200.md": f"# HX200 Manual{EVIL}\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nUse 1.8 N·m.\n",
+    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nUse 2.4 N·m.\n",
+}
+KEY = "c2VjcmV0OmtleS10aGF0LWlzLWxvbmc="
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    """Work in a folder with two manuals, on a server in memory."""
+    for name, text in MANUALS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("CATENA_SERVER_URL", "http://127.0.0.1:9200")
+    for name in ("CATENA_SERVER_API_KEY", "OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    made = FakeServer()
+    monkeypatch.setattr(server_address, "transport_to", lambda at: made)
+    return made
+
+
+def call(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(app, ["server", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert "\x1b" not in result.output
+    assert all(len(line) <= 100 for line in result.stdout.splitlines() if "--json" not in arguments)
+    return result
+
+
+def value(*arguments: str, code: int = 0):
+    return json.loads(call(*arguments, "--json", code=code).stdout)
+
+
+def held(server: FakeServer, name: str = "catena") -> set[str]:
+    return {each["document"] for each in server.documents(f"{name}-chunks").values()}
+
+
+# index, status, verify, delete
+
+
+def test_files_are_indexed_once_and_the_ledger_is_shown(server: FakeServer) -> None:
+    shown = call("index", ".").stdout
+    assert "2 files: 2 indexed" in shown
+    assert "set catena now holds 2 documents" in shown
+    again = value("index", ".")
+    assert again["states"] == {"skipped": 2}
+    assert again["holds"]["documents"] == 2
+    assert held(server) == {"hx200.md", "hx210.md"}
+
+
+def test_a_file_that_fails_is_said_and_ends_with_1(server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "bad.pdf").write_bytes(b"no pdf")
+    result = call("index", ".", code=1)
+    assert "1 failed" in result.stdout
+    assert result.stderr.splitlines()[-1].startswith("Try: ")
+    assert held(server) == {"hx200.md", "hx210.md"}
+    assert "bad.pdf" in call("status").stdout
+
+
+def test_ids_are_paths_below_home(server: FakeServer, tmp_path: Path) -> None:
+    call("index", "hx200.md", "--home", str(tmp_path.parent))
+    assert held(server) == {f"{tmp_path.name}/hx200.md"}
+
+
+def test_how_files_are_cut_and_how_the_set_lies_are_obeyed(server: FakeServer) -> None:
+    call("index", ".", "--chunks", "sections", "--views", "keywords", "--shards", "2", "--vector-index", "flat")
+    told = value("status")
+    assert (told["layout"]["shards"], told["layout"]["vector_index"]) == (2, "flat")
+    assert {"headed", "keywords", "passage"} <= set(told["holds"]["views"])
+    assert "2 shards" in call("status").stdout
+
+
+def test_a_set_that_is_there_does_not_change_how_it_lies(server: FakeServer) -> None:
+    call("index", "hx200.md")
+    result = call("index", ".", "--shards", "2", code=2)
+    assert "nothing was changed" in result.stderr
+    assert "catena server rebuild --shards 2" in result.stderr
+    assert held(server) == {"hx200.md"}
+    assert value("index", ".", "--shards", "1")["states"] == {"indexed": 1, "skipped": 1}
+
+
+def test_status_lists_a_small_set_and_all_when_asked(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("index", ".")
+    assert "hx210.md" in call("status").stdout
+    monkeypatch.setattr("catena.cli.views.SHOWN", 1)
+    short = call("status").stdout
+    assert "hx210.md" not in short
+    assert "catena server status --all" in short
+    assert "hx210.md" in call("status", "--all").stdout
+
+
+def test_verify_tells_sound_from_broken(server: FakeServer) -> None:
+    call("index", ".")
+    assert call("verify").stdout.startswith("sound: 2 documents")
+    chunk_id = next(iter(server.documents("catena-chunks")))
+    lines = [{"delete": {"_index": "catena-chunks", "_id": chunk_id}}]
+    server.perform(Call(method="POST", path="/_bulk", lines=tuple(lines)))
+    broken = call("verify", code=4)
+    assert "chunks are there" in broken.stdout
+    assert "catena server index" in broken.stderr
+    assert value("verify", code=4)["sound"] is False
+
+
+def test_documents_are_deleted_by_id_and_by_path_or_nothing_is(server: FakeServer, tmp_path: Path) -> None:
+    call("index", ".")
+    refused = call("delete", "hx200.md", "gone.md", code=2)
+    assert "not in set catena: gone.md; nothing was deleted" in refused.stderr
+    assert len(held(server)) == 2
+    assert value("delete", str(tmp_path / "hx200.md"))["deleted"] == ["hx200.md"]
+    assert held(server) == {"hx210.md"}
+
+
+# rebuild
+
+
+def test_a_set_is_laid_out_anew_from_what_it_holds(server: FakeServer) -> None:
+    call("index", ".")
+    before = server.documents("catena-chunks")
+    shown = call("rebuild", "--shards", "3", "--vector-index", "bbq_hnsw").stdout
+    assert "bbq_hnsw, 3 shards" in shown
+    assert set(server.documents("catena-chunks")) == set(before)
+    assert value("status")["layout"]["shards"] == 3
+
+
+def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: FakeServer) -> None:
+    call("index", ".")
+    told = value("rebuild", ".", "--chunks", "sections")
+    assert told["states"] == {"indexed": 2}
+    assert told["dropped"] == []
+    assert {"passage"} <= set(value("status")["holds"]["views"])
+    assert {name for name, aliases in server.indices().items() if not aliases} == set()
+
+
+def test_long_sections_fit_into_a_set_that_was_made_for_passages(server: FakeServer, tmp_path: Path) -> None:
+    sentences = "".join(f"Sentence {number} says something about the cover.\n\n" for number in range(200))
+    (tmp_path / "long.md").write_text(f"# Long\n\n## Cover\n\n{sentences}")
+    call("index", ".")
+    assert value("rebuild", ".", "--chunks", "sections")["states"] == {"indexed": 3}
+    assert value("index", ".", "--name", "other", "--chunks", "sections")["states"] == {"indexed": 3}
+
+
+def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeServer) -> None:
+    call("index", ".")
+    before = server.documents("catena-chunks")
+    refused = call("rebuild", "hx200.md", code=1)
+    assert "hx210.md" in refused.stderr
+    assert "all is as before" in refused.stderr
+    assert server.documents("catena-chunks") == before
+    assert value("rebuild", "hx200.md", "--drop-missing")["dropped"] == ["hx210.md"]
+    assert held(server) == {"hx200.md"}
+
+
+def test_what_was_built_can_be_abandoned(server: FakeServer) -> None:
+    call("index", ".")
+    call("rebuild", "hx200.md", code=1)
+    assert any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert "as before" in call("rebuild", "--abandon").stdout
+    assert not any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert len(held(server)) == 2
+
+
+@pytest.mark.parametrize("option", [("--chunks", "sections"), ("--workers", "2"), ("--drop-missing",)])
+def test_what_reads_no_file_takes_no_option_about_files(server: FakeServer, option: tuple[str, ...]) -> None:
+    call("index", ".")
+    assert "without PATHS no file is read" in call("rebuild", *option, code=2).stderr
+
+
+# export
+
+
+def test_all_chunks_are_exported_a_line_each(server: FakeServer, tmp_path: Path) -> None:
+    call("index", ".")
+    count = value("export", "out.jsonl", "--vectors")["chunks"]
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == count == len(server.documents("catena-chunks"))
+    assert {line["chunk"]["document_id"] for line in lines} == {"hx200.md", "hx210.md"}
+    assert all(len(line["vectors"][0]["vector"]) == 256 for line in lines)
+    call("export", "out.jsonl")
+    assert "vectors" not in json.loads((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_export_that_fails_leaves_the_file_that_was_there(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("index", ".")
+    (tmp_path / "out.jsonl").write_text("older\n")
+
+    def broken(store: ServerStore) -> None:
+        raise LibraryError("catena", "it went away", "again")
+
+    monkeypatch.setattr(ServerStore, "export", broken)
+    call("export", "out.jsonl", code=2)
+    assert (tmp_path / "out.jsonl").read_text() == "older\n"
+    assert not list(tmp_path.glob("*.part"))
+    assert "does not end in .jsonl" in call("export", "out.csv", code=2).stderr
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["search", "fuse"], ["status"], ["verify"], ["delete", "a"], ["export", "a.jsonl"], ["rebuild"], ["graph"]],
+)
+def test_a_set_that_is_not_there_is_said_and_none_is_made(server: FakeServer, command: list[str]) -> None:
+    result = call(*command, "--name", "none", code=2)
+    assert result.stderr.splitlines()[-1] == "Try: catena server index FILES --name NAME makes one"
+    assert server.indices() == {}
+
+
+def test_an_index_that_others_made_is_left_alone(server: FakeServer) -> None:
+    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {}}
+    server.perform(Call(method="PUT", path="/taken-chunks", body=body))
+    result = call("index", ".", "--name", "taken", code=2)
+    assert "Catena did not make it; nothing was changed" in result.stderr
+    assert "Try: another --name" in result.stderr
+    assert server.indices() == {"taken-chunks": set()}
+
+
+@pytest.mark.parametrize("command", [["index", "."], ["search", "fuse"]])
+def test_vectors_of_another_model_are_refused(server: FakeServer, command: list[str]) -> None:
+    ServerStore.open(server, "other", embedder_identity="someone's", dim=3)
+    assert 'vectors of "someone\'s"' in call(*command, "--name", "other", code=2).stderr
+    assert server.documents("other-chunks") == {}
+
+
+def test_a_budget_is_counted_by_one_process_only(server: FakeServer) -> None:
+    llm = ["--context", "llm", "--llm", "m", "--base-url", "http://127.0.0.1:1", "--price-in", "1", "--budget", "1"]
+    assert "--budget is counted in one process" in call("index", ".", *llm, "--workers", "2", code=2).stderr
+    assert server.indices() == {}
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, CancelledError])
+def test_a_stop_says_what_is_kept_and_how_to_go_on(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    def stopped(*given: object) -> None:
+        raise stop
+
+    monkeypatch.setattr(server_index, "indexed", stopped)
+    result = call("index", ".", code=130)
+    assert result.stderr.splitlines() == [
+        "Stopped: what was written to set catena is kept",
+        "Try: the same command again: what is whole on the server is skipped",
+    ]
+
+
+def test_nothing_to_index_is_said(server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "there are no files" in call("index", "empty", code=1).stderr
+
+
+def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.services.Retry.wait", lambda retry, attempt: 0.0)
+    monkeypatch.setenv("CATENA_SERVER_API_KEY", KEY)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+        result = call("status", "--url", address, code=2)
+    lines = result.stderr.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["Error", "Kept", "See", "Try"]
+    assert lines[-1] == "Try: check that it runs at this address, then again"
+    assert KEY not in result.output
+
+
+@pytest.mark.parametrize(("option", "package"), [([], "elasticsearch"), (["--opensearch"], "opensearch")])
+def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, option: list[str], package: str) -> None:
+    monkeypatch.setattr(
+        f"catena.backends.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
+    )
+    result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
+    assert f"Try: pip install 'catena[{package}]'" in result.stderr
+
+
+def test_an_address_is_needed_and_must_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CATENA_SERVER_URL", raising=False)
+    assert "--url" in call("status", code=2).stderr
+    assert "must be an address" in call("status", "--url", "nonsense", code=2).stderr
+
+
+@pytest.mark.parametrize("setting", ["api_key", "bearer_auth", "basic_auth", ""])
+def test_advice_about_credentials_and_certificates_is_for_the_command_line(setting: str) -> None:
+    server = Server(identity="elasticsearch at https://a:9200", flavour="elasticsearch", setting=setting)
+    get = Call(method="GET", path="/x")
+    for error in (server.refused(get, 401, None), server.untrusted(get, "self-signed")):
+        _, hint = split_hint(str(error))
+        assert "=" not in hint
+        assert "CATENA_SERVER_" in hint or "--" in hint
+
+
+def test_the_key_is_an_option_nowhere_and_the_help_says_where_it_is_read() -> None:
+    shown = call("--help").stdout
+    assert "CATENA_SERVER_API_KEY" in shown
+    assert "catena plan" in shown
+    group = get_command(app).commands["server"]
+    options = {name for command in group.commands.values() for each in command.params for name in each.opts}
+    assert {"--url", "--name", "--opensearch", "--ca-certs"} <= options
+    assert not {name for name in options if name.endswith("key")}
+
+
+def test_a_dataclass_of_options_is_options_of_a_command() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Group:
+        size: Annotated[int, typer.Option("--size")]
+        unit: Annotated[str, typer.Option("--unit")] = "mm"
+
+    seen: list[object] = []
+
+    def command(word: str, *, group: Group, loud: bool = False) -> None:
+        seen.extend((word, group, loud))
+
+    command.__annotations__ = {"word": str, "group": Group, "loud": bool, "return": None}
+    made = typer.Typer()
+    made.command()(grouped(command))
+    assert CliRunner().invoke(made, ["a", "--size", "3", "--loud"]).exit_code == 0
+    assert seen == ["a", Group(size=3), True]
+    assert CliRunner().invoke(made, ["a"]).exit_code == 2

@@ -1,0 +1,408 @@
+"""The report page without a browser: what is gathered, how it is written, and what is said of what is missing."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from graph_server import GraphServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import catena
+from catena.citation import TITLE
+from catena.cli.app import app
+from catena.errors import EvaluationError, FilterError, ParameterError
+from catena.evaluation.question_bank import BankQuestion, Gold, read_questions
+from catena.formatting.fidelity import Fault
+from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+from catena.model import Chunk, Hit, Provenance, Scale
+from catena.plots.graph_view import links_among
+from catena.report import Missing, Report, ReportOptions, read_fidelity, report
+from catena.report.graph import discs_of_documents, graph_shown
+from catena.report.html import data_of
+from catena.report.ranking import parts_of
+from catena.report.values import Contents, Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
+from catena.retrieval.fusion import ScoreFusion
+from catena.server_graph import upload_graph
+
+MANUALS = {
+    "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
+    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nTighten it to 2.4 N·m.\n",
+    "plain.md": "Text before any heading.\n\n# Notes\n\n## Storage\n\nKeep the fuse dry and the cover shut.\n",
+}
+QUESTION = "How is the fuse rated?"
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 \ud800"
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shelf")
+    for name, text in MANUALS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with catena.Library.open(folder / "lib") as library:
+        library.index([folder / name for name in MANUALS])
+    with catena.Library.open(folder / "walked") as library:
+        library.index([folder / name for name in MANUALS])
+        library.build_graph()
+    (folder / "q.jsonl").write_text(
+        json.dumps({"question": QUESTION, "gold": {"document": "hx200.md", "heading": "Fuse"}}), encoding="utf-8"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def walked(shelf: Path) -> Report:
+    with catena.Library.open(shelf / "walked", create=False) as library:
+        return report(library, QUESTION, name="walked")
+
+
+def call(*arguments: object, code: int = 0):
+    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+# The ranking.
+
+
+def test_parts_of_a_score_are_those_of_the_formula() -> None:
+    chunk = Chunk(id="c", document_id="d", position=0, start=0, end=1, text="x")
+    ways = (
+        Provenance(route="dense", rank=2, score=0.5),
+        Provenance(route="keyword", rank=1, score=2.0, view="terms"),
+        Provenance(route="lexical", rank=1, score=6.0),
+        Provenance(route="name", rank=1, score=0.9, view="hx200"),
+    )
+    parts = parts_of(Hit(chunk, 1.0, ways), ScoreFusion(alpha=0.6, beta=0.5), {"lexical": 8.0})
+    found = {part.route: (part.weight, round(part.share, 6), round(part.value, 6)) for part in parts}
+    assert found == {  # (1 + 0.5) / 2; 6 / 8; ln 3
+        "dense": (0.6, 0.75, 0.45),
+        "lexical": (0.4, 0.75, 0.3),
+        "keyword": (0.5, 1.098612, 0.549306),
+    }
+
+
+@pytest.mark.parametrize("question", [QUESTION, "Keep the cover shut and dry", "tighten 2.4 N·m slow rated"])
+def test_the_parts_of_each_hit_add_up_to_its_score(shelf: Path, question: str) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        found = report(library, question).contents.ranking
+    assert found.scale == Scale.NORMALIZED.value
+    assert found.hits
+    for hit in found.hits:
+        assert hit.whole == pytest.approx(hit.score, abs=1e-6)
+
+
+def test_names_take_turns_and_say_so(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        found = report(library, "How is the fuse of the HX200 rated?").contents.ranking
+    first = found.hits[0]
+    assert (first.turn, first.document, first.terms) == ("hx200", "hx200.md", ("hx200",))
+    assert "in turn" in found.formula
+
+
+def test_a_name_that_stands_nowhere_is_said(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        made = report(library, "How is the fuse of the HX220 rated?").contents
+    assert made.ranking.hits == ()
+    assert "'HX220' stands nowhere" in made.ranking.unknown[0]
+    assert isinstance(made.segments, Missing)
+
+
+# The tree.
+
+
+def test_documents_with_hits_come_first_and_hits_are_marked_at_their_sections(walked: Report) -> None:
+    tree, hits = walked.contents.tree, walked.contents.ranking.hits
+    order = [document.id for document in tree.documents]
+    assert order[0] == hits[0].document
+    assert sorted(order) == sorted(MANUALS)
+    for document in tree.documents:
+        marked = [rank for section in document.sections or () for rank in section.hits]
+        assert sorted(marked) == sorted(document.hits) == [hit.rank for hit in hits if hit.document == document.id]
+    plain = next(document for document in tree.documents if document.id == "plain.md")
+    assert [section.title for section in plain.sections or ()] == ["Before the first heading", "Notes", "Storage"]
+
+
+def test_documents_come_in_the_order_of_their_hits_not_of_their_names(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        made = report(library, "Keep it dry and shut").contents
+    found = list(dict.fromkeys(hit.document for hit in made.ranking.hits))
+    assert found[0] == "plain.md"
+    assert [document.id for document in made.tree.documents][: len(found)] == found
+
+
+def test_documents_that_are_not_listed_are_counted(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        tree = report(library, QUESTION, ReportOptions(documents=1, k=1)).contents.tree
+    assert (len(tree.documents), tree.more) == (1, 2)
+
+
+# Segments, graph.
+
+
+def test_bars_stand_in_reading_order_and_segments_over_their_own_bars(walked: Report) -> None:
+    found = walked.contents.segments
+    assert isinstance(found, Curves)
+    assert 0 < found.used <= found.budget
+    for curve in found.curves:
+        places = [bar.place for bar in curve.bars]
+        assert places == sorted(set(places))
+        for bar in curve.bars:
+            over = [span.number for span in curve.spans if span.first < bar.place < span.last]
+            assert over == ([] if bar.segment is None else [bar.segment])
+
+
+def test_the_graph_has_every_node_and_every_edge_once(shelf: Path, walked: Report) -> None:
+    found = walked.contents.graph
+    assert isinstance(found, GraphShown)
+    with catena.Library.open(shelf / "walked", create=False) as library:
+        ids, links = sorted(library.graph.ids), links_among(library.graph, list(library.graph.ids))
+    assert found.whole
+    assert len(found.nodes) == len(ids)
+    numbers = {chunk_id: number for number, chunk_id in enumerate(ids)}
+    shown = {
+        frozenset(kind.edges[at : at + 2]) for kind in found.kinds for at in range(0, len(kind.edges), 3)
+    }  # fmt: skip
+    assert shown == {frozenset((numbers[link.one], numbers[link.two])) for link in links}
+    assert all(0 <= node.x <= 1 and 0 <= node.y <= 1 for node in found.nodes)
+    first = found.chains[0][0]
+    assert (first.came_from, first.reasons) == (None, ("from the first ranking",))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(min_value=1, max_value=30), min_size=2, max_size=6))
+def test_discs_of_documents_share_no_place_and_stay_on_the_page(sizes: list[int]) -> None:
+    chunks = [
+        Chunk(id=f"{d}-{n}", document_id=str(d), position=n, start=n, end=n + 1, text="x")
+        for d, size in enumerate(sizes)
+        for n in range(size)
+    ]
+    groups = {str(d): GroupMark(title="", tone=0, x=d % 2, y=d % 3 / 2, nodes=size) for d, size in enumerate(sizes)}
+    places = discs_of_documents(chunks, groups)
+    assert len(set(places)) == len(chunks)
+    assert places == discs_of_documents(chunks, groups)
+    assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in places)
+
+
+def test_a_graph_on_a_server_is_drawn_around_the_chains(shelf: Path) -> None:
+    with catena.Library.open(shelf / "walked", create=False) as library:
+        found = library.search_graph(QUESTION)
+        served = upload_graph(GraphServer(), "set", library.graph)
+        here, there = graph_shown(library.graph, found, 3), graph_shown(served, found, 500)
+    assert isinstance(here, GraphShown)
+    assert isinstance(there, GraphShown)
+    hops = {hop.node for chain in there.chains for hop in chain}
+    assert (here.whole, there.whole) == (False, False)  # a server does not say all its nodes
+    assert hops <= set(range(len(there.nodes)))
+    assert [[hop.citation for hop in chain] for chain in here.chains] == [
+        [hop.citation for hop in chain] for chain in there.chains
+    ]
+    assert sum(group.nodes for group in there.groups) == len(there.nodes)
+
+
+def test_without_a_graph_the_page_says_how_to_build_one(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        made = report(library, QUESTION)
+    assert isinstance(made.contents.graph, Missing)
+    assert "catena graph build" in made.contents.graph.hint
+    assert isinstance(made.contents.fidelity, Missing)
+    assert isinstance(made.contents.studies, Missing)
+    assert "no chunk-interaction graph" in made.html
+
+
+# Fidelity, questions.
+
+
+def test_fidelity_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    pages = (
+        PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),
+        PageFidelity(
+            page=2,
+            recall=0.9,
+            precision=1.0,
+            order=1.0,
+            state="layout",
+            faults=(Fault(kind="dropped", detail="'x'"),),
+        ),
+    )
+    kept = FidelityReport(document_id="a", source="folder/a.pdf", pages=pages).as_json()
+    (tmp_path / "one.json").write_text(json.dumps(kept))
+    (tmp_path / "two.json").write_text(json.dumps([kept, kept]))
+    (one,) = read_fidelity(tmp_path / "one.json")
+    assert [(page.page, page.recall, page.state) for page in one.pages] == [(1, 1.0, "llm"), (2, 0.9, "layout")]
+    assert one.pages[1].faults == ("dropped: 'x'",)
+    assert len(read_fidelity(tmp_path / "two.json")) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", '{"pages": []}', '{"source": "x", "pages": [{"page": 1}]}', "[null]"])
+def test_what_is_no_fidelity_report_is_said_with_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "kept.json").write_text(text)
+    with pytest.raises(EvaluationError, match=r"kept\.json is no fidelity report.* Try: ") as caught:
+        read_fidelity(tmp_path / "kept.json")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_fidelity_and_questions_reach_the_page(shelf: Path) -> None:
+    kept = FidelityReport(
+        document_id="a", source="folder/a.pdf", pages=(PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),)
+    )
+    told: list[tuple[int, int]] = []
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        bank = read_questions(shelf / "q.jsonl")
+        made = report(
+            library, QUESTION, questions=bank, fidelity=[kept], progress=lambda *step: told.append(step)
+        ).contents
+    assert isinstance(made.fidelity, Strips)
+    assert made.fidelity.strips[0].title == "a.pdf"
+    assert isinstance(made.studies, Studies)
+    assert told == [(1, 1)]
+    assert made.studies.columns[:4] == ("kind", "questions", "recall", "LRI")
+    assert [figure.image[:22] for figure in made.studies.figures] == ["data:image/png;base64,"] * 4
+    assert all(re.search(r"\d", figure.caption) for figure in made.studies.figures)
+
+
+def test_a_part_that_fails_costs_only_itself(shelf: Path) -> None:
+    lost = BankQuestion(id="q", text="Where?", gold=(Gold(name="g", document="other.pdf"),))
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        made = report(library, QUESTION, questions=[lost]).contents
+    assert made.ranking.hits
+    assert isinstance(made.studies, Missing)
+    assert "no gold place is in this collection" in made.studies.missing
+
+
+# The page.
+
+
+def test_the_policy_allows_this_script_and_this_style_and_nothing_else(walked: Report) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', walked.html)
+    script = re.findall(r"<script>(.*?)</script>", walked.html, re.DOTALL)
+    style = re.findall(r"<style>(.*?)</style>", walked.html, re.DOTALL)
+    assert policy is not None
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (*script, *style)]
+    assert policy[1] == (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", walked.html))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a namespace, never asked
+
+
+def test_equal_libraries_and_questions_give_equal_pages(shelf: Path, walked: Report) -> None:
+    with catena.Library.open(shelf / "walked", create=False) as library:
+        assert report(library, QUESTION, name="walked").html == walked.html
+
+
+def nothing(question: str) -> Contents:
+    gone = Missing(missing=HOSTILE)
+    return Contents(
+        question=question, name=HOSTILE, facts={HOSTILE: HOSTILE},
+        ranking=Hits(scale="rank", formula="", hits=(), degraded=(), unknown=()), tree=Tree(documents=(), more=0),
+        segments=gone, graph=gone, fidelity=gone, studies=gone,
+    )  # fmt: skip
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_no_text_can_leave_the_data(text: str) -> None:
+    data = data_of(nothing(text + HOSTILE))
+    assert not set(data) & set("<>&")
+    assert data.isascii()
+    assert json.loads(data)["question"] == text + HOSTILE
+
+
+def test_hostile_texts_of_documents_are_data_only(tmp_path: Path) -> None:
+    text = f"# A {HOSTILE[:-4]}\n\n## Fuse\n\nThe fuse {HOSTILE[:-4]} is rated.\n"
+    (tmp_path / "a.md").write_text(text, encoding="utf-8")
+    with catena.Library.open(tmp_path / "lib") as library:
+        library.index(tmp_path / "a.md")
+        made = report(library, f"fuse {HOSTILE}", name=HOSTILE)
+    assert made.html.count("<script") == 2
+    assert "<img" not in made.html
+    assert made.save(tmp_path / "page.html").read_bytes().decode()  # a lone surrogate is no obstacle
+    assert made.contents.ranking.hits[0].citation.startswith(str(made.contents.tree.documents[0].title))
+    assert TITLE not in made.contents.facts
+
+
+def test_a_page_is_saved_as_html_only(walked: Report, tmp_path: Path) -> None:
+    assert walked.save(tmp_path / "page.html").read_text(encoding="utf-8") == walked.html
+    with pytest.raises(ParameterError, match=r"\.html"):
+        walked.save(tmp_path / "page.pdf")
+    with pytest.raises(EvaluationError, match=r"cannot write page\.html: .* Try: "):
+        walked.save(tmp_path / "absent" / "page.html")
+
+
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(walked: Report) -> None:
+    shown = walked._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;!doctype html&gt;')
+    assert "<script" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("k", 0), ("documents", -1), ("curves", True), ("nodes", 5_001), ("depth", 1.5), ("gamma", 0.0)],
+)
+def test_options_outside_their_domain_are_named(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=name):
+        ReportOptions(**{name: value})
+
+
+def test_what_cannot_be_asked_is_refused(shelf: Path) -> None:
+    with catena.Library.open(shelf / "lib", create=False) as library:
+        with pytest.raises(ParameterError, match="question"):
+            report(library, "  ")
+        with pytest.raises(ParameterError, match="ReportOptions"):
+            report(library, QUESTION, {"k": 3})  # type: ignore[arg-type]
+        with pytest.raises(FilterError):
+            report(library, QUESTION, ReportOptions(where={"page": {"$near": 3}}))
+
+
+# The command.
+
+
+def test_the_command_writes_the_page_and_says_what_it_lacks(shelf: Path, tmp_path: Path) -> None:
+    result = call(QUESTION, "--library", shelf / "lib", "--out", tmp_path / "r.html", "--nodes", 5)
+    assert "r.html" in result.stdout
+    assert "without the graph: This library has no chunk-interaction graph" in result.stderr
+    assert "fidelity" not in result.stderr
+    assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    told = json.loads(call(QUESTION, "-l", shelf / "walked", "-o", tmp_path / "s.html", "--json").stdout)
+    assert (told["hits"], sorted(told["missing"])) == (6, ["fidelity", "measures"])
+
+
+def test_the_command_hands_questions_and_fidelity_on(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def not_measured(library: object, bank: Sequence[BankQuestion], *_: object) -> Missing:
+        asked.extend(question.text for question in bank)
+        return Missing(missing="not now")
+
+    monkeypatch.setattr("catena.report.gathering.studies_shown", not_measured)
+    kept = FidelityReport(
+        document_id="a", source="a.pdf", pages=(PageFidelity(page=1, recall=1, precision=1, order=1),)
+    )
+    (tmp_path / "kept.json").write_text(json.dumps(kept.as_json()))
+    more = ("--questions", shelf / "q.jsonl", "--fidelity", tmp_path / "kept.json", "--json")
+    result = call(QUESTION, "-l", shelf / "lib", "-o", tmp_path / "r.html", *more)
+    assert asked == [QUESTION]
+    assert "fidelity" not in json.loads(result.stdout)["missing"]
+    assert "without the measures: not now" in result.stderr
+
+
+def test_the_command_ends_as_others_do_where_nothing_is_found(shelf: Path, tmp_path: Path) -> None:
+    result = call("The fuse of the HX220?", "-l", shelf / "lib", "-o", tmp_path / "r.html", code=1)
+    assert "'HX220' stands nowhere in the documents" in result.stderr
+    assert (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("out", ["r.pdf", "absent/r.html"])
+def test_the_command_refuses_a_file_it_could_not_write(shelf: Path, tmp_path: Path, out: str) -> None:
+    call(QUESTION, "-l", shelf / "lib", "-o", tmp_path / out, code=2)

@@ -1,0 +1,543 @@
+"""The conformance suites themselves: a subject that keeps everything passes, and each check catches who does not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+from catena.errors import ParameterError
+from catena.testing.conformance import Failure, Found, Meeting
+from catena.testing.divider_conformance import DividerSubject, problems_of_divider, report_of_divider
+from catena.testing.embedder_conformance import EmbedderSubject, problems_of_embedder, report_of_embedder
+from catena.testing.evaluator_conformance import EvaluatorSubject, problems_of_evaluator, report_of_evaluator
+from catena.testing.fusion_conformance import FusionSubject, problems_of_fusion, report_of_fusion
+from catena.testing.reranker_conformance import RerankerSubject, problems_of_reranker, report_of_reranker
+from catena.testing.retriever_conformance import (
+    Filtering,
+    RetrieverSubject,
+    problems_of_retriever,
+    report_of_retriever,
+)
+
+SOURCE = "The pump runs. The seal holds. The fuse blows."
+HELD = [{"text": "as given"}]
+
+
+def piece(id: str, start: int, end: int, **changes: Any) -> Found:
+    good = Found(
+        id=id,
+        text=SOURCE[start:end],
+        score=1.0 - start / 100,
+        metadata={"page": 1, "of": id},
+        routes=("dense",),
+        document_id="manual",
+        start=start,
+        end=end,
+    )
+    return replace(good, **changes)
+
+
+ALL = (piece("a", 0, 14), piece("b", 15, 30), piece("c", 31, 46))
+
+
+def find(query: str) -> Sequence[Found]:
+    return () if query in ("", "nothing") else ALL
+
+
+async def afind(query: str) -> Sequence[Found]:
+    await asyncio.sleep(0)
+    return find(query)
+
+
+def only(query: str, where: Any) -> Sequence[Found]:
+    if "of" not in where:
+        raise ParameterError("where", where, "of")
+    return [one for one in ALL if one.metadata["of"] == where["of"]]
+
+
+async def abatch(queries: list[str]) -> Sequence[Sequence[Found]]:
+    return [find(query) for query in queries]
+
+
+def warned() -> Sequence[Found]:
+    logging.getLogger("someone").warning("a part failed")
+    return ALL[:1]
+
+
+def raised() -> Sequence[Found]:
+    raise ConnectionError("it is gone")
+
+
+def meeting_calls(meeting: Meeting) -> Any:
+    async def call(*_: Any) -> Sequence[Found]:
+        await asyncio.to_thread(meeting.arrive)
+        return ALL
+
+    return call
+
+
+FAILURES = {"a part": Failure(call=warned), "a part, raise": Failure(call=raised, raises=True)}
+
+RETRIEVER = RetrieverSubject(
+    name="good",
+    queries=("one", "two"),
+    ask=find,
+    aask=afind,
+    batch=lambda queries: [find(query) for query in queries],
+    abatch=abatch,
+    ask_k=lambda query, k: find(query)[:k],
+    filtering=Filtering(
+        ask=only, where={"of": "a"}, keeps=lambda found: found.metadata["of"] == "a", unknown={"on": "a"}
+    ),
+    nothing="nothing",
+    failures=FAILURES,
+    meeting=meeting_calls,
+    snapshot=lambda: [dict(one) for one in HELD],
+    text_of={"manual": SOURCE}.__getitem__,
+    flat="scalars",
+)
+
+
+def changed(**changes: Any) -> Any:
+    """A retriever whose every hit is changed."""
+    return lambda query: [replace(one, **changes) for one in find(query)]
+
+
+def forgetful() -> Any:
+    calls = iter(range(10_000))
+    return lambda query: ALL[: 1 + next(calls) % 3]
+
+
+DRIFTING = forgetful()
+
+
+def writing(query: str) -> Sequence[Found]:
+    HELD[0]["text"] += "!"
+    return find(query)
+
+
+async def sleepy(query: str) -> Sequence[Found]:
+    time.sleep(0.001)
+    await asyncio.sleep(0)
+    return find(query)
+
+
+async def greedy(query: str) -> Sequence[Found]:
+    return find(query)
+
+
+async def other(query: str) -> Sequence[Found]:
+    await asyncio.sleep(0)
+    return find(query)[:1]
+
+
+def one_by_one(_: Meeting) -> Any:
+    async def call(*_: Any) -> Sequence[Found]:
+        return ALL  # which nobody waits for
+
+    return call
+
+
+def filtering(**changes: Any) -> Filtering:
+    assert RETRIEVER.filtering is not None
+    return replace(RETRIEVER.filtering, **changes)
+
+
+BAD_RETRIEVERS: list[tuple[str, dict[str, Any]]] = [
+    ("something is found", {"ask": lambda query: ()}),
+    ("ids", {"ask": changed(id=None)}),
+    ("ids", {"ask": changed(id="same")}),
+    ("equal calls, equal answers", {"ask": forgetful()}),
+    ("scores", {"ask": changed(score=None)}),
+    ("scores", {"ask": changed(score=float("nan"))}),
+    ("scores", {"ask": lambda query: find(query)[::-1]}),
+    ("provenance", {"ask": changed(routes=())}),
+    ("metadata", {"ask": changed(metadata={"at": object()})}),
+    ("metadata", {"ask": changed(metadata={"pages": [1, 2]})}),
+    ("metadata", {"ask": changed(metadata={"share": float("nan")})}),
+    ("offsets", {"ask": changed(start=3)}),
+    ("offsets", {"ask": changed(end=None)}),
+    ("inputs unchanged", {"ask": writing}),
+    ("async", {"aask": other}),
+    ("async", {"aask": sleepy}),
+    ("async", {"aask": greedy}),
+    ("side by side", {"meeting": one_by_one}),
+    ("batch", {"batch": lambda queries: [find(query)[:1] for query in queries]}),
+    ("batch", {"abatch": lambda queries: abatch(queries[:1])}),
+    ("k", {"ask_k": lambda query, k: find(query)}),
+    ("filters", {"filtering": filtering(ask=lambda query, where: ALL)}),
+    ("filters", {"filtering": filtering(ask=lambda query, where: ())}),
+    ("filters", {"filtering": filtering(keeps=lambda found: True)}),
+    ("filters", {"filtering": filtering(unknown={"of": "a"})}),
+    ("no question", {"ask": lambda query: ALL if query else raised()}),
+    ("no answer", {"ask": lambda query: ALL}),
+    ("failures", {"failures": {"a part": Failure(call=raised)}}),
+    ("failures", {"failures": {"a part": Failure(call=lambda: ALL)}}),
+    ("failures", {"failures": {"a part": Failure(call=lambda: ())}}),
+    ("failures", {"failures": {"a part": Failure(call=warned, raises=True)}}),
+]
+
+
+def detector() -> Any:
+    return blockbuster_ctx(["test_testing_conformance"])
+
+
+def test_a_retriever_that_keeps_everything_passes_every_check() -> None:
+    report = report_of_retriever(RETRIEVER, blocking_detector=detector)
+    assert report.problems == problems_of_retriever(RETRIEVER) == ()
+    assert report.left_out == ()
+    assert set(report.made) == {check for check, _ in BAD_RETRIEVERS}
+    assert report.fingerprint == report_of_retriever(RETRIEVER).fingerprint != ""
+
+
+@pytest.mark.parametrize(("check", "changes"), BAD_RETRIEVERS)
+def test_a_retriever_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
+    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
+    report = report_of_retriever(replace(RETRIEVER, **changes), blocking_detector=detector)
+    assert check in report.failed
+
+
+def test_what_is_not_offered_is_left_out_and_named() -> None:
+    bare = RetrieverSubject(name="bare", queries=("one", "two"), ask=find, aask=afind)
+    report = report_of_retriever(bare)
+    assert report.problems == ()
+    assert {"filters", "k", "offsets", "failures"} < set(report.left_out)
+
+
+def test_a_problem_names_its_check() -> None:
+    problems = problems_of_retriever(replace(RETRIEVER, ask_k=lambda query, k: ALL))
+    assert problems == ("k: k=1 gives 3",)
+
+
+async def test_a_suite_runs_where_a_loop_runs_as_in_a_notebook() -> None:
+    assert problems_of_retriever(RETRIEVER) == ()
+
+
+# Dividers.
+
+
+async def amake() -> Sequence[Found]:
+    await asyncio.sleep(0)
+    return ALL
+
+
+DIVIDER = DividerSubject(
+    name="good",
+    make=lambda: ALL,
+    amake=amake,
+    one_by_one=lambda: ALL,
+    empty=lambda: (),
+    blank=lambda: (),
+    snapshot=lambda: [dict(one) for one in HELD],
+    text_of={"manual": SOURCE}.__getitem__,
+    copies={"pickle": lambda: ALL},
+    failures=FAILURES,
+    meeting=meeting_calls,
+)
+
+
+def made(**changes: Any) -> Any:
+    return lambda: [replace(one, **changes) for one in ALL]
+
+
+BAD_DIVIDERS: list[tuple[str, dict[str, Any]]] = [
+    ("something is made", {"make": lambda: ()}),
+    ("ids", {"make": made(id="")}),
+    ("equal calls, equal answers", {"make": lambda: DRIFTING("")}),
+    ("metadata", {"make": made(metadata={"at": {"page": 1}})}),
+    ("offsets", {"make": made(start=1)}),
+    ("inputs unchanged", {"make": lambda: writing("one")}),
+    ("async", {"amake": lambda: greedy("one")}),
+    ("side by side", {"meeting": one_by_one}),
+    ("batch", {"one_by_one": lambda: ALL[:2]}),
+    ("no documents", {"empty": lambda: ALL}),
+    ("no words", {"blank": made(id="same")}),
+    ("copies", {"copies": {"pickle": lambda: ALL[:1]}}),
+    ("copies", {"copies": {"pickle": raised}}),
+    ("failures", {"failures": {"a part": Failure(call=raised)}}),
+]
+
+
+def test_a_divider_that_keeps_everything_passes_every_check() -> None:
+    report = report_of_divider(DIVIDER, blocking_detector=detector)
+    assert (report.problems, report.left_out) == (problems_of_divider(DIVIDER), ())
+    assert report.problems == ()
+    assert set(report.made) == {check for check, _ in BAD_DIVIDERS}
+
+
+@pytest.mark.parametrize(("check", "changes"), BAD_DIVIDERS)
+def test_a_divider_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
+    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
+    assert check in report_of_divider(replace(DIVIDER, **changes), blocking_detector=detector).failed
+
+
+# Rerankers.
+
+
+def rerank(query: str, *, empty: bool = False) -> Sequence[Found]:
+    return () if empty else ALL
+
+
+RERANKER = RerankerSubject(
+    name="good",
+    query="one",
+    rerank=rerank,
+    arerank=afind,
+    given=ALL,
+    rerank_k=lambda query, k: ALL[:k],
+    snapshot=lambda: [dict(one) for one in HELD],
+    text_of={"manual": SOURCE}.__getitem__,
+    copies={"pickle": lambda query: ALL},
+    failures=FAILURES,
+    meeting=meeting_calls,
+    flat="scalars",
+)
+
+
+def reranked(**changes: Any) -> Any:
+    return lambda query, empty=False: () if empty else [replace(one, **changes) for one in ALL]
+
+
+def unasked(query: str, *, empty: bool = False) -> Sequence[Found]:
+    return ALL if query else raised()
+
+
+BAD_RERANKERS: list[tuple[str, dict[str, Any]]] = [
+    ("something is returned", {"rerank": lambda query, empty=False: ()}),
+    ("ids", {"rerank": reranked(id=None)}),
+    ("ids and texts kept", {"rerank": lambda query, empty=False: [replace(ALL[0], id="new")]}),
+    ("ids and texts kept", {"rerank": reranked(text="shorter")}),
+    ("ids and texts kept", {"rerank": reranked(metadata={})}),
+    ("equal calls, equal answers", {"rerank": lambda query, empty=False: DRIFTING(query)}),
+    ("scores", {"rerank": reranked(score=None)}),
+    ("provenance", {"rerank": reranked(routes=())}),
+    ("metadata", {"rerank": reranked(metadata={"at": None})}),
+    ("offsets", {"rerank": reranked(start=1)}),
+    ("inputs unchanged", {"rerank": lambda query, empty=False: writing(query)}),
+    ("async", {"arerank": sleepy}),
+    ("side by side", {"meeting": one_by_one}),
+    ("k", {"rerank_k": lambda query, k: ALL}),
+    ("k", {"rerank_k": lambda query, k: ALL[-k:]}),
+    ("no hits", {"rerank": lambda query, empty=False: ALL}),
+    ("no question", {"rerank": unasked}),
+    ("copies", {"copies": {"pickle": lambda query: ALL[:1]}}),
+    ("failures", {"failures": {"a part": Failure(call=lambda: ALL)}}),
+]
+
+
+def test_a_reranker_that_keeps_everything_passes_every_check() -> None:
+    report = report_of_reranker(RERANKER, blocking_detector=detector)
+    assert (report.problems, report.left_out) == (problems_of_reranker(RERANKER), ())
+    assert report.problems == ()
+    assert set(report.made) == {check for check, _ in BAD_RERANKERS}
+
+
+@pytest.mark.parametrize(("check", "changes"), BAD_RERANKERS)
+def test_a_reranker_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
+    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
+    assert check in report_of_reranker(replace(RERANKER, **changes), blocking_detector=detector).failed
+
+
+# Embedders.
+
+
+def vectors(texts: list[str]) -> list[list[float]]:
+    return [[0.6, 0.8] if "e" in text else [1.0, 0.0] for text in texts]
+
+
+async def avectors(texts: list[str]) -> list[list[float]]:
+    await asyncio.sleep(0)
+    return vectors(texts)
+
+
+async def avector(text: str) -> list[float]:
+    return vectors([text])[0]
+
+
+EMBEDDER = EmbedderSubject(
+    name="good",
+    embed=vectors,
+    aembed=avectors,
+    embed_query=lambda text: vectors([text])[0],
+    aembed_query=avector,
+    copies={"pickle": vectors},
+)
+
+
+def drifting() -> Any:
+    calls = iter(range(10_000))
+    return lambda texts: [[1.0, next(calls) / 10_000] for _ in texts]
+
+
+BAD_EMBEDDERS: list[tuple[str, dict[str, Any]]] = [
+    ("shape", {"embed": lambda texts: vectors(texts)[:1]}),
+    ("shape", {"embed_query": lambda text: [1.0]}),
+    ("equal calls, equal answers", {"embed": drifting()}),
+    ("plain numbers", {"embed": lambda texts: [[1, 0] for _ in texts]}),
+    ("unit length", {"embed": lambda texts: [[3.0, 4.0] for _ in texts]}),
+    ("batch", {"embed": lambda texts: [[1.0, 0.0] if len(texts) == 1 else [0.0, 1.0] for _ in texts]}),
+    ("async", {"aembed": lambda texts: avectors(["x" for _ in texts])}),
+    ("no texts", {"embed": lambda texts: vectors(texts) or [[1.0, 0.0]]}),
+    ("no words", {"embed_query": lambda text: [1.0, 0.0] if text else []}),
+    ("copies", {"copies": {"pickle": lambda texts: []}}),
+]
+
+
+def test_an_embedder_that_keeps_everything_passes_every_check() -> None:
+    report = report_of_embedder(EMBEDDER, blocking_detector=detector)
+    assert report.problems == problems_of_embedder(EMBEDDER) == ()
+    assert set(report.made) == {check for check, _ in BAD_EMBEDDERS}
+
+
+@pytest.mark.parametrize(("check", "changes"), BAD_EMBEDDERS)
+def test_an_embedder_that_does_not_is_caught(check: str, changes: dict[str, Any]) -> None:
+    assert check in report_of_embedder(replace(EMBEDDER, **changes), blocking_detector=detector).failed
+
+
+# Evaluators.
+
+
+def judge(found: Sequence[str], wanted: Sequence[str]) -> float | None:
+    """The reciprocal rank of the first that is wanted, each id named once."""
+    once = list(dict.fromkeys(found))
+    ranks = [once.index(one) + 1 for one in wanted if one in once]
+    return None if not wanted else 1 / min(ranks) if ranks else 0.0
+
+
+async def ajudge(found: Sequence[str], wanted: Sequence[str]) -> float | None:
+    await asyncio.sleep(0)
+    return judge(found, wanted)
+
+
+EVALUATOR = EvaluatorSubject(name="good", judge=judge, ajudge=ajudge, copies={"pickle": judge})
+
+
+def counting_twice(found: Sequence[str], wanted: Sequence[str]) -> float | None:
+    ranks = [list(found).index(one) + 1 for one in wanted if one in found]
+    return None if not wanted else 1 / min(ranks) if ranks else 0.0
+
+
+def unsteady() -> Any:
+    calls = iter(range(10_000))
+    return lambda found, wanted: next(calls) / 10_000
+
+
+BAD_EVALUATORS: list[tuple[str, dict[str, Any]]] = [
+    ("between 0 and 1", {"judge": lambda found, wanted: 2.0}),
+    ("between 0 and 1", {"judge": lambda found, wanted: 0.5}),
+    ("better is higher", {"judge": lambda found, wanted: 1.0}),
+    ("nothing found", {"judge": lambda found, wanted: judge(found, wanted) or 0.1}),
+    ("nothing relevant", {"judge": lambda found, wanted: judge(found, wanted) or 0.0}),
+    ("named twice", {"judge": counting_twice}),
+    ("equal calls, equal answers", {"judge": unsteady()}),
+    ("async", {"ajudge": lambda found, wanted: ajudge((), wanted)}),
+    ("copies", {"copies": {"pickle": lambda found, wanted: 0.25}}),
+]
+
+
+def test_a_metric_that_keeps_everything_passes_every_check() -> None:
+    report = report_of_evaluator(EVALUATOR, blocking_detector=detector)
+    assert report.problems == problems_of_evaluator(EVALUATOR) == ()
+    assert set(report.made) == {check for check, _ in BAD_EVALUATORS}
+
+
+@pytest.mark.parametrize(("check", "changes"), BAD_EVALUATORS)
+def test_a_metric_that_does_not_is_caught(check: str, changes: dict[str, Any]) -> None:
+    assert check in report_of_evaluator(replace(EVALUATOR, **changes), blocking_detector=detector).failed
+
+
+# Fusions.
+
+
+def fuse(
+    routes: Sequence[Sequence[Found] | Exception], weights: Sequence[float], *, changed: bool = False
+) -> Sequence[Found]:
+    """Reciprocal rank fusion as it should be."""
+    shares: dict[str | None, float] = {}
+    things: dict[str | None, Found] = {}
+    told = tuple(str(route) for route in routes if isinstance(route, Exception))
+    answered = [(w, route) for w, route in zip(weights, routes, strict=True) if not isinstance(route, Exception)]
+    for weight, route in answered:
+        for rank, id in enumerate(dict.fromkeys(one.id for one in route), start=1):
+            shares[id] = shares.get(id, 0.0) + weight / (60 + rank)
+        things |= {one.id: one for one in route}
+    if changed:
+        return [one for _, route in answered for one in route]
+    order = sorted(shares, key=lambda id: (-shares[id], str(id)))
+    return [replace(things[id], score=shares[id], told=told) for id in order]
+
+
+def heedless(routes: Any, weights: Any, **how: Any) -> Any:
+    return fuse(routes, [1.0] * len(weights), **how)
+
+
+def by_metadata(routes: Any, weights: Any, **how: Any) -> Any:
+    """Takes things of one id and other metadata for two, as LlamaIndex's fusion does by hash."""
+    return [
+        replace(one, id=str(one.id)[0])
+        for one in fuse(
+            [
+                route if isinstance(route, Exception) else [replace(o, id=f"{o.id}{dict(o.metadata)}") for o in route]
+                for route in routes
+            ],
+            weights,
+            **how,
+        )
+    ]
+
+
+def by_text(routes: Any, weights: Any, **how: Any) -> Any:
+    return list({one.text: one for one in fuse(routes, weights, **how)}.values())
+
+
+def counting_all(routes: Any, weights: Any, **how: Any) -> Any:
+    """Counts what one route names several times as often."""
+    longest = max((len(route) for route in routes if not isinstance(route, Exception)), default=0)
+    if longest == 4 and len({one.id for one in routes[0]}) == 2:
+        return [replace(one, score=1.0) for one in (routes[0][1], routes[0][0])]
+    return fuse(routes, weights, **how)
+
+
+def overwriting(routes: Any, weights: Any, *, changed: bool = False) -> Any:
+    found = fuse(routes, weights, changed=changed)
+    return [replace(one, score=0.0) for one in found] if changed else found
+
+
+def strict(routes: Any, weights: Any, **how: Any) -> Any:
+    for route in routes:
+        if isinstance(route, Exception):
+            raise route
+    return fuse(routes, weights, **how)
+
+
+BAD_FUSIONS: list[tuple[str, Any]] = [
+    ("ids", lambda *given, **how: [replace(one, id=None) for one in fuse(*given, **how)]),
+    ("scores", lambda *given, **how: [replace(one, score=None) for one in fuse(*given, **how)]),
+    ("weights act", heedless),
+    ("agreement", by_metadata),
+    ("equal texts", by_text),
+    ("twice in one route", counting_all),
+    ("inputs unchanged", overwriting),
+    ("metadata kept", lambda *given, **how: [replace(one, metadata={}) for one in fuse(*given, **how)]),
+    ("an empty route", lambda routes, weights, **how: fuse(routes, weights, **how) if all(routes) else ()),
+    ("a failing route", strict),
+]
+
+
+def test_a_fusion_that_keeps_everything_passes_every_check() -> None:
+    subject = FusionSubject(name="good", fuse=fuse)
+    report = report_of_fusion(subject)
+    assert report.problems == problems_of_fusion(subject) == ()
+    assert set(report.made) == {check for check, _ in BAD_FUSIONS}
+
+
+@pytest.mark.parametrize(("check", "bad"), BAD_FUSIONS)
+def test_a_fusion_that_does_not_is_caught(check: str, bad: Any) -> None:
+    assert check in report_of_fusion(FusionSubject(name="bad", fuse=bad)).failed

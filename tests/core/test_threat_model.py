@@ -1,0 +1,73 @@
+"""The threat model names tests and functions that are there, and two of its claims are about all of the code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from doc_blocks import ROOT
+
+TEXT = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+ROWS = [line.split(" | ") for line in re.findall(r"^\| .+ \|$", TEXT.split("## Attacks")[0], re.M)][1:]
+CORE = ROOT / "packages" / "catena" / "src" / "catena"
+EXCHANGED = {"backends/ray_data.py"}  # pickles between workers of one run; nothing of them is kept
+NETWORK = {"socket", "http", "urllib.request", "httpx", "requests", "aiohttp", "urllib3", "ftplib", "smtplib"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(CORE.rglob("*.py")):
+        yield path.relative_to(CORE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("| ")[:40])
+def test_each_defence_has_a_function_and_a_test(row: list[str]) -> None:
+    _, _, functions, tests = row
+    named = re.findall(r"`([a-z_.\w]+)`", functions)
+    assert named
+    for name in named:
+        module, _, attribute = f"catena.{name}".rpartition(".")
+        found = importlib.import_module(module)
+        assert hasattr(found, attribute) or importlib.util.find_spec(f"catena.{name}"), name
+    pinned = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
+    assert pinned or "run below" in tests
+    for file, test in pinned:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {test}\(", source, re.M), f"{file}::{test}"
+
+
+def test_nothing_that_is_stored_is_a_pickle() -> None:
+    found = []
+    for name, tree in modules():
+        if name in EXCHANGED:
+            continue
+        if {"pickle", "shelve", "joblib", "dill", "cloudpickle", "marshal"} & set(imported(tree)):
+            found.append(name)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            called = ast.unparse(call.func)
+            safe = any(each.arg == "allow_pickle" and ast.unparse(each.value) == "False" for each in call.keywords)
+            if called == "torch.load" or (called in {"np.load", "numpy.load"} and not safe):
+                found.append(f"{name}: {called}")
+    assert found == []
+
+
+def test_only_backends_speak_to_a_network() -> None:
+    speaking = {
+        name
+        for name, tree in modules()
+        if any(each == part or each.startswith(f"{part}.") for each in imported(tree) for part in NETWORK)
+    }
+    assert {Path(name).parts[0] for name in speaking} <= {"backends", "testing"}

@@ -1,0 +1,704 @@
+"""Every LlamaIndex adapter as cases of the conformance suites: over one small collection, with fake models."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    ImageNode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index_models import Saying
+from llama_index_stores import Replying
+
+import llama_index_catena as adapters
+from catena import Library
+from catena.enrichment.clustering import Clustering
+from catena.enrichment.detectors import CodeDetector, LLMDetector
+from catena.enrichment.raptor import RaptorOptions
+from catena.enrichment.raptor_summaries import ClusterSummaries
+from catena.enrichment.views import Keywords
+from catena.extraction import ExtractionParams
+from catena.graph.scoring import SimilarityScorer
+from catena.graph_search import GraphSearch
+from catena.pipeline import Preparation
+from catena.rerank.calibration import Constant, Identity
+from catena.retrieval.fusion import RankFusion
+from catena.retrieval.multi_view import ViewRankFusion
+from catena.services import Services
+from catena.structure.section_chunks import SectionChunkOptions
+from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from catena.testing.conformance import Detector, Failure, Meeting, Report
+from catena.testing.divider_conformance import DividerSubject, report_of_divider
+from catena.testing.embedder_conformance import report_of_embedder
+from catena.testing.evaluator_conformance import report_of_evaluator
+from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeReranker
+from catena.testing.fusion_conformance import report_of_fusion
+from catena.testing.reranker_conformance import RerankerSubject, report_of_reranker
+from catena.testing.retriever_conformance import Filtering, RetrieverSubject, report_of_retriever
+from llama_index_catena.convert import NOTICE
+from llama_index_catena.evaluation import EvidenceMeasure, LogRankIndex, RecallAt, StandardMeasure
+from llama_index_catena.testing import (
+    embedding_subject,
+    found_of,
+    fusion_subject,
+    loaded_subject,
+    metric_subject,
+    postprocessor_subject,
+    retriever_subject,
+    transform_subject,
+)
+
+MANUAL = """# {name} Manual
+
+## Mounting
+
+Tighten the cover screws to {torque} Nm. Use the supplied key, and never a longer one.
+
+## Maintenance
+
+Check the seal of the cover every {months} months. The lever opens the housing without force.
+
+## Power
+
+The fuse of the motor holds {fuse} A at most.
+
+| Parameter | Value |
+|---|---|
+| Fuse | {fuse} A |
+| Torque | {torque} Nm |
+"""
+MANUALS = {
+    f"{name.lower()}.md": MANUAL.format(name=name, torque=torque, months=months, fuse=fuse)
+    for name, torque, months, fuse in (("HX200", "3.2", 6, "2"), ("HX210", "4.5", 12, "4"), ("KL30", "7.5", 24, "9"))
+}
+QUERIES = (
+    "How tight are the cover screws of the HX200?",
+    "Which fuse has the motor of the HX210?",
+    "seal of the cover",
+)
+UNKNOWN = "How tight are the cover screws of the HX999?"
+SHORT = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks are short
+HOW = GraphSearch(scorer=SimilarityScorer())
+
+
+class Gate:
+    """Lets calls through, or to a meeting, or fails."""
+
+    def __init__(self) -> None:
+        self.meeting: Meeting | None = None
+        self.broken = False
+
+    def pass_through(self) -> None:
+        if self.broken:
+            raise ValueError("the endpoint is down")  # which is not tried again
+        if self.meeting is not None:
+            self.meeting.arrive()
+
+
+class GatedEmbedder(FakeEmbedder):
+    """An embedder behind a gate; deterministic, like its parent."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(dim=48)
+        self.gate = gate
+
+    def embed_query(self, text: str) -> Any:
+        self.gate.pass_through()
+        return super().embed_query(text)
+
+
+class GatedReranker(FakeReranker):
+    """A reranker behind a gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.gate.pass_through()
+        return super().score(query, texts)
+
+
+class Waiting(BaseRetriever):
+    """A sync retriever behind a gate."""
+
+    def __init__(self, inner: BaseRetriever, gate: Gate) -> None:
+        super().__init__()
+        self.inner, self.gate = inner, gate
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.gate.pass_through()
+        return self.inner.retrieve(query_bundle)
+
+
+class Refusing(Saying):
+    """A model that fails at every question, in a way that is not tried again."""
+
+    def chat(self, messages: Sequence[Any], **options: Any) -> Any:
+        raise ValueError("the model is down")
+
+
+def embedding() -> adapters.CatenaEmbedding:
+    return adapters.CatenaEmbedding()
+
+
+class World:
+    """The collection in a library, in an index, and as nodes; each made when it is first asked for."""
+
+    def __init__(self, folder: Path, detector: Detector | None = None) -> None:
+        self.folder, self.detector = folder, detector
+        self.gate = Gate()
+        for name, text in MANUALS.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+        self.paths = sorted(folder.glob("*.md"))
+        self._open: list[Library] = []
+
+    def close(self) -> None:
+        for library in self._open:
+            library.close()
+
+    @cached_property
+    def documents(self) -> list[BaseNode]:
+        """The manuals whole."""
+        return [Document(id_=name, text=text, metadata={"file_name": name}) for name, text in MANUALS.items()]
+
+    @cached_property
+    def nodes(self) -> list[BaseNode]:
+        return adapters.CatenaNodeParser(max_tokens=60, min_tokens=5)(self.documents)
+
+    @cached_property
+    def sections(self) -> list[BaseNode]:
+        return adapters.CatenaNodeParser(chunks=SectionChunkOptions())(self.documents)
+
+    @cached_property
+    def library(self) -> Library:
+        library = Library.open(self.folder / "library", embedder=GatedEmbedder(self.gate))
+        self._open.append(library)
+        library.index(self.paths)
+        library.build_graph()
+        return library
+
+    @cached_property
+    def figures(self) -> Library:
+        from langchain_fakes import charts
+
+        (self.folder / "charts.pdf").write_bytes(charts())
+        library = Library.open(
+            self.folder / "figures",
+            preparation=Preparation(engine="pypdfium2", figures=True),
+            captioner=FakeCaptioner(),
+            embedder=GatedEmbedder(self.gate),
+        )
+        self._open.append(library)
+        library.index(self.folder / "charts.pdf")
+        return library
+
+    @cached_property
+    def whole(self) -> list[BaseNode]:
+        """The library's documents, under its ids."""
+        entries = [self.library.get(info.id) for info in self.library.documents()]
+        return [Document(id_=entry.document.id, text=entry.document.text) for entry in entries]
+
+    @cached_property
+    def index(self) -> VectorStoreIndex:
+        return VectorStoreIndex(self.nodes, embed_model=embedding())
+
+    @cached_property
+    def graph(self) -> Any:
+        return adapters.build_graph(self.index)
+
+    @cached_property
+    def hits(self) -> list[NodeWithScore]:
+        return self.index.as_retriever(similarity_top_k=6).retrieve(QUERIES[0])
+
+    def waiting(self) -> Waiting:
+        return Waiting(self.index.as_retriever(similarity_top_k=6), self.gate)
+
+    @contextmanager
+    def broken(self) -> Iterator[None]:
+        self.gate.broken = True
+        try:
+            yield
+        finally:
+            self.gate.broken = False
+
+    def failing(self, retriever: BaseRetriever, *, raises: bool = False) -> Failure:
+        """What a retriever does while what is behind the gate fails."""
+
+        def call() -> Any:
+            with self.broken():
+                return [found_of(one.node, one.score) for one in retriever.retrieve(QUERIES[0])]
+
+        return Failure(call=call, raises=raises)
+
+    def meeting(self, acall: Callable[[], Any]) -> Callable[[Meeting], Any]:
+        """Let calls meet at the gate."""
+
+        def built(meeting: Meeting) -> Any:
+            self.gate.meeting = meeting
+            return acall
+
+        return built
+
+    # Cases.
+
+    def retriever(
+        self,
+        build: Callable[..., BaseRetriever],
+        queries: Sequence[str] = QUERIES,
+        *,
+        gated: bool = True,
+        **more: Any,
+    ) -> Report:
+        """Make the checks; `build` takes how many are returned, or nothing."""
+        binding = {key: more.pop(key) for key in ("documents", "given", "name") if key in more}
+        counted = more.pop("counted", True)
+        subject = retriever_subject(build(), queries, limited=build if counted else None, **binding)
+        if gated:
+            subject = replace(subject, meeting=self._meeting(subject))
+        subject = replace(subject, answers_nothing=is_notice, **more)
+        return self._ended(report_of_retriever(subject, blocking_detector=self.detector))
+
+    def _meeting(self, subject: RetrieverSubject) -> Callable[[Meeting], Any]:
+        def built(meeting: Meeting) -> Any:
+            self.gate.meeting = meeting
+            return subject.aask
+
+        return built
+
+    def divider(self, subject: DividerSubject, **more: Any) -> Report:
+        return self._ended(report_of_divider(replace(subject, **more), blocking_detector=self.detector))
+
+    def reranker(self, subject: RerankerSubject, **more: Any) -> Report:
+        return self._ended(report_of_reranker(replace(subject, **more), blocking_detector=self.detector))
+
+    def _ended(self, report: Report) -> Report:
+        self.gate.meeting = None
+        return report
+
+
+def is_notice(found: Any) -> bool:
+    return found.metadata.get("kind") == NOTICE
+
+
+def filtered(build: Callable[..., BaseRetriever], where: Any, keeps: Any, unknown: Any) -> Filtering:
+    def ask(query: str, chosen: Any) -> Any:
+        return [found_of(one.node, one.score) for one in build(where=chosen).retrieve(query)]
+
+    return Filtering(ask=ask, where=where, keeps=keeps, unknown=unknown)
+
+
+def by_title(build: Callable[..., BaseRetriever]) -> Filtering:
+    return filtered(
+        build,
+        {"title": "HX200 Manual"},
+        lambda found: found.metadata.get("title") == "HX200 Manual",
+        {"title": {"$like": "HX"}},
+    )
+
+
+def _library_retriever(world: World) -> Report:
+    def build(k: int = 5, **how: Any) -> BaseRetriever:
+        return adapters.CatenaRetriever(world.library, similarity_top_k=k, **how)
+
+    return world.retriever(
+        build,
+        documents=world.whole,
+        filtering=by_title(build),
+        nothing=UNKNOWN,
+        failures={
+            "the embedder fails": world.failing(build()),
+            "the embedder fails, raise": world.failing(build(on_route_error="raise"), raises=True),
+        },
+    )
+
+
+def _whole_sections(world: World) -> Report:
+    def build(k: int = 5, **how: Any) -> BaseRetriever:
+        return adapters.CatenaRetriever(world.library, similarity_top_k=k, expand_to="section", **how)
+
+    return world.retriever(
+        build,
+        name="CatenaRetriever, sections",
+        documents=world.whole,
+        filtering=by_title(build),
+        nothing=UNKNOWN,
+        failures={"the embedder fails": world.failing(build())},
+    )
+
+
+def fused(retrievers: Sequence[BaseRetriever], weights: Sequence[float], k: int = 10, **how: Any) -> BaseRetriever:
+    names = [f"route {number}" for number in range(len(retrievers))]
+    store = adapters.retriever_store(dict(zip(names, retrievers, strict=True)))
+    fusion = RankFusion(weights=dict(zip(names, weights, strict=True)))
+    return adapters.CatenaRetriever(Services(store=store), routes=names, fusion=fusion, similarity_top_k=k, **how)
+
+
+def _over_retrievers(world: World) -> Report:
+    def build(k: int = 6, **how: Any) -> BaseRetriever:
+        return fused([world.waiting(), world.index.as_retriever(similarity_top_k=4)], (1.0, 1.0), k, **how)
+
+    return world.retriever(
+        build,
+        name="CatenaRetriever, retrievers",
+        documents=world.documents,
+        given=world.nodes,
+        failures={
+            "a retriever fails": world.failing(build()),
+            "a retriever fails, raise": world.failing(build(on_route_error="raise"), raises=True),
+        },
+    )
+
+
+def _fusion(world: World) -> Report:
+    return report_of_fusion(fusion_subject(fused, name="CatenaRetriever, fusion"))
+
+
+def _figures(world: World) -> Report:
+    def build(k: int = 2, **how: Any) -> BaseRetriever:
+        return adapters.CatenaFigureRetriever(world.figures, similarity_top_k=k, **how)
+
+    by_page = filtered(build, {"page": 1}, lambda found: found.metadata["first_page"] == 1, {"page": {"$like": "1"}})
+    queries = ("failures in each year", "pressure of the pumps")
+    return world.retriever(build, queries, filtering=by_page, failures={"the embedder fails": world.failing(build())})
+
+
+def _segments(world: World) -> Report:
+    def build(**how: Any) -> BaseRetriever:
+        return adapters.CatenaSegmentRetriever(world.library, **how)
+
+    return world.retriever(
+        build,
+        counted=False,
+        documents=world.whole,
+        filtering=by_title(build),
+        nothing=UNKNOWN,
+        best_first=False,
+        failures={"the embedder fails": world.failing(build())},
+    )
+
+
+def _segments_over(world: World) -> Report:
+    def build(**how: Any) -> BaseRetriever:
+        return adapters.CatenaSegmentRetriever(world.waiting(), neighbours=world.index.docstore, **how)
+
+    return world.retriever(
+        build,
+        counted=False,
+        name="CatenaSegmentRetriever, retriever",
+        documents=world.documents,
+        given=world.nodes,
+        best_first=False,
+        failures={"the retriever fails": world.failing(build(), raises=True)},
+    )
+
+
+def _views(world: World) -> Report:
+    nodes = adapters.CatenaViewExtractor()(world.sections)
+    index = VectorStoreIndex(nodes, embed_model=embedding())
+    parents = {node.node_id: node for node in world.sections}
+
+    def build(k: int = 4) -> BaseRetriever:
+        return adapters.CatenaMultiViewRetriever(index, rule=ViewRankFusion(), parents=parents, similarity_top_k=k)
+
+    return world.retriever(build, gated=False, documents=world.documents, given=world.sections)
+
+
+def _views_over(world: World) -> Report:
+    def build(k: int = 4, **how: Any) -> BaseRetriever:
+        inner = {"raw": world.waiting(), "other": world.index.as_retriever(similarity_top_k=6)}
+        return adapters.CatenaMultiViewRetriever(inner, rule=ViewRankFusion(), similarity_top_k=k, **how)
+
+    return world.retriever(
+        build,
+        name="CatenaMultiViewRetriever, retrievers",
+        documents=world.documents,
+        given=world.nodes,
+        failures={
+            "a view fails": world.failing(build()),
+            "a view fails, raise": world.failing(build(on_view_error="raise"), raises=True),
+        },
+    )
+
+
+def _graph(world: World) -> Report:
+    def build(k: int = 5, **how: Any) -> BaseRetriever:
+        return adapters.CatenaGraphRetriever(library=world.library, how=HOW, similarity_top_k=k, **how)
+
+    return world.retriever(
+        build,
+        documents=world.whole,
+        filtering=by_title(build),
+        nothing=UNKNOWN,
+        failures={"the embedder fails": world.failing(build())},
+    )
+
+
+def _graph_over(world: World) -> Report:
+    def build(k: int = 5, **how: Any) -> BaseRetriever:
+        own: dict[str, Any] = {"graph": world.graph, "embed_model": embedding(), "nodes": world.index.docstore}
+        return adapters.CatenaGraphRetriever(retriever=world.waiting(), how=HOW, similarity_top_k=k, **own, **how)
+
+    return world.retriever(
+        build,
+        name="CatenaGraphRetriever, retriever",
+        documents=world.documents,
+        given=world.nodes,
+        failures={
+            "the retriever fails": world.failing(build()),
+            "the retriever fails, raise": world.failing(build(on_retriever_error="raise"), raises=True),
+        },
+    )
+
+
+def _parser(world: World) -> Report:
+    parser = adapters.CatenaNodeParser(max_tokens=60, min_tokens=5)
+    return world.divider(transform_subject(parser, world.documents, again={}))
+
+
+def _by_meaning(world: World) -> Report:
+    down = adapters.CatenaNodeParser(segmentation=SegmentOptions(), llm=Refusing(reply=""))
+    parser = adapters.CatenaNodeParser(segmentation=EmbeddingOptions(), embed_model=embedding())
+    subject = transform_subject(parser, world.documents, name="CatenaNodeParser, by meaning")
+    failure = Failure(call=lambda: [found_of(node) for node in down(world.documents)])
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+def _entities(world: World) -> Report:
+    def by(**how: Any) -> Any:
+        extractor = adapters.CatenaEntityExtractor(
+            detectors=[CodeDetector(), LLMDetector()], llm=Refusing(reply=""), **how
+        )
+        return lambda: [found_of(node) for node in extractor(world.nodes)]
+
+    subject = transform_subject(adapters.CatenaEntityExtractor(), world.nodes, documents=world.documents, again={})
+    return world.divider(
+        subject,
+        failures={
+            "the model fails": Failure(call=by()),
+            "the model fails, raise": Failure(call=by(on_error="raise"), raises=True),
+        },
+    )
+
+
+def _context(world: World) -> Report:
+    down = adapters.CatenaContextExtractor(Refusing(reply=""))
+    subject = transform_subject(
+        adapters.CatenaContextExtractor(), world.nodes, documents=world.documents, alone=False, again={}
+    )
+    failure = Failure(call=lambda: [found_of(node) for node in down(world.nodes)])
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+def _view_making(world: World) -> Report:
+    down = adapters.CatenaViewExtractor(["raw", Keywords()], llm=Refusing(reply=""))
+    failure = Failure(call=lambda: [found_of(node) for node in down(world.sections)])
+    subject = transform_subject(adapters.CatenaViewExtractor(), world.sections, documents=(), alone=False, again={})
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+def _reader(world: World) -> Report:
+    broken = world.folder / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 and nothing more")
+    reader = adapters.CatenaReader()
+    failure = Failure(call=lambda: [found_of(one) for one in reader.load_data(broken)], raises=True)
+    return world.divider(loaded_subject(reader, world.paths), failures={"a file is broken": failure})
+
+
+def _rerank(world: World) -> Report:
+    reranker = GatedReranker(world.gate)
+
+    def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
+        return adapters.CatenaRerank(reranker, calibration=Identity(), top_n=k, **how)
+
+    def failing(**how: Any) -> Failure:
+        def call() -> Any:
+            with world.broken():
+                found = limited(**how).postprocess_nodes(world.hits, QueryBundle(QUERIES[0]))
+                return [found_of(one.node, one.score) for one in found]
+
+        return Failure(call=call, raises=how["on_failure"] == "raise")
+
+    subject = postprocessor_subject(limited(), world.hits, QUERIES[0], documents=world.documents, limited=limited)
+    return world.reranker(
+        subject,
+        meeting=world.meeting(lambda: subject.arerank(QUERIES[0])),
+        failures={
+            "the reranker fails": failing(on_failure="rank"),
+            "the reranker fails, raise": failing(on_failure="raise"),
+        },
+    )
+
+
+def _extractor(world: World) -> Report:
+    post = adapters.CatenaSegmentPostprocessor(world.index.docstore, calibration=Constant(), params=SHORT)
+    subject = postprocessor_subject(
+        post, world.hits[::2], QUERIES[0], selects=False, asks=False, documents=world.documents
+    )
+    return world.reranker(subject)
+
+
+def _chains(world: World) -> Report:
+    def limited(k: int = 8) -> adapters.CatenaChainPostprocessor:
+        return adapters.CatenaChainPostprocessor(
+            world.graph, embed_model=embedding(), nodes=world.index.docstore, how=HOW, top_n=k
+        )
+
+    return world.reranker(
+        postprocessor_subject(
+            limited(), world.hits[:4], QUERIES[0], selects=False, documents=world.documents, limited=limited
+        )
+    )
+
+
+def remarks() -> list[BaseNode]:
+    """Remarks on four things in one document, enough for a tree."""
+    things = ("pump pressure bar", "valve opening spring", "fuse ampere current", "cover screw torque")
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="remarks")}
+    texts = [f"Remark {number} on {things[number % 4]}." for number in range(16)]
+    return [TextNode(id_=f"r{number:02d}", text=text, relationships=source) for number, text in enumerate(texts)]
+
+
+TREE = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
+
+
+def _tree_making(world: World) -> Report:
+    extractor = adapters.CatenaTreeExtractor(embed_model=embedding(), options=TREE)
+    by_model = RaptorOptions(clustering=Clustering(dimensions=3))
+    down = adapters.CatenaTreeExtractor(Refusing(reply=""), embed_model=embedding(), options=by_model)
+    failure = Failure(call=lambda: [found_of(node) for node in down(remarks())])
+    subject = transform_subject(extractor, remarks(), documents=(), alone=False, again={})
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+def _trees(world: World) -> Report:
+    given, model = remarks(), adapters.CatenaEmbedding(GatedEmbedder(world.gate))
+    tree = adapters.build_tree(given, model, options=TREE)
+
+    def build(k: int = 4) -> BaseRetriever:
+        return adapters.CatenaTreeRetriever(tree, model, similarity_top_k=k)
+
+    failures = {"the embedder fails, raise": world.failing(build(), raises=True)}
+    queries = ("pump pressure", "cover screw torque")
+    return world.retriever(build, queries, counted=False, given=given, failures=failures)
+
+
+def divided(prompt: str) -> str:
+    """Divide a passage into sentences, as a model should: one per line."""
+    passage = prompt.split("<passage>\n")[1].split("\n</passage>", maxsplit=1)[0]
+    return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(". ") if part.strip())
+
+
+def _atomic(world: World) -> Report:
+    down = adapters.CatenaAtomicTransform(Refusing(reply=""))
+    failure = Failure(call=lambda: [found_of(node) for node in down(world.documents)])
+    model = Replying(by=divided)
+    subject = transform_subject(adapters.CatenaAtomicTransform(model), world.documents, again={"llm": model})
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+def _captions(world: World) -> Report:
+    png = b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
+    given: list[BaseNode] = [ImageNode(id_="i", text="Figure 1", image=png), TextNode(id_="t", text="No picture.")]
+    down = adapters.CatenaCaptionExtractor(Refusing(reply=""))
+    failure = Failure(call=lambda: [found_of(node) for node in down(given)])
+    extractor = adapters.CatenaCaptionExtractor(Saying(reply="A grey cover with six screws."))
+    subject = transform_subject(extractor, given, documents=())
+    return world.divider(subject, failures={"the model fails": failure})
+
+
+ANSWER = 'It is said so [1].\n\nQuotes:\n[1] "Use the supplied key"'
+
+
+class _Asked(BaseRetriever):
+    """A query engine as the retriever of the nodes that its answers stand on."""
+
+    def __init__(self, engine: BaseQueryEngine) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.engine.query(query_bundle).source_nodes
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return (await self.engine.aquery(query_bundle)).source_nodes
+
+
+def _engine(world: World) -> Report:
+    def build() -> BaseRetriever:
+        found = adapters.CatenaRetriever(world.library, similarity_top_k=4)
+        return _Asked(adapters.CatenaQueryEngine(found, llm=Saying(reply=ANSWER), library=world.library))
+
+    return world.retriever(build, counted=False, name="CatenaQueryEngine", documents=world.whole, best_first=False)
+
+
+def _measure(world: World) -> Report:
+    subject = metric_subject(StandardMeasure(measure="mrr"))
+    return report_of_evaluator(subject, blocking_detector=world.detector)
+
+
+def _evidence(world: World) -> Report:
+    subject = metric_subject(EvidenceMeasure(measure="recall@5"), cutoff=5)
+    return report_of_evaluator(subject, blocking_detector=world.detector)
+
+
+def _embedding(world: World) -> Report:
+    return report_of_embedder(embedding_subject(embedding()), blocking_detector=world.detector)
+
+
+def _log_rank(world: World) -> Report:
+    return report_of_evaluator(metric_subject(LogRankIndex(n=10)), blocking_detector=world.detector)
+
+
+def _recall(world: World) -> Report:
+    return report_of_evaluator(metric_subject(RecallAt(k=5), cutoff=5), blocking_detector=world.detector)
+
+
+CASES: dict[str, Callable[[World], Report]] = {
+    "CatenaReader": _reader,
+    "CatenaNodeParser": _parser,
+    "CatenaNodeParser, by meaning": _by_meaning,
+    "CatenaAtomicTransform": _atomic,
+    "CatenaEntityExtractor": _entities,
+    "CatenaContextExtractor": _context,
+    "CatenaViewExtractor": _view_making,
+    "CatenaTreeExtractor": _tree_making,
+    "CatenaCaptionExtractor": _captions,
+    "CatenaRetriever": _library_retriever,
+    "CatenaRetriever, sections": _whole_sections,
+    "CatenaRetriever, retrievers": _over_retrievers,
+    "CatenaRetriever, fusion": _fusion,
+    "CatenaFigureRetriever": _figures,
+    "CatenaSegmentRetriever": _segments,
+    "CatenaSegmentRetriever, retriever": _segments_over,
+    "CatenaMultiViewRetriever": _views,
+    "CatenaMultiViewRetriever, retrievers": _views_over,
+    "CatenaGraphRetriever": _graph,
+    "CatenaGraphRetriever, retriever": _graph_over,
+    "CatenaTreeRetriever": _trees,
+    "CatenaQueryEngine": _engine,
+    "CatenaRerank": _rerank,
+    "CatenaSegmentPostprocessor": _extractor,
+    "CatenaChainPostprocessor": _chains,
+    "CatenaEmbedding": _embedding,
+    "LogRankIndex": _log_rank,
+    "RecallAt": _recall,
+    "StandardMeasure": _measure,
+    "EvidenceMeasure": _evidence,
+}

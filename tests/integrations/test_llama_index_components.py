@@ -1,0 +1,419 @@
+"""What holds for every component: names, arguments, written forms, pickles, cache keys, and spans of async work."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import threading
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.evaluation import BaseEvaluator
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.ingestion.pipeline import get_transformation_hash
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import NodeParser
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.question_gen.types import BaseQuestionGenerator
+from llama_index.core.readers.base import BaseReader
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import Document, QueryBundle, TextNode, TransformComponent
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index_graphs import HOW, Finding, graph
+from llama_index_models import Saying
+from llama_index_spans import listening
+from llama_index_stores import chain
+from numpy.typing import NDArray
+
+import llama_index_catena
+from catena.enrichment.context import ContextOptions
+from catena.enrichment.detectors import CodeDetector, LLMDetector
+from catena.enrichment.raptor import RaptorOptions
+from catena.enrichment.raptor_summaries import ClusterSummaries
+from catena.errors import CatenaError, ParameterError
+from catena.extraction import BALANCED
+from catena.pipeline import FixedLength
+from catena.rerank.calibration import COHERE, Composed, Constant, Logistic
+from catena.structure.segmentation import EmbeddingOptions
+from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeReranker
+from llama_index_catena import (
+    CatenaCaptionExtractor,
+    CatenaChainPostprocessor,
+    CatenaContextExtractor,
+    CatenaEmbedding,
+    CatenaEntityExtractor,
+    CatenaGraphRetriever,
+    CatenaMultiViewRetriever,
+    CatenaNodeParser,
+    CatenaRerank,
+    CatenaRetriever,
+    CatenaSegmentPostprocessor,
+    CatenaSegmentRetriever,
+    CatenaTreeExtractor,
+    CatenaViewExtractor,
+    build_graph,
+)
+
+PACKAGE = Path(__file__).resolve().parents[2] / "integrations" / "llama-index-catena"
+PLACES: dict[type, str] = {
+    BaseReader: "readers",
+    NodeParser: "node_parser",
+    TransformComponent: "extractors",
+    BaseRetriever: "retrievers",
+    BaseNodePostprocessor: "postprocessor",
+    BaseQueryEngine: "query_engine",
+    BaseSynthesizer: "response_synthesizers",
+    BaseQuestionGenerator: "question_gen",
+    BaseRetrievalMetric: "evaluation",
+    BaseEvaluator: "evaluation",
+}
+SLOTS = {
+    name: kind
+    for name in llama_index_catena.__all__
+    if inspect.isclass(kind := getattr(llama_index_catena, name)) and issubclass(kind, (*PLACES, BaseEmbedding))
+}
+NODES = [TextNode(id_="n", text="The HX-210 takes six screws.", metadata={"title": "HX210"})]
+
+
+def place_of(kind: type) -> str:
+    if issubclass(kind, BaseEmbedding):  # which is a transformation, too
+        return "embeddings"
+    return next(place for base, place in PLACES.items() if issubclass(kind, base))
+
+
+# Names.
+
+
+def test_every_part_stands_in_a_slot_and_under_its_conventional_name() -> None:
+    assert len(SLOTS) >= 27
+    for name, kind in SLOTS.items():
+        leaf = importlib.import_module(f"llama_index.{place_of(kind)}.catena")
+        assert getattr(leaf, name) is kind
+        assert name in leaf.__all__
+
+
+def test_the_conventional_places_have_nothing_else_and_share_their_namespaces() -> None:
+    for leaf in {place_of(kind) for kind in SLOTS.values()}:
+        assert not (PACKAGE / "llama_index" / leaf / "__init__.py").exists()
+        assert (PACKAGE / "llama_index" / leaf / "catena" / "py.typed").exists()
+        names = set(importlib.import_module(f"llama_index.{leaf}.catena").__all__)
+        assert names <= set(llama_index_catena.__all__)
+    found = {path.parent.parent.name for path in (PACKAGE / "llama_index").glob("*/catena/__init__.py")}
+    assert found == {place_of(kind) for kind in SLOTS.values()}
+
+
+def test_the_hub_knows_every_class() -> None:
+    hub = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["llamahub"]
+    assert set(hub["class_authors"]) == set(SLOTS)
+    assert importlib.import_module(hub["import_path"])
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize("name", sorted(SLOTS))
+def test_a_mistyped_argument_is_refused_by_name_and_the_nearest_is_named(name: str) -> None:
+    kind: Any = SLOTS[name]
+    known = [
+        each.name
+        for each in inspect.signature(kind.__init__).parameters.values()
+        if each.kind is each.KEYWORD_ONLY or each.name in ("llm", "tree", "documents", "embedder")
+    ]
+    if not known:
+        assert name == "CatenaQuoteEvaluator"
+        return
+    mistyped = f"{known[0]}x"
+    with pytest.raises(ParameterError, match=f"{name}.*'{mistyped}'. Did you mean '{known[0]}'") as caught:
+        kind(**{mistyped: 1})
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), ParameterError)
+
+
+def test_search_options_are_checked_and_subclasses_may_have_more() -> None:
+    with pytest.raises(ParameterError, match="'wher'"):
+        CatenaSegmentRetriever(Finding([]), wher={"title": "A"})  # type: ignore[call-arg]
+
+    class Mine(CatenaNodeParser):
+        language: str = "en"
+
+    assert Mine(language="de").language == "de"
+
+
+# Written forms and pickles.
+
+
+class Plain:
+    """An embedder without locks or clients."""
+
+    identity, dim = "plain", 1
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        return np.ones(1, dtype=np.float32)
+
+
+class ByLength:
+    """A reranker without locks or clients."""
+
+    identity = "by length"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(len(text)) for text in texts]
+
+
+MADE_GRAPH = build_graph(chain("d", ["one", "two"]), Plain())
+
+COMPONENTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "parser": (CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()), {}),
+    "parser of fixed lengths": (CatenaNodeParser(chunks=FixedLength(tokens=50)), {}),
+    "entities": (CatenaEntityExtractor([CodeDetector(weight=2)]), {}),
+    "entities by a model": (CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()), {}),
+    "context": (CatenaContextExtractor(options=ContextOptions(by="offline")), {}),
+    "views": (CatenaViewExtractor(), {}),
+    "tree": (CatenaTreeExtractor(options=RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)), {}),
+    "captions": (CatenaCaptionExtractor(MockLLM()), {}),
+    "embedding": (CatenaEmbedding(), {}),
+    "embedding of one's own": (CatenaEmbedding(Plain()), {"embedder": Plain()}),
+    "rerank": (
+        CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
+        {"reranker": ByLength()},
+    ),
+    "segments": (CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
+    "segments of a store": (CatenaSegmentPostprocessor(SimpleDocumentStore()), {"neighbours": SimpleDocumentStore()}),
+    "chains": (
+        CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
+        {"graph": MADE_GRAPH, "embed_model": Plain()},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_what_is_written_is_read_again(name: str) -> None:
+    component, again = COMPONENTS[name]
+    for read in (
+        type(component).from_dict(component.to_dict(), **again),
+        type(component).from_json(component.to_json(), **again),
+    ):
+        assert read.to_dict() == component.to_dict()
+    assert component.to_dict()["class_name"] == component.class_name() == type(component).__name__
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_pickle_holds_all_of_it(name: str) -> None:
+    component, _ = COMPONENTS[name]
+    copy = pickle.loads(pickle.dumps(component))
+    assert type(copy) is type(component)
+    assert copy.to_dict() == component.to_dict()
+    given = {key: value for key, value in vars(component).items() if key != "callback_manager"}
+    assert set(vars(copy)) == set(vars(component)) >= set(given)
+
+
+@pytest.mark.parametrize("missing", ["rerank", "segments of a store", "chains", "embedding of one's own"])
+def test_what_cannot_be_written_is_asked_for_again(missing: str) -> None:
+    component, _ = COMPONENTS[missing]
+    with pytest.raises(ParameterError, match="given again"):
+        type(component).from_dict(component.to_dict())
+
+
+def test_a_model_that_llama_index_does_not_know_by_name_is_asked_for_again() -> None:
+    written = CatenaEntityExtractor([LLMDetector()], llm=Saying(reply="")).to_dict()
+    with pytest.raises(ParameterError, match="llm must be given again"):
+        CatenaEntityExtractor.from_dict(written)
+    assert CatenaEntityExtractor.from_dict(written, llm=Saying(reply="")).to_dict() == written
+
+
+class Locked(FakeReranker):
+    """Holds what cannot be pickled, as clients do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
+    with pytest.raises(ParameterError, match=r"^reranker .*pickled"):
+        pickle.dumps(CatenaRerank(Locked(), calibration=Constant()))
+    wider = CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+    with pytest.raises(ParameterError, match=r"^graph .*pickled"):
+        pickle.dumps(wider)
+
+
+# Cache keys.
+
+OTHERS: dict[type, dict[str, Any]] = {
+    CatenaNodeParser: {
+        "include_metadata": False,
+        "include_prev_next_rel": False,
+        "id_func": lambda *_: "i",
+        "max_tokens": 7,
+        "min_tokens": 1,
+        "media_type": "text/plain",
+        "embed_tables": "definition",
+        "chunks": FixedLength(),
+        "segmentation": EmbeddingOptions(),
+        "llm": MockLLM(),
+        "embed_model": CatenaEmbedding(FakeEmbedder()),
+    },
+    CatenaEntityExtractor: {
+        "detectors": (CodeDetector(weight=3),),
+        "llm": MockLLM(),
+        "recognizer": FakeReranker(),
+        "on_error": "raise",
+    },
+    CatenaContextExtractor: {
+        "options": ContextOptions(by="offline", section_titles=False),
+        "llm": MockLLM(),
+        "embed_model": CatenaEmbedding(FakeEmbedder()),
+        "show": "header",
+    },
+    CatenaViewExtractor: {
+        "views": ("raw",),
+        "llm": MockLLM(),
+        "embed_model": CatenaEmbedding(FakeEmbedder()),
+        "parents": "inside",
+        "passage_tokens": 9,
+        "metadata_keys": ("title",),
+        "version": "other",
+    },
+    CatenaTreeExtractor: {
+        "llm": MockLLM(),
+        "embed_model": CatenaEmbedding(FakeEmbedder()),
+        "options": RaptorOptions(layers=1),
+    },
+    CatenaCaptionExtractor: {"llm": MockLLM(max_tokens=3)},
+}
+INHERITED = {  # of LlamaIndex's extractors
+    "is_text_node_only": None,
+    "metadata_mode": None,
+    "node_text_template": "x",
+    "disable_template_rewrite": None,
+    "in_place": None,
+    "max_retries": None,
+    "retry_backoff": None,
+    "raise_on_error": None,
+}
+HOW_IT_IS_RUN = {"num_workers": 3, "show_progress": True, "journal": "j.db", "callback_manager": None}
+MADE: dict[type, Any] = {kind: kind(MockLLM()) if kind is CatenaCaptionExtractor else kind() for kind in OTHERS}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_cache_key_changes_with_every_field_that_decides_and_with_no_other(kind: Any) -> None:
+    made = MADE[kind]
+    key = get_transformation_hash(NODES, made)
+    decides = {**OTHERS[kind], "schema_version": 99}
+    if "prompt_version" in kind.model_fields:
+        decides["prompt_version"] = "99"
+    assert set(kind.model_fields) <= {*decides, *INHERITED, *HOW_IT_IS_RUN}
+    keys = {name: get_transformation_hash(NODES, made.model_copy(update={name: v})) for name, v in decides.items()}
+    assert len({*keys.values(), key}) == len(decides) + 1
+    same = {name: value for name, value in HOW_IT_IS_RUN.items() if name in kind.model_fields}
+    assert same
+    for name, value in same.items():
+        assert get_transformation_hash(NODES, made.model_copy(update={name: value})) == key
+    assert get_transformation_hash(NODES, pickle.loads(pickle.dumps(made))) == key
+
+
+def test_two_models_of_one_class_have_two_keys() -> None:
+    extractors = [CatenaTreeExtractor(Saying(reply="", model=name)) for name in ("one", "two")]
+    assert len({get_transformation_hash(NODES, each) for each in extractors}) == 2
+
+
+# Spans and events of async work.
+
+
+async def test_async_work_has_spans_as_sync_work_has() -> None:
+    question, nodes = QueryBundle("Where is the pump?"), [*NODES]
+    found = Finding([(NODES[0], 0.5)])
+    scored = found.retrieve("q")
+    wider = CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+    document = Document(id_="d", text="# A\n\nOne two.")
+    with listening() as told:
+        await CatenaNodeParser().aget_nodes_from_documents([document])
+        await CatenaEntityExtractor().acall(nodes)
+        await CatenaContextExtractor().acall(nodes)
+        await CatenaViewExtractor().acall(nodes)
+        await CatenaTreeExtractor().acall(nodes)
+        await CatenaRetriever.over({"a": found}).aretrieve(question)
+        await CatenaSegmentRetriever(found).aretrieve(question)
+        await CatenaMultiViewRetriever({"raw": found}, parents={"n": NODES[0]}).aretrieve(question)
+        await CatenaGraphRetriever(retriever=found, graph=graph(), embed_model=AngleEmbedder()).aretrieve(question)
+        for post in (
+            CatenaRerank(FakeReranker(), calibration=COHERE),
+            CatenaSegmentPostprocessor(calibration=COHERE),
+            wider,
+        ):
+            await post.apostprocess_nodes(scored, query_bundle=question)
+    assert set(told.spans) >= {
+        "CatenaNodeParser._aparse_nodes",
+        "CatenaEntityExtractor.acall",
+        "CatenaEntityExtractor.aextract",
+        "CatenaContextExtractor.acall",
+        "CatenaContextExtractor.aextract",
+        "CatenaViewExtractor.acall",
+        "CatenaTreeExtractor.acall",
+        "CatenaRetriever._aretrieve",
+        "CatenaSegmentRetriever._aretrieve",
+        "CatenaMultiViewRetriever._aretrieve",
+        "CatenaGraphRetriever._aretrieve",
+        "CatenaRerank._apostprocess_nodes",
+        "CatenaSegmentPostprocessor._apostprocess_nodes",
+        "CatenaChainPostprocessor._apostprocess_nodes",
+    }
+    names = [event.class_name() for event in told.events]
+    for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
+        assert names.count(start) == names.count(end) > 0
+    assert names.count("ReRankStartEvent") == 3
+
+
+async def test_segments_that_cannot_be_made_are_told_to_have_ended() -> None:
+    uncalibrated = CatenaSegmentPostprocessor(params=BALANCED)
+    scored = Finding([(NODES[0], 7.5)]).retrieve("q")
+    with listening() as told:
+        with pytest.raises(CatenaError):
+            uncalibrated.postprocess_nodes(scored, query_str="q")
+        with pytest.raises(CatenaError):
+            await uncalibrated.apostprocess_nodes(scored, query_str="q")
+    names = [event.class_name() for event in told.events]
+    assert names.count("ReRankStartEvent") == names.count("ReRankEndEvent") == 2
+
+
+# Fusion of LlamaIndex's own retrievers.
+
+
+async def test_retrievers_are_fused_by_weight_and_one_that_fails_is_told() -> None:
+    one, two = (TextNode(id_=name, text=name) for name in "ab")
+
+    class Failing(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[Any]:
+            raise ConnectionError("gone")
+
+    routes: dict[str, BaseRetriever] = {"dense": Finding([(one, 0.9)]), "x": Finding([(two, 5.0)])}
+    for weights, best in (({"dense": 0.9, "x": 0.1}, "a"), ({"dense": 0.1, "x": 0.9}, "b")):
+        assert CatenaRetriever.over(routes, weights=weights).retrieve("q")[0].node.node_id == best
+    before = [node.to_dict() for node in (one, two)]
+    with listening() as told:
+        found = await CatenaRetriever.over(
+            {**routes, "gone": Failing()}, weights={"x": 2.0}, similarity_top_k=1
+        ).aretrieve("q")
+    assert [node.to_dict() for node in (one, two)] == before
+    assert [each.node.node_id for each in found] == ["b"]
+    assert [event.what for event in told.events if event.class_name() == "RouteDegradedEvent"] == ["route gone"]
+    with pytest.raises(ParameterError, match="at least one"):
+        CatenaRetriever.over({})
+
+
+@pytest.mark.parametrize("name", ["CatenaRetriever", "CatenaSegmentRetriever", "CatenaFigureRetriever"])
+def test_a_path_in_place_of_a_library_is_refused_with_how_to_open_it(name: str) -> None:
+    with pytest.raises(ParameterError, match=r"catena\.Library\.open\('manuals'\) gives it"):
+        getattr(llama_index_catena, name)("manuals")
+    with pytest.raises(ParameterError, match=r"an open Library.*got 'int'"):
+        getattr(llama_index_catena, name)(3)

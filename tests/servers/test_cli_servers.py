@@ -1,0 +1,128 @@
+"""`catena server` as a process, on real servers: by several workers, stopped and gone on with, the same answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena_bench.servers import ask
+
+CATENA = [sys.executable, "-c", "from catena.cli import main; main()"]
+QUESTION = "What is the cover torque of the HX210?"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for number in (200, 210, 220):
+        text = (
+            f"# HX{number} Manual\n\n## Cover\n\nThe cover torque is {number / 100} N·m.\n\n## Fuse\n\nIt is slow.\n"
+        )
+        (tmp_path / f"hx{number}.md").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def command(*arguments: str, url: str, key: str = "") -> dict[str, Any]:
+    environment = {**os.environ, "CATENA_SERVER_URL": url, "CATENA_SERVER_API_KEY": key}
+    return {"args": [*CATENA, *arguments], "env": environment}
+
+
+def called(*arguments: str, cwd: Path, url: str = "", key: str = "", code: int = 0) -> Any:
+    ended = subprocess.run(
+        **command(*arguments, "--json", url=url, key=key), cwd=cwd, capture_output=True, text=True, encoding="utf-8",
+        timeout=600, check=False,
+    )  # fmt: skip
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return json.loads(ended.stdout) if ended.stdout else ended.stderr
+
+
+def test_several_workers_index_and_questions_find_what_a_library_finds(
+    place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]
+) -> None:
+    at = {"cwd": place, "url": es_url, "key": es_api_key}
+    name = fresh_index(es_url, "w3")
+    assert called("server", "index", ".", "-n", name, "--workers", "2", **at)["states"] == {"indexed": 3}
+    assert called("server", "index", ".", "-n", name, **at)["states"] == {"skipped": 3}
+    called("index", ".", "--library", "lib", cwd=place)
+    asked = ("search", QUESTION, "--k", "5", "--no-names")
+    local, there = called(*asked, "--library", "lib", cwd=place), called("server", *asked, "-n", name, **at)
+    assert [hit["citation"] for hit in there["hits"]] == [hit["citation"] for hit in local["hits"]]
+    assert [hit["score"] for hit in there["hits"]] == pytest.approx([hit["score"] for hit in local["hits"]], abs=1e-4)
+    named = called("server", "search", QUESTION, "-n", name, **at)
+    assert named["hits"][0]["chunk"]["document_id"] == "hx210.md"
+    only = ("--where", '{"document_id": "hx200.md"}', "--route", "lexical")
+    filtered = called("server", "search", "torque", "-n", name, *only, **at)
+    assert {hit["chunk"]["document_id"] for hit in filtered["hits"]} == {"hx200.md"}
+    nowhere = called("server", "search", "the torque of the HX777", "-n", name, code=1, **at)
+    assert nowhere["unknown"]
+
+
+def test_a_set_is_rebuilt_exported_joined_and_sound(
+    place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]
+) -> None:
+    at = {"cwd": place, "url": es_url, "key": es_api_key}
+    name = fresh_index(es_url, "w3")
+    called("server", "index", ".", "-n", name, **at)
+    assert called("server", "rebuild", ".", "-n", name, "--chunks", "sections", **at)["states"] == {"indexed": 3}
+    assert called("server", "rebuild", "-n", name, "--shards", "2", **at)["layout"]["shards"] == 2
+    assert called("server", "verify", "-n", name, **at)["sound"]
+    chunks = called("server", "status", "-n", name, **at)["holds"]["chunks"]
+    assert called("server", "export", "all.jsonl", "-n", name, **at)["chunks"] == chunks
+    assert called("server", "graph", "-n", name, **at)["nodes"] == chunks
+    found = called("server", "search", QUESTION, "-n", name, **at)
+    assert found["hits"][0]["chunk"]["document_id"] == "hx210.md"
+    assert called("server", "delete", "hx210.md", "-n", name, **at)["documents"] == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")
+def test_ctrl_c_ends_with_130_and_the_next_run_goes_on(
+    place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]
+) -> None:
+    name = fresh_index(es_url, "w3")
+    for at in range(300):
+        body = "".join(f"## Part {part}\n\n{'Some words that are read. ' * 40}\n\n" for part in range(6))
+        (place / f"file{at:03}.md").write_text(f"# File {at}\n\n{body}")
+    given = command("server", "index", ".", "-n", name, "--workers", "2", url=es_url, key=es_api_key)
+    running = subprocess.Popen(**given, cwd=place, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 300
+    while running.poll() is None and time.monotonic() < until and not whole(es_url, es_api_key, name):
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 130, told
+    assert told.splitlines()[-1] == "Try: the same command again: what is whole on the server is skipped"
+    at_server = {"cwd": place, "url": es_url, "key": es_api_key}
+    states = called("server", "index", ".", "-n", name, "--workers", "2", **at_server)["states"]
+    assert states["indexed"] + states["skipped"] == 303
+    assert states["skipped"] >= 1
+    assert called("server", "verify", "-n", name, **at_server)["sound"]
+
+
+def test_open_search_takes_the_same_commands(place: Path, os_url: str, fresh_index: Callable[..., str]) -> None:
+    name = fresh_index(os_url, "w3")
+    at = {"cwd": place, "url": os_url}
+    result = subprocess.run(
+        **command("server", "status", "--opensearch", "-n", name, url=os_url), cwd=place, capture_output=True,
+        text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "Try: catena server index FILES --name NAME makes one"
+    called("server", "rebuild", "--opensearch", "--abandon", "-n", name, **at)
+
+
+def whole(url: str, key: str, name: str) -> int:
+    """Return how many documents of a set can be counted as whole."""
+    try:
+        query = {"query": {"term": {"state": "whole"}}}
+        return int(ask(f"{url}/{name}-documents/_count", method="POST", body=query, api_key=key)["count"])
+    except OSError:
+        return 0

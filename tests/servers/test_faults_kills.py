@@ -1,0 +1,152 @@
+"""Who writes to a real server is killed at random moments: the next run ends as an undisturbed one does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+from fault_cases import QUICK, assert_whole, documents, opened, told
+
+from catena.backends.elasticsearch import ElasticsearchTransport
+from catena.driver import run
+from catena.server.call import Call
+from catena.server.rebuilding import abandon
+from catena.server.store import ServerStore, calling
+from catena.server_library import ServerLibrary
+from catena.steps import Search
+from catena.testing.fake_server import Killed
+from catena.testing.fakes import FakeEmbedder
+
+MODEL = FakeEmbedder(dim=16)
+FILES = 24
+KILLS = 12
+IMPORTED = ["catena.server_library", "catena.backends.elasticsearch", "elasticsearch"]
+
+
+def index(urls: tuple[str, ...], name: str, folder: Path) -> None:
+    with ServerLibrary.open(urls, name, embedder=FakeEmbedder(dim=16), home=folder, options=QUICK) as library:
+        library.index(folder)
+
+
+def written(folder: Path, version: int) -> Path:
+    """Write the files in one of two versions, of other numbers of sections."""
+    folder.mkdir(exist_ok=True)
+    for number in range(FILES):
+        sections = (
+            f"## Part {part}\n\nOf {version}: the clock of part {part} runs at {number + part} MHz.\n"
+            for part in range(2 + (number + version) % 4)
+        )
+        (folder / f"file-{number:02}.md").write_text(f"# File {number}\n\n" + "\n".join(sections))
+    return folder
+
+
+def content(store: ServerStore) -> list[Any]:
+    """Return all that is stored, so that it can be compared."""
+    chunks = [(each.chunk, each.kinds, each.digests, each.rows.tolist()) for each in store.export()]
+    entries = [store.get(info.id) for info in store.documents()]
+    outcomes = [(each.document_id, each.state, each.chunks) for each in store.ledger()]
+    return [chunks, entries, outcomes]
+
+
+def test_a_process_killed_at_random_moments_leaves_nothing_out_and_nothing_twice(
+    es_url: str, fresh_index: Callable[..., str], tmp_path: Path
+) -> None:
+    dice = random.Random(11)
+    urls, folder = (es_url,), tmp_path / "files"
+    clean, name = fresh_index(urls[0], "w"), fresh_index(urls[0], "w")
+    context: ForkServerContext = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+
+    def started(version: int, into: str) -> Any:
+        process = context.Process(target=index, args=(urls, into, written(folder, version)))
+        process.start()
+        return process
+
+    started(0, clean).join()  # so that what follows is not the first to import
+    begun = time.monotonic()
+    undisturbed = started(1, clean)
+    undisturbed.join()
+    seconds = time.monotonic() - begun
+    assert undisturbed.exitcode == 0
+    shape = {"embedder_identity": MODEL.identity, "dim": MODEL.dim, "options": QUICK}
+    ended: list[int | None] = []
+    with told(f"indexing process killed (SIGKILL) {KILLS} times at random moments") as line:
+        for turn in range(KILLS):
+            process = started((turn // 2 + 1) % 2, name)
+            process.join(dice.uniform(0.1, seconds))
+            process.kill()
+            process.join()
+            ended.append(process.exitcode)
+        line.notes["killed before they ended"] = ended.count(-9)
+        line.notes["seconds of a run"] = round(seconds, 1)
+        with ServerStore.open(ElasticsearchTransport.connect(urls), name, **shape) as store:
+            store.refresh()
+            line.before = store.stats().chunks
+            line.notes["documents not whole before the last run"] = len(store.verify())
+            last = started(1, name)
+            last.join()
+            assert last.exitcode == 0
+            assert store.verify() == ()
+            line.after = store.stats().chunks
+            with ServerStore.open(ElasticsearchTransport.connect(urls), clean, **shape) as undisturbed_store:
+                assert undisturbed_store.verify() == ()
+                assert content(store) == content(undisturbed_store)
+        assert ended.count(-9) >= KILLS // 2
+
+
+def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
+    es_url: str, fresh_index: Callable[..., str]
+) -> None:
+    additions = documents(6)
+    with opened([es_url], fresh_index(es_url, "w"), shards=1, replicas=0) as (store, beside):
+        store.put(additions).check()
+        asked = Search(route="lexical", query="word003", k=10)
+        wanted = store.search(asked)
+
+        def killed_after(calls: int, **changes: Any) -> bool:
+            """Rebuild with a kill after so many calls; False where it ended before."""
+            inner, left = beside._transport, [calls]
+
+            class Dying:
+                identity, flavour = inner.identity, inner.flavour
+
+                def perform(self, call: Call) -> Any:
+                    if left[0] == 0:
+                        raise Killed
+                    left[0] -= 1
+                    return inner.perform(call)
+
+            dying = ServerStore(Dying(), store.layout, QUICK)
+            try:
+                dying.rebuild(**changes)
+            except Killed:
+                return True
+            return False
+
+        with told("rebuild killed after every fifth of its calls, abandoned or gone on with") as line:
+            line.before, kills, calls = store.stats().chunks, 0, 1
+            while killed_after(calls, shards=2):
+                kills, calls = kills + 1, calls + 5
+                store.layout = ServerStore.open(beside, store.layout.name).layout
+                assert said(store, asked) == said_of(wanted)
+                assert store.verify() == ()
+                if kills % 3 == 0:
+                    run(abandon(store.layout.name), calling(beside, QUICK))
+            line.notes["kills"] = kills
+            store.layout = ServerStore.open(beside, store.layout.name).layout
+            assert store.layout.shards == 2
+            assert said(store, asked) == said_of(wanted)
+            line.after = assert_whole(store, additions)
+
+
+def said(store: ServerStore, asked: Search) -> list[str]:
+    return said_of(store.search(asked))
+
+
+def said_of(ranking: Any) -> list[str]:
+    return [hit.chunk.id for hit in ranking.hits]

@@ -1,0 +1,188 @@
+"""LangChain's Elasticsearch store and retriever on a real server: Catena ranks what they have filled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+
+from catena.effects import Search
+from catena.enrichment.static_embedding import StaticEmbedder
+from catena.errors import FilterError, LibraryError, ParameterError
+from catena.filters import fields_of, matches
+from catena.model import Scale
+from catena.retrieval.foreign import RoutedStore
+from catena.retrieval.fusion import RankFusion, ScoreFusion
+from langchain_catena import CatenaEmbeddings, CatenaRetriever, from_elasticsearch_retriever, from_elasticsearch_store
+
+es = pytest.importorskip("elasticsearch")
+framework = pytest.importorskip("langchain_elasticsearch", reason="needs langchain-elasticsearch")
+
+TEXTS = {
+    "p1": ("The pump HX-200 holds a pressure of 3 bar.", {"source": "pump.md", "page": 1, "ok": True}),
+    "p2": ("The pump is cleaned with a soft cloth.", {"source": "pump.md", "page": 2, "tags": ["care", "cloth"]}),
+    "v1": ("The valve HX-300 opens at a pressure of 5 bar.", {"source": "valve.md", "page": 1, "deep": {"er": 2.5}}),
+    "w1": ("The red wire carries 24 volts.", {"source": "wire.md", "page": 1, "price": 0.1}),
+}
+QUESTION = "at which pressure does the valve open?"
+
+
+@pytest.fixture
+def filled(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> Iterator[Callable[..., Any]]:
+    client = es.Elasticsearch(es_url, api_key=es_api_key or None)
+
+    def fill(**options: Any) -> Any:
+        store = framework.ElasticsearchStore(
+            fresh_index(es_url, "g"), client=client, embedding=CatenaEmbeddings(), **options
+        )
+        store.add_texts([text for text, _ in TEXTS.values()], [said for _, said in TEXTS.values()], ids=list(TEXTS))
+        return store
+
+    yield fill
+    client.close()
+
+
+def by_retriever(store: Any, made: Any = framework.ElasticsearchRetriever) -> Any:
+    body = lambda question: {"query": {"match": {"text": question}}}  # noqa: E731
+    return made(store._store.index, body, content_field="text", client=store.client)
+
+
+def test_three_lines_rank_an_index_that_langchain_has_filled(filled: Callable[..., Any]) -> None:
+    store = filled()
+    services = from_elasticsearch_store(store)
+    retriever = CatenaRetriever(services=services, routes=services.store.routes, k=3)
+    found = retriever.invoke(QUESTION)
+    assert found[0].id == "v1"
+    text, said = TEXTS["v1"]
+    assert found[0].page_content == text
+    assert {key: found[0].metadata[key] for key in said} == said  # nested values, too, as the store gives them
+    about = found[0].metadata["catena"]
+    assert about["scale"] == "normalized"
+    assert [way["route"] for way in about["routes"]] == ["dense", "lexical"]
+    own = {document.page_content for document in store.similarity_search(QUESTION, k=4)}
+    assert {document.page_content for document in found} <= own
+
+
+def test_raw_scores_are_the_servers_bm25_and_the_true_cosine(filled: Callable[..., Any]) -> None:
+    store = filled()
+    index = from_elasticsearch_store(store).store
+    embedder = StaticEmbedder()
+    question = embedder.embed_query(QUESTION)
+    found = index.search(Search(route="dense", query=QUESTION, k=4, vector=question))
+    rows = embedder.embed_documents([text for text, _ in TEXTS.values()])
+    true = dict(zip(TEXTS, (rows @ question).tolist(), strict=True))
+    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(true, abs=1e-5)
+    words = index.search(Search(route="lexical", query=QUESTION, k=4))
+    plain = by_retriever(store).invoke(QUESTION)
+    assert [(hit.chunk.id, hit.score) for hit in words.hits] == [
+        (one.metadata["_id"], pytest.approx(one.metadata["_score"])) for one in plain
+    ]
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"source": "pump.md"},
+    {"source": {"$ne": "pump.md"}},
+    {"source": {"$in": ["pump.md", "wire.md"]}, "page": 1},
+    {"page": {"$gt": 1}},
+    {"page": "1"},
+    {"page": 1.5},
+    {"ok": True},
+    {"ok": 1},
+    {"tags": {"$exists": False}},
+    {"deep.er": {"$gte": 2.5}},
+    {"price": 0.1},
+    {"absent": {"$ne": "x"}},
+    {"document_id": {"$nin": ["pump.md"]}},
+    {"chunk_id": {"$in": ["v1", "x"]}},
+    {"$or": [{"page": 2}, {"$not": {"source": "pump.md"}}]},
+]
+
+
+def test_a_filter_holds_on_the_server_where_it_holds_for_the_chunk(filled: Callable[..., Any]) -> None:
+    index = from_elasticsearch_store(filled()).store
+    request = Search(route="lexical", query="the pump valve wire", k=9)
+    seen: dict[str, dict[str, Any]] = {}
+    for hit in index.search(request).hits:
+        tags = TEXTS[hit.chunk.id][1].get("tags")  # a chunk's metadata hold no lists, the index does
+        seen[hit.chunk.id] = {**fields_of(hit.chunk), **({} if tags is None else {"tags": tags})}
+    assert len(seen) == 4
+    for where in FILTERS:
+        kept = {hit.chunk.id for hit in index.search(replace(request, where=where)).hits}
+        assert kept == {chunk_id for chunk_id, fields in seen.items() if matches(where, fields)}, where
+
+
+def test_the_routes_are_those_that_the_store_has_filled(filled: Callable[..., Any]) -> None:
+    words = from_elasticsearch_store(filled(strategy=framework.BM25Strategy()))
+    assert words.store.routes == ("lexical",)
+    assert words.embedder is None
+    assert CatenaRetriever(services=words, routes=words.store.routes).invoke(QUESTION)[0].id == "v1"
+    euclidean = filled(strategy=framework.DenseVectorStrategy(distance=framework.DistanceMetric.EUCLIDEAN_DISTANCE))
+    request = Search(route="dense", query=QUESTION, k=4, vector=StaticEmbedder().embed_query(QUESTION))
+    with pytest.raises(LibraryError, match="unit_vectors=True"):
+        from_elasticsearch_store(euclidean).store.search(request)
+    told = from_elasticsearch_store(euclidean, unit_vectors=True).store.search(request)
+    cosine = from_elasticsearch_store(filled()).store.search(request)
+    assert [hit.score for hit in told.hits] == pytest.approx([hit.score for hit in cosine.hits], abs=1e-4)
+
+
+def test_a_field_of_critical_terms_completes_the_formula(filled: Callable[..., Any]) -> None:
+    store = filled(metadata_mappings={"codes": {"type": "keyword"}})
+    for chunk_id, code in (("p1", "HX-200"), ("v1", "HX-300")):
+        store.client.update(index=store._store.index, id=chunk_id, doc={"metadata": {"codes": [code]}}, refresh=True)
+    services = from_elasticsearch_store(store, critical_field="metadata.codes")
+    assert services.store.routes == ("lexical", "dense", "keyword")
+    found = services.store.search(Search(route="keyword", query="what does the HX-300 hold?", k=5))
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("v1", 1.0)]
+    ranked = CatenaRetriever(services=services, routes=services.store.routes, fusion=ScoreFusion(beta=5.0), k=1)
+    assert ranked.invoke("a soft cloth for the HX-300")[0].id == "v1"
+
+
+def test_an_elasticsearch_retriever_is_a_route_whose_hits_are_those_of_the_index(filled: Callable[..., Any]) -> None:
+    store = filled()
+    services = from_elasticsearch_store(store)
+    mine = from_elasticsearch_retriever(by_retriever(store))
+    mixed = replace(services, store=RoutedStore({"mine": mine}, beside=services.store))
+    retriever = CatenaRetriever(services=mixed, routes=("dense", "mine"), fusion=RankFusion(), k=4)
+    found = {document.id: document for document in retriever.invoke(QUESTION)}
+    assert set(found) == set(TEXTS)  # one document of each, not two
+    assert [way["route"] for way in found["v1"].metadata["catena"]["routes"]] == ["dense", "mine"]
+    assert found["v1"].metadata["catena"]["scale"] == Scale.RANK.value
+    with pytest.raises(ParameterError, match="RankFusion"):
+        CatenaRetriever(services=mixed, routes=("dense", "mine")).invoke(QUESTION)
+    with pytest.raises(FilterError, match="filter inside the retriever"):
+        retriever.invoke(QUESTION, where={"page": 1})
+
+
+async def test_the_async_classes_are_awaited(filled: Callable[..., Any], es_url: str, es_api_key: str) -> None:
+    index = (await asyncio.to_thread(filled))._store.index
+    async with es.AsyncElasticsearch(es_url, api_key=es_api_key or None) as client:
+        store = framework.AsyncElasticsearchStore(index, client=client, embedding=CatenaEmbeddings())
+        services = from_elasticsearch_store(store)
+        mine = from_elasticsearch_retriever(by_retriever(store, framework.AsyncElasticsearchRetriever))
+        mixed = replace(services, store=RoutedStore({"mine": mine}, beside=services.store))
+        retriever = CatenaRetriever(services=services, routes=services.store.routes, k=2)
+        assert (await retriever.ainvoke(QUESTION))[0].id == "v1"
+        assert (await asyncio.to_thread(retriever.invoke, QUESTION))[0].id == "v1"
+        both = CatenaRetriever(services=mixed, routes=("lexical", "mine"), fusion=RankFusion(), k=2)
+        assert (await both.ainvoke(QUESTION))[0].id == "v1"
+
+
+def test_the_index_is_left_as_it_is(filled: Callable[..., Any]) -> None:
+    store = filled()
+    before = store.client.indices.stats(index=store._store.index)["_all"]["total"]["indexing"]["index_total"]
+    services = from_elasticsearch_store(store)
+    CatenaRetriever(services=services, routes=services.store.routes).invoke(QUESTION)
+    after = store.client.indices.stats(index=store._store.index)["_all"]["total"]["indexing"]["index_total"]
+    assert before == after == len(TEXTS)
+    assert isinstance(store.similarity_search(QUESTION, k=1)[0], Document)
+
+
+def test_what_is_no_store_is_named() -> None:
+    with pytest.raises(ParameterError, match=r"object\.client must be there, as in an object of langchain-elastic"):
+        from_elasticsearch_store(object())
+    with pytest.raises(ParameterError, match=r"object\.client must be there"):
+        from_elasticsearch_retriever(object())

@@ -1,0 +1,120 @@
+"""LlamaIndex's vector stores as these tests make them, and what each can and cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from llama_index_catena import CatenaEmbedding
+
+EMBEDDING = CatenaEmbedding()
+DIM = len(EMBEDDING.get_query_embedding("length"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a store may put what it has.
+
+    Attributes:
+        name: of a collection or table, of this test alone.
+        folder: empty.
+        postgres: folder of the socket of a server; "" where there is none.
+    """
+
+    name: str
+    folder: Path
+    postgres: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A vector store.
+
+    Attributes:
+        name: of the class, as the page names it.
+        package: whose version the page names.
+        make: makes an empty one.
+        postgres: whether it needs a server.
+        uuids: whether it refuses other ids.
+        nodes: whether it holds nodes and gives them by id and by filter; else those are in the index's docstore.
+        filters: whether it filters by metadata.
+        distances: whether its scores rise down a list.
+        loses_nodes: whether nodes that come after others went push some out.
+        by_id: whether it gives and deletes nodes by id.
+    """
+
+    name: str
+    package: str
+    make: Callable[[Place], BasePydanticVectorStore]
+    postgres: bool = False
+    uuids: bool = False
+    nodes: bool = True
+    filters: bool = True
+    distances: bool = False
+    loses_nodes: bool = False
+    by_id: bool = True
+
+
+def _chroma(place: Place) -> Any:
+    import chromadb
+    from chromadb.config import Settings
+    from llama_index.vector_stores.chroma import ChromaVectorStore
+
+    client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
+    how: Any = {"hnsw": {"space": "cosine"}}
+    return ChromaVectorStore(client.create_collection(place.name, configuration=how, embedding_function=None))
+
+
+def _faiss(place: Place) -> Any:
+    import faiss
+    from llama_index.vector_stores.faiss import FaissMapVectorStore
+
+    return FaissMapVectorStore(faiss.IndexIDMap2(faiss.IndexFlatL2(DIM)))
+
+
+def _qdrant(place: Place) -> Any:
+    from llama_index.vector_stores.qdrant import QdrantVectorStore
+    from qdrant_client import AsyncQdrantClient, QdrantClient
+
+    client, aclient = QdrantClient(":memory:"), AsyncQdrantClient(":memory:")
+    aclient._client.collections = client._client.collections  # two clients of one server
+    return QdrantVectorStore(place.name, client=client, aclient=aclient)
+
+
+def _lancedb(place: Place) -> Any:
+    import lancedb
+    from llama_index.vector_stores.lancedb import LanceDBVectorStore
+
+    return LanceDBVectorStore(connection=lancedb.connect(place.folder), table_name=place.name, mode="create")
+
+
+def _postgres(place: Place) -> Any:
+    from llama_index.vector_stores.postgres import PGVectorStore
+
+    url = f"postgresql+psycopg://postgres@/postgres?host={place.postgres}"
+    return PGVectorStore(
+        url, url, table_name=place.name, embed_dim=DIM, initialization_fail_on_error=True
+    )  # fmt: skip
+
+
+KINDS = (
+    Kind(name="SimpleVectorStore", package="llama-index-core", make=lambda place: SimpleVectorStore(), nodes=False),
+    Kind(name="ChromaVectorStore", package="llama-index-vector-stores-chroma", make=_chroma),
+    Kind(
+        name="FaissMapVectorStore",
+        package="llama-index-vector-stores-faiss",
+        make=_faiss,
+        nodes=False,
+        filters=False,
+        distances=True,
+        loses_nodes=True,
+    ),
+    Kind(name="QdrantVectorStore", package="llama-index-vector-stores-qdrant", make=_qdrant, uuids=True),
+    Kind(name="LanceDBVectorStore", package="llama-index-vector-stores-lancedb", make=_lancedb, by_id=False),
+    Kind(name="PGVectorStore", package="llama-index-vector-stores-postgres", make=_postgres, postgres=True),
+)
