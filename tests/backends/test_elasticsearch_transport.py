@@ -36,7 +36,8 @@ BOTH = pytest.mark.parametrize("kind", [ElasticsearchTransport, OpenSearchTransp
 
 def perform(transport: Any, call: Call, world: str) -> Any:
     if world == "sync":
-        return transport.perform(call)
+        with transport:
+            return transport.perform(call)
 
     async def once() -> Any:
         try:

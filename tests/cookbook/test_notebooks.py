@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import gc
 import json
 import logging
 import os
@@ -85,6 +86,8 @@ def test_outputs_are_what_the_cells_print(
         pictures = [value._repr_png_()] if hasattr(value, "_repr_png_") else []
         kept = kept_pictures(cell)  # not compared byte by byte: matplotlib draws a little differently by version
         assert list(map(size, kept)) == list(map(size, pictures)), f"code cell {number}. {REFRESH}"
+    namespace.clear()
+    gc.collect()  # what the notebook left open is said here, not in a test that happens to run later
 
 
 @every_notebook
