@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import _thread
+import gc
 import json
 import re
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -403,6 +406,8 @@ def test_answers_of_no_use_cost_their_text_and_are_told(
     assert "texts that the model was asked for are missing" in result.stdout
 
 
+# Ctrl-C may fall between the opening of a connection and whoever would close it: nobody can then
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_run_that_is_stopped_goes_on_where_it_was(
     shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
 ) -> None:
@@ -412,9 +417,13 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert plan.exit_code == 0
     total = sum(value for key, value in read(tmp_path / "plan.json").items() if key.endswith(".calls"))
 
+    once = threading.Lock()
+
     def stopping(body: Body) -> str:
-        if len(server.bodies) == total // 2:
-            _thread.interrupt_main()
+        if len(server.bodies) >= total // 2:
+            if once.acquire(blocking=False):
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+            sleep(0.2)  # in which the command hears of it
         return scripted(body)
 
     server.answer = stopping
@@ -422,6 +431,8 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert stopped.exit_code == 130
     assert re.search(r"\d+ replies are kept", stopped.stderr)
     assert len(server.bodies) < total
+    del stopped  # whose traceback holds the connection
+    gc.collect()  # so that its warning comes here, where it is expected
     server.answer = scripted
     assert command(shelf, *options).exit_code == 0
     assert len(server.bodies) <= total + 8  # those in flight, at most, are asked again
