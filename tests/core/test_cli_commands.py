@@ -146,7 +146,16 @@ def test_index_searches_folders(shelf):
 
 def test_index_of_an_empty_folder_is_a_failure(shelf):
     (shelf / "none").mkdir()
-    assert "no files" in call("index", "none", "-l", "lib", code=1).stderr
+    assert "no files" in call("index", "none", "-l", "fresh", code=1).stderr
+    assert not (shelf / "fresh").exists()
+
+
+def test_of_a_mistyped_path_no_library_is_made(shelf):
+    result = call("index", "hx20.md", "gone", "-l", "fresh", code=1)
+    assert "neither file nor folder hx20.md, gone; no library was made. Did you mean 'hx200.md'?" in result.stderr
+    assert not (shelf / "fresh").exists()
+    assert value("index", "hx200.md", "gone", "-l", "fresh", code=1)["states"] == {"indexed": 1, "failed": 1}
+    assert value("index", "gone", "-l", "fresh", code=1)["states"] == {"failed": 1}
 
 
 def test_a_long_ledger_shows_only_what_needs_a_look(shelf):

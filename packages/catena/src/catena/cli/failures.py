@@ -70,6 +70,12 @@ class ProblemError(Exception):
         self.what, self.hint, self.code = what, hint, code
 
 
+def no_files() -> ProblemError:
+    """Return what to say of paths that lead to no file."""
+    hint = "a path that holds PDF, HTML, Markdown, LaTeX or text"
+    return ProblemError("there are no files in these folders", hint, SOME_FAILED)
+
+
 class Commands(TyperGroup):
     """The group of all commands; it turns every way to fail into a message and an exit code."""
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for
+from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files
 from catena.cli.index_options import IndexOptions
 from catena.cli.option_groups import grouped
 from catena.cli.options import AsJson, LibraryPath
 from catena.cli.progress import progress
 from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy
+from catena.discovery import discover, path_text
 from catena.nearest import meant
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ def index(
     if graph_keywords is not None and not graph:
         raise ProblemError("--graph-keywords is about the graph", "--graph with it")
     models = options.models(graph_keywords=graph_keywords, plan=plan)
+    if not library.exists():
+        _check_files(paths)
     with index_models.opened(library, options.preparation(), models, plan=plan) as opened:
         if plan:
             index_models.show_plan(opened, paths, options.password, models, as_json=as_json)
@@ -84,9 +88,7 @@ def index(
             gone, prune, f"catena index {shlex.join(map(str, paths))} --library {shlex.quote(str(library))} --prune"
         )
     if not outcomes and not (gone and prune):
-        raise ProblemError(
-            "there are no files in these folders", "a path that holds PDF, HTML, Markdown, LaTeX or text", 1
-        )
+        raise no_files()
     seconds = time.monotonic() - began
     if as_json:
         states = Counter(outcome.state for outcome in outcomes)
@@ -100,6 +102,22 @@ def index(
     if any(outcome.state == "failed" for outcome in outcomes):
         advise(outcomes)
         raise typer.Exit(SOME_FAILED)
+
+
+def _check_files(paths: Sequence[Path]) -> None:
+    """Raise where no path leads to a file, before a library is made of a mistyped name."""
+    if next(discover(paths), None) is None:
+        raise no_files()
+    if not any(map(os.path.lexists, paths)):
+        what = f"there is neither file nor folder {named(list(map(path_text, paths)))}; no library was made"
+        hint = "checking the name, and the folder you are in"
+        raise ProblemError(f"{what}{_near(paths[0])}", hint, SOME_FAILED)
+
+
+def _near(path: Path) -> str:
+    with suppress(OSError):
+        return meant(path.name, os.listdir(path.parent))
+    return ""
 
 
 def _joined(library: Library) -> dict[str, int]:

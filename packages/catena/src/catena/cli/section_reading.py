@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catena.cli.console import err
-from catena.cli.failures import SOME_FAILED, ProblemError, split_hint
+from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint
 from catena.cli.progress import counted
 from catena.cli.terminal import printable
 from catena.errors import ParseError
@@ -41,9 +41,7 @@ def sections_of(
         if path.suffix.lower() in SUPPORTED_SUFFIXES or not path.is_file() or path in paths
     ]
     if not found:
-        raise ProblemError(
-            "there are no files in these folders", "a path that holds PDF, HTML, Markdown, LaTeX or text", 1
-        )
+        raise no_files()
     home = _home([path for path, _ in found])
     entries: list[Entry] = []
     failed: dict[str, str] = {}

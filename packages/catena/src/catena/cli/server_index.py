@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from catena.cli.console import write_json
-from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, say
+from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, no_files, say
 from catena.cli.index_options import IndexOptions
 from catena.cli.library import advise, indexed, progress_bar, show_outcomes
 from catena.cli.option_groups import grouped
@@ -138,9 +138,7 @@ class IndexRun:
     def check(outcomes: Sequence[Outcome]) -> None:
         """Raise where there was nothing to index."""
         if not outcomes:
-            raise ProblemError(
-                "there are no files in these folders", "a path that holds PDF, HTML, Markdown, LaTeX or text", 1
-            )
+            raise no_files()
 
 
 def models_of(models: Models) -> Services:
