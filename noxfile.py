@@ -25,6 +25,7 @@ EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
 SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # of which any will do
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
+CLIENT = ("elasticsearch", "elastic-transport")  # whose pins both frameworks' own Elasticsearch packages contradict
 PARALLEL = ("-n", "logical", "--dist", "loadfile")  # a process a core; what tests of one file share is made once
 
 
@@ -35,6 +36,15 @@ def install(
     groups = ("--group", f"pyproject.toml:{group}") if group else ()
     editable = [part for package in packages for part in ("-e", package)]
     session.install("-c", constraints, *editable, *groups)
+
+
+def without_pins(session: nox.Session, *names: str) -> str:
+    """Return the path of the constraints without those of some packages."""
+    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
+    of_others = [pin for pin in pins if pin.partition("==")[0] not in names]
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join(of_others), encoding="utf-8")
+    return str(constraints)
 
 
 @nox.session
@@ -135,11 +145,8 @@ def servers(session: nox.Session) -> None:
 
     Here the client is 8.19, which both frameworks' own Elasticsearch packages pin; `tests` has 9.
     """
-    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
-    of_others = [pin for pin in pins if not pin.startswith(("elasticsearch==", "elastic-transport=="))]
-    constraints = Path(session.create_tmp()) / "constraints.txt"
-    constraints.write_text("\n".join(of_others), encoding="utf-8")
-    install(session, *EVERYTHING, f"{CORE}[ray]", f"{BENCH}[servers]", group="servers", constraints=str(constraints))
+    constraints = without_pins(session, *CLIENT)
+    install(session, *EVERYTHING, f"{CORE}[ray]", f"{BENCH}[servers]", group="servers", constraints=constraints)
     session.run("pytest", "-m", "servers", "tests/servers", *session.posargs)
 
 
@@ -150,11 +157,8 @@ def stores(session: nox.Session) -> None:
     Here SQLAlchemy is 2.0, which LlamaIndex's Postgres store asks for, and PyStemmer 2.2, as its BM25 retriever does;
     `tests` has 2.1 and 3.
     """
-    pins = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
-    of_others = [pin for pin in pins if not pin.startswith(("sqlalchemy==", "pystemmer=="))]
-    constraints = Path(session.create_tmp()) / "constraints.txt"
-    constraints.write_text("\n".join(of_others), encoding="utf-8")
-    install(session, f"{CORE}[rank-bm25,testing]", *ADAPTERS, group="stores", constraints=str(constraints))
+    constraints = without_pins(session, "sqlalchemy", "pystemmer")
+    install(session, f"{CORE}[rank-bm25,testing]", *ADAPTERS, group="stores", constraints=constraints)
     if shutil.which("apt-get") and os.geteuid() == 0:  # where it does not work, the wheel does
         script = (
             "apt-get install -y -qq $(apt-cache search --names-only '^postgresql-[0-9]+-pgvector$' | cut -d' ' -f1)"
@@ -180,7 +184,11 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Run a benchmark: `nox -s bench -- similar-docs --data DIR --json FILE`."""
-    install(session, f"{CORE}[elasticsearch]", f"{BENCH}[peers,servers]", *ADAPTERS)
+    packages = (f"{CORE}[elasticsearch]", f"{BENCH}[peers,servers]", *ADAPTERS)
+    if session.posargs[:1] == ["server-speed"]:  # beside both frameworks' own, with the client that they pin
+        install(session, *packages, group="servers", constraints=without_pins(session, *CLIENT))
+    else:
+        install(session, *packages)
     session.run("catena-bench", *(session.posargs or ("--help",)))
 
 

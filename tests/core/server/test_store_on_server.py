@@ -259,6 +259,18 @@ def test_no_more_calls_are_in_flight_than_said() -> None:
     assert server.most == 3
 
 
+def test_long_work_says_how_many_documents_are_done_and_of_how_many() -> None:
+    told: list[tuple[int, int]] = []
+    with opened(FakeServer()) as store:
+        store.put([plain(f"d{n}", 2) for n in range(25)])
+        assert store.verify(lambda *step: told.append(step)) == ()
+        assert told == [(25, 25)]
+        told.clear()
+        store.rebuild(shards=2, progress=lambda *step: told.append(step))
+        assert told == [(n, 25) for n in range(1, 26)]
+        assert (store.layout.shards, store.stats().documents) == (2, 25)
+
+
 def test_what_cannot_be_kept_is_not_pickled_and_closing_reaches_the_transport() -> None:
     closed: list[str] = []
 

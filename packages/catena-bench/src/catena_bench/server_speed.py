@@ -212,11 +212,12 @@ def _settled(transport: ElasticsearchTransport, store: ServerStore) -> float:
 def _disk(transport: ElasticsearchTransport, store: ServerStore) -> Figures:
     """Return the bytes of the chunks on disk: of all, and of each field that takes a hundredth or more."""
     alias = store.layout.alias("chunks")
-    stats = transport.perform(Call(method="GET", path=f"/{alias}/_stats/store"))
-    total = float(stats["_all"]["primaries"]["store"]["size_in_bytes"])
     usage = transport.perform(
         Call(method="POST", path=f"/{alias}/_disk_usage", params={"run_expensive_tasks": True}, seconds=300.0)
     )
+    # After it, as it flushes: before, what was merged away still lies there.
+    stats = transport.perform(Call(method="GET", path=f"/{alias}/_stats/store"))
+    total = float(stats["_all"]["primaries"]["store"]["size_in_bytes"])
     of_fields: Figures = {}
     for index, said in usage.items():
         if index == "_shards":

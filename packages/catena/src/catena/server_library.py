@@ -362,9 +362,13 @@ class ServerLibrary(LibraryQuestions):
         """Return the size of the library."""
         return self._store.stats()
 
-    def verify(self) -> tuple[str, ...]:
-        """Check what is stored and return what is wrong, in words; empty when all is well."""
-        return (*self._store.verify(), *self._graph_problems())
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+        """Check what is stored and return what is wrong, in words; empty when all is well.
+
+        Args:
+            progress: told now and then how many documents are checked, and of how many.
+        """
+        return (*self._store.verify(progress), *self._graph_problems())
 
     def _graph_problems(self) -> Iterator[str]:
         try:

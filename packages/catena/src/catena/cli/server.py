@@ -81,8 +81,9 @@ def verify(*, at: Address, as_json: AsJson = False) -> None:
     """Check that all documents of a set are whole; exit code 4 when something is wrong."""
     from catena.cli.views import number
 
-    with stored(at) as store, progress("checking"):
-        problems, stats = store.verify(), store.stats()
+    with stored(at) as store, progress("checking", "documents") as show:
+        problems = store.verify(lambda done, total: show(completed=done, total=total))
+        stats = store.stats()
     if as_json:
         write_json({"set": at.name, "sound": not problems, "problems": problems})
     elif not problems:

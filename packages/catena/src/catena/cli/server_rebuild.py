@@ -66,8 +66,8 @@ def rebuild(
     if options != IndexOptions() or workers > 1 or drop_missing:
         what = "without PATHS no file is read: the set is built from what it holds, and all of it"
         raise ProblemError(what, "PATHS, or only --vector-index, --shards and --replicas")
-    with stoppable(at.name), stored(at) as store, progress("building the set anew"):
-        store.rebuild(**lying.given)
+    with stoppable(at.name), stored(at) as store, progress("building the set anew", "documents") as show:
+        store.rebuild(**lying.given, progress=lambda done, total: show(completed=done, total=total))
         stats, layout = store.stats(), store.layout
     if as_json:
         write_json({"set": at.name, "seconds": round(time.monotonic() - began, 3), "layout": layout, "holds": stats})

@@ -9,7 +9,7 @@ before the move the older generation is untouched, after it only its indices are
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,11 +114,22 @@ def abandon(name: str) -> Step[None]:
 
 
 def rebuild(
-    layout: IndexLayout, wanted: IndexLayout, flavour: Flavour, options: BulkOptions | None = None
+    layout: IndexLayout,
+    wanted: IndexLayout,
+    flavour: Flavour,
+    options: BulkOptions | None = None,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> Step[IndexLayout]:
     """Build a set anew from what it holds, with other shards, replicas or kinds of index, and put it in place.
 
     What is put into the set meanwhile is not in the new generation. A run that was killed is taken up by the same.
+
+    Args:
+        layout: of the set.
+        wanted: how it is to lie.
+        flavour: of the server.
+        options: of the writing.
+        tell: told after each document how many are copied.
 
     Raises:
         ModelMismatchError: `wanted` is of another model, whose vectors the set does not hold.
@@ -127,12 +138,19 @@ def rebuild(
     check_model(layout, embedder=wanted.embedder, dim=wanted.dim)
     building = yield from begin(wanted, flavour)
     yield from refresh(layout)
-    yield from loading(_copy(layout, building, flavour, options), building)
+    yield from loading(_copy(layout, building, flavour, options, tell), building)
     return (yield from finish(layout.name))
 
 
-def _copy(layout: IndexLayout, building: IndexLayout, flavour: Flavour, options: BulkOptions | None) -> Step[None]:
+def _copy(
+    layout: IndexLayout,
+    building: IndexLayout,
+    flavour: Flavour,
+    options: BulkOptions | None,
+    tell: Callable[[int], None],
+) -> Step[None]:
     cursor: Cursor | None = None
+    done = 0
     while True:
         page = yield from documents(layout, flavour, cursor, size=_FEW)
         for info in page.items:
@@ -143,6 +161,8 @@ def _copy(layout: IndexLayout, building: IndexLayout, flavour: Flavour, options:
             vectors = yield from _vectors(info.id, layout, flavour)
             report = yield from put([(entry, vectors)], building, flavour, options=options)
             report.check()
+            done += 1
+            tell(done)
         cursor = page.cursor
         if cursor is None:
             break

@@ -6,7 +6,7 @@ answered is asked once, as whoever drives the question tries again; all else is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -322,6 +322,7 @@ class ServerStore:
         several: Sequence[str] | None = None,
         shards: int | None = None,
         replicas: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Build the set anew from what it holds, beside the one that is searched, and put it in its place.
 
@@ -330,6 +331,7 @@ class ServerStore:
             several: kinds of view of which a chunk may have more than one.
             shards: of chunks and graph.
             replicas: copies of each shard.
+            progress: told after each document how many are copied, and of how many.
 
         Raises:
             LibraryError: a document is not whole, or another generation is being built.
@@ -339,7 +341,7 @@ class ServerStore:
         if several is not None:
             changes["several"] = tuple(several)
         wanted = replace(self.layout, **changes)
-        step = rebuilding.rebuild(self.layout, wanted, self._flavour, self.options.bulk)
+        step = rebuilding.rebuild(self.layout, wanted, self._flavour, self.options.bulk, self._of_all(progress))
         self.layout = self._write(step)
 
     # Reading back.
@@ -421,9 +423,20 @@ class ServerStore:
         """Return the size of the set."""
         return run(contents.stats(self.layout), self._working)
 
-    def verify(self) -> tuple[str, ...]:
-        """Check what is stored and return what is wrong, in words; () when all is well."""
-        return run(verifying.verify(self.layout, self._flavour), self._working)
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+        """Check what is stored and return what is wrong, in words; () when all is well.
+
+        Args:
+            progress: told now and then how many documents are checked, and of how many.
+        """
+        return run(verifying.verify(self.layout, self._flavour, self._of_all(progress)), self._working)
+
+    def _of_all(self, progress: Callable[[int, int], None] | None) -> Callable[[int], None]:
+        """Return what tells the number of all documents, too."""
+        if progress is None:
+            return lambda done: None
+        total = self.stats().documents
+        return lambda done: progress(done, max(done, total))
 
     def _added(self, additions: Sequence[Addition], outcomes: Sequence[Outcome]) -> Step[tuple[str, ...]]:
         ids = [entry.document.id for entry, _ in additions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catena.server.call import Call, Flavour
@@ -16,21 +16,31 @@ _PAGE = 500  # documents compared at once
 _BELONGING = {"terms": {"record": ["text", "figure"]}}
 
 
-def verify(layout: IndexLayout, flavour: Flavour) -> Step[tuple[str, ...]]:
+def verify(
+    layout: IndexLayout, flavour: Flavour, tell: Callable[[int], None] = lambda done: None
+) -> Step[tuple[str, ...]]:
     """Return what is not as it should be, each as one sentence; () when all is well.
 
     Checked, while no one writes: every document was written to its end; it has as many chunks, pieces of text and
     figures as its record says; its chunks stand at 0, 1, 2 …; no chunk and no piece is of a document without a
     record; the set was not left without refreshes by a loading that did not end. Nothing is changed.
+
+    Args:
+        layout: of the set.
+        flavour: of the server.
+        tell: told how many documents' records are compared, now and then.
     """
     yield from refresh(layout)
     problems = yield from _settings_problems(layout)
     cursor: Cursor | None = None
+    done = 0
     while True:
         body = {"query": {"term": {"record": "document"}}, "_source": {"excludes": ["rest"]}}
         page = yield from page_of(layout.alias("documents"), flavour, cursor, body, sort=("document",), size=_PAGE)
         records = [hit["_source"] for hit in page.items]
         problems += yield from _record_problems(records, layout)
+        done += len(records)
+        tell(done)
         cursor = page.cursor
         if cursor is None:
             break
