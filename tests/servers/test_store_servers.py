@@ -17,7 +17,14 @@ from catena.backends.elasticsearch import ElasticsearchTransport, elasticsearch_
 from catena.backends.opensearch import opensearch_store
 from catena.effects import run
 from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import DuplicateDocumentError, LibraryError, ModelMismatchError, ServerError, UnknownDocumentError
+from catena.errors import (
+    DuplicateDocumentError,
+    FilterError,
+    LibraryError,
+    ModelMismatchError,
+    ServerError,
+    UnknownDocumentError,
+)
 from catena.library import Library
 from catena.retrieval.multi_route import retrieve
 from catena.server.call import Call
@@ -89,6 +96,9 @@ def test_questions_are_answered_as_by_the_embedded_library(library: ServerLibrar
         assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-4)
     where = {"title": "Board Beta"}
     assert ids(library.search("clock", where=where)) == ids(local.search("clock", where=where))
+    for each in (library, local):
+        with pytest.raises(FilterError, match=r"the field 'titel'. Did you mean 'title'\?"):
+            each.search("clock", where={"titel": "Board Beta"})
     assert [each.segment.text for each in library.segments(QUESTIONS[0]).segments] == [
         each.segment.text for each in local.segments(QUESTIONS[0]).segments
     ]

@@ -16,11 +16,30 @@ from small_server import holds
 from catena.errors import FilterError
 from catena.filters import matches
 from catena.model import Chunk, Document
-from catena.server.filters import CONTAINED, DEEPEST, FACETS, LONGEST, facet_fields, fields_seen, filter_query
+from catena.server.filters import (
+    CONTAINED,
+    DEEPEST,
+    FACETS,
+    LONGEST,
+    facet_fields,
+    field_of,
+    fields_seen,
+    filter_query,
+)
 from catena.server.mapping import LONGEST_KEYWORD
 
 
 @settings(deadline=None, max_examples=400)
+@given(
+    st.dictionaries(
+        st.text(max_size=20) | st.sampled_from(["", "%", "%%", "a.b", "\ud800"]), st.integers(), max_size=4
+    )
+)
+def test_the_fields_of_a_chunk_can_be_told_from_what_is_indexed(values: dict[str, int]) -> None:
+    assert sorted(map(str, map(field_of, facet_fields(values)["has"]))) == sorted(values)
+    assert field_of(facet_fields({"a" * 600: 1})["has"][0]) is None
+
+
 @given(filters, fields)
 @example({"a": {"$contains": "ab"}}, {"a": ["ab*", "x"]})
 @example({"a": {"$contains": "ab"}}, {"a": "x" * (LONGEST - 1) + "ab"})

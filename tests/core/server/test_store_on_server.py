@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -257,6 +258,28 @@ def test_no_more_calls_are_in_flight_than_said() -> None:
     store = ServerStore.open(server, "d-set", options=options(in_flight=3, bulk=bulk), **MODEL)
     store.put([plain("one", 24)])
     assert server.most == 3
+
+
+def test_the_fields_of_filters_are_known_for_as_long_as_counts_are() -> None:
+    server = FakeServer()
+    with ServerStore.open(server, "d-set", options=options(facts_seconds=60.0), **MODEL) as store:
+        assert store.field_names() == frozenset()
+        store.put([plain("one", 2)])
+        known = store.field_names()
+        assert {"document_id", "title", "kind", "path"} <= known
+        asked = len(server.calls)
+        assert store.field_names() == known
+        assert len(server.calls) == asked
+    with opened(Failing(lambda call: BUSY if call.purpose == "fields" else None)) as store:
+        assert store.field_names() == frozenset()  # who searches then is told by the search
+
+
+def test_fields_that_cannot_all_be_told_are_not_told() -> None:
+    for fields in ({"a" * 600: 1}, {f"f{number}": number for number in range(1_001)}):
+        with opened(FakeServer()) as store:
+            entry, vectors = plain("one", 1)
+            store.put([(replace(entry, document=replace(entry.document, metadata=fields)), vectors)])
+            assert store.field_names() == frozenset()
 
 
 def test_long_work_says_how_many_documents_are_done_and_of_how_many() -> None:

@@ -92,7 +92,7 @@ class LibraryQuestions(LibraryReading):
 
         Raises:
             ParameterError: an option is out of range, or there are no detectors.
-            FilterError: `where` is malformed, or, in a library in a folder, asks for a field that nothing there has.
+            FilterError: `where` is malformed, or asks for a field that nothing there has.
         """
         return run(self._found(query, detect, options), self._in_turn)
 

@@ -352,6 +352,10 @@ class ServerLibrary(LibraryQuestions):
         """Remove the graph, where there is one; nothing else of the library changes."""
         run(drop_graph(self._store.layout.name), calling(self._store.transport, self._store.options))
 
+    @property
+    def _field_names(self) -> frozenset[str]:
+        return self._store.field_names()
+
     # What is there.
 
     def documents(self) -> tuple[DocumentInfo, ...]:

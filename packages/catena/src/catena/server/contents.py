@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from catena.errors import LibraryError, ServerError, UnknownDocumentError
 from catena.model import Entry, Figure, IngestState, Outcome
 from catena.server.call import Call, Flavour
+from catena.server.filters import field_of
 from catena.server.layout import IndexLayout, Part, quoted
 from catena.server.mapping import PARTS
 from catena.server.pages import WHOLE, Cursor, Page, page_of
@@ -25,6 +26,7 @@ from catena.steps import Step, ask
 PAGE = 500  # items; a chunk with its vectors has some 20 kB
 _AT_ONCE = 200  # documents fetched by id in one call
 _IN_FLIGHT = 4  # such calls side by side
+_FIELDS = 1_000  # names of fields that are told; with more, a misspelled one is not noticed
 _FOUND_BY = "words,vectors,facets,several_*"  # of a chunk, that no entry is made from
 
 
@@ -172,6 +174,18 @@ def export(
     sort = ("document", "position", "id")
     page = yield from page_of(layout.alias("chunks"), flavour, cursor, body, sort=sort, size=size)
     return Page(tuple(stored_chunk(hit, layout) for hit in page.items), page.cursor)
+
+
+def field_names(layout: IndexLayout) -> Step[frozenset[str]]:
+    """Return the fields by which chunks can be filtered; none where they are too many, or too long, to be told."""
+    body = {"size": 0, "track_total_hits": False, "aggs": {"by": {"terms": {"field": "facets.has", "size": _FIELDS}}}}
+    path = f"/{quoted(layout.alias('chunks'))}/_search"
+    (found,) = yield from ask([Call(method="POST", path=path, params=WHOLE, body=body, purpose="fields")])
+    held = found["aggregations"]["by"]
+    fields = [field_of(bucket["key"]) for bucket in held["buckets"]]
+    if held.get("sum_other_doc_count") or None in fields:
+        return frozenset()
+    return frozenset(field for field in fields if field is not None)
 
 
 def stats(layout: IndexLayout) -> Step[ServerStats]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, isinf, isnan
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 
 from catena.errors import FilterError
 from catena.filters import check
@@ -100,6 +101,13 @@ def filter_query(where: Where) -> Clause:
     if (depth := _depth(clause)) > DEEPEST:
         raise FilterError(where, f"$and, $or and $not nested {depth} deep; a server takes {DEEPEST}")
     return clause
+
+
+def field_of(key: str) -> str | None:
+    """Return the field of a key of `facets.has`; None where its name was so long that a digest stands for it."""
+    if key.startswith("%%"):
+        return None
+    return "" if key == "%" else unquote(key, errors="surrogatepass")
 
 
 class _Refused(Exception):

@@ -6,13 +6,14 @@ answered is asked once, as whoever drives the question tries again; all else is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from catena.effects import Clock, Handler, Retry, Services, Step, arun, run
-from catena.errors import DuplicateDocumentError, LibraryError, ParameterError
+from catena.errors import DuplicateDocumentError, LibraryError, ParameterError, ServerError
 from catena.server import contents, held, names, reading, rebuilding, verifying, writing
 from catena.server.bulk import BulkOptions
 from catena.server.call import Call, Flavour, Pause, Transport
@@ -94,6 +95,7 @@ class ServerStore:
             candidates=self.options.candidates,
             oversample=self.options.oversample,
         )
+        self._fields: _Fields | None = None
 
     @classmethod
     def open(
@@ -423,6 +425,21 @@ class ServerStore:
         """Return the size of the set."""
         return run(contents.stats(self.layout), self._working)
 
+    def field_names(self) -> frozenset[str]:
+        """Return the names of the fields by which chunks can be filtered; none where that is not known.
+
+        Known for `ServerOptions.facts_seconds`, as counts of words are. A server that does not answer knows none.
+        """
+        now, writings = time.monotonic(), self._how.facts.writings
+        held = self._fields
+        if held is None or held.until <= now or held.writings != writings:
+            try:
+                names = run(contents.field_names(self.layout), self._asking)
+            except ServerError:  # the search that follows says so, or does without a route, as its caller wants
+                return frozenset()
+            held = self._fields = _Fields(names, now + self.options.facts_seconds, writings)
+        return held.names
+
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
         """Check what is stored and return what is wrong, in words; () when all is well.
 
@@ -479,6 +496,12 @@ class ServerStore:
 
     async def _arun(self, step: Step[T]) -> T:
         return await arun(step, self._working)
+
+
+class _Fields(NamedTuple):
+    names: frozenset[str]
+    until: float  # seconds of the clock that never goes back
+    writings: int  # of this store, when they were asked
 
 
 def calling(transport: Transport, options: ServerOptions) -> Services:

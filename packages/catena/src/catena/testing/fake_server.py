@@ -321,9 +321,15 @@ def _aggregated(asked: Mapping[str, Any], sources: list[Source]) -> Source:
     for source in sources:
         for value in _values(source, about["field"]):
             groups.setdefault(value, []).append(source)
+    shown = sorted(groups)[: about.get("size", len(groups))]
     return {
         "buckets": [
-            {"key": key, "doc_count": len(group), **{name: _aggregated(sub, group) for name, sub in inside.items()}}
-            for key, group in sorted(groups.items())
-        ]
+            {
+                "key": key,
+                "doc_count": len(groups[key]),
+                **{name: _aggregated(sub, groups[key]) for name, sub in inside.items()},
+            }
+            for key in shown
+        ],
+        "sum_other_doc_count": sum(len(group) for key, group in groups.items() if key not in shown),
     }
