@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, nan
+from math import inf, log10, nan
 
 import pytest
 from hypothesis import given
@@ -93,6 +93,12 @@ def test_the_slope_is_that_of_the_logarithms() -> None:
     assert COSTS.slope == pytest.approx(0.5)
     assert COSTS.latency(1_000_000) == pytest.approx(40.0)
     assert COSTS.latency(100_000_000) == pytest.approx(400.0)
+    bent = replace(COSTS, latency_ms=((10_000, 4.0), (100_000, 4.0), (1_000_000, 16.0)))
+    assert [bent.latency(n) for n in (10_000, 30_000, 100_000, 1_000_000)] == pytest.approx([4.0, 4.0, 4.0, 16.0])
+    assert bent.latency(10**5.5) == pytest.approx(8.0)  # half way over the logarithms
+    assert bent.slope == pytest.approx(log10(4) / 2)
+    assert bent.latency(100_000_000) == pytest.approx(64.0)
+    assert bent.latency(100) == pytest.approx(1.0)
     assert replace(COSTS, latency_ms=((10, 3.0),)).slope == 0.0
 
 

@@ -11,12 +11,12 @@ MEASURED = Costs(
     source_per_character=2.0,
     prepared=1_300.0,
     embedded=4_200.0,
-    indexed=450.0,
-    latency_ms=((10_000, 39.2), (626_000, 56.8)),
+    indexed=1_200.0,
+    latency_ms=((10_000, 17.3), (100_000, 20.0), (1_000_000, 27.7)),
 )
-"""Elasticsearch 9.5.3, one node and its client on two cores that other work shared (load 4 to 6).
+"""Elasticsearch 9.5.3, one node and its client on two cores with little else to do (load 1 to 2).
 
 Chunks of `similar_docs`, 347 characters on average, and look-alikes of them; vectors of 256 numbers as int8_hnsw. The
-latency is that of "formula_one_request", the indexing that from 100,000 to 300,000 chunks. Preparing (Markdown) and
+latency is that of "formula_one_request", the indexing that from 100,000 to 1,000,000 chunks. Preparing (Markdown) and
 embedding (the shipped model) are chunks per second of processor time of one process.
 """

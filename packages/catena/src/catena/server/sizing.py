@@ -11,6 +11,7 @@ Source: Elastic's guide to approximate kNN search, "Ensure data nodes have enoug
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil, inf, log
 from typing import get_args
 
@@ -122,9 +123,17 @@ class Costs:
         return slope
 
     def latency(self, chunks: float) -> float:
-        """Return the milliseconds for a shard of so many chunks: the largest that was measured, drawn out."""
-        largest, ms = max(self.latency_ms)
-        return ms * float((chunks / largest) ** self.slope)
+        """Return the milliseconds for a shard of so many chunks.
+
+        Between two sizes that were measured the curve is a straight line over the logarithms; outside of all of them
+        it goes on from the nearest by the slope.
+        """
+        measured = sorted(self.latency_ms)
+        (nearest, ms), *_ = sorted(measured, key=lambda point: abs(log(chunks / point[0])))
+        for (fewer, below), (more, above) in pairwise(measured):
+            if fewer <= chunks <= more:
+                return float(below * (chunks / fewer) ** (log(above / below) / log(more / fewer)))
+        return float(ms * (chunks / nearest) ** self.slope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
