@@ -6,7 +6,9 @@ Both can also fuse by rank inside the server, which needs a licence and a module
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from logging import ERROR, getLogger
 from typing import Any
 
 from catena.enrichment.static_embedding import StaticEmbedder
@@ -19,19 +21,21 @@ CANDIDATES = 200  # of the vector search: as many as ours looks at
 TEXT = "text"  # the field that a server's own analysis reads, beside our words
 
 
-def peers(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> dict[str, Ask]:
-    """Return who of the two is installed, by name."""
+@contextmanager
+def peers(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Iterator[dict[str, Ask]]:
+    """Yield who of the two is installed, by name; their connections are closed afterwards."""
     makers = {"langchain_hybrid": _langchain, "llamaindex_hybrid": _llamaindex}
     found: dict[str, Ask] = {}
-    for name, make in makers.items():
-        try:
-            found[name] = make(url, layout, embedder)
-        except ImportError:
-            continue
-    return found
+    with ExitStack() as closing:
+        for name, make in makers.items():
+            try:
+                found[name] = make(url, layout, embedder, closing)
+            except ImportError:
+                continue
+        yield found
 
 
-def _langchain(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Ask:
+def _langchain(url: str, layout: IndexLayout, embedder: StaticEmbedder, closing: ExitStack) -> Ask:
     from elasticsearch import Elasticsearch
     from langchain_core.embeddings import Embeddings
     from langchain_elasticsearch import DenseVectorStrategy, ElasticsearchStore
@@ -45,10 +49,12 @@ def _langchain(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Ask:
             row: list[float] = embedder.embed_query(text).tolist()
             return row
 
+    client = Elasticsearch(url)
+    closing.callback(client.close)
     store = ElasticsearchStore(
         index_name=layout.alias("chunks"),
         embedding=Ours(),
-        client=Elasticsearch(url),  # made from the address, it asks `GET /` first, which servers may deny
+        client=client,  # made from the address, it asks `GET /` first, which servers may deny
         query_field=TEXT,
         vector_query_field=layout.vector(),
         strategy=DenseVectorStrategy(hybrid=True, rrf=False),
@@ -66,19 +72,22 @@ def _langchain(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Ask:
     return ask
 
 
-def _llamaindex(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Ask:
+def _llamaindex(url: str, layout: IndexLayout, embedder: StaticEmbedder, closing: ExitStack) -> Ask:
     from elasticsearch import AsyncElasticsearch
     from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
     from llama_index.vector_stores.elasticsearch import AsyncDenseVectorStrategy, ElasticsearchStore
 
+    getLogger("llama_index.vector_stores.elasticsearch").setLevel(ERROR)  # it warns of each hit that it did not write
+    client, loop = AsyncElasticsearch(url), asyncio.new_event_loop()
+    closing.callback(loop.close)
+    closing.callback(lambda: loop.run_until_complete(client.close()))
     store = ElasticsearchStore(
         index_name=layout.alias("chunks"),
-        es_client=AsyncElasticsearch(url),
+        es_client=client,
         text_field=TEXT,
         vector_field=layout.vector(),
         retrieval_strategy=AsyncDenseVectorStrategy(hybrid=True, rrf=False),
     )
-    loop = asyncio.new_event_loop()
 
     def ask(question: str, k: int) -> list[str]:
         query = VectorStoreQuery(

@@ -84,14 +84,15 @@ def run(
             store.delete(held.entries[0][0].document.id)
             _also_for_peers(transport, store)
             written, actions = 0, grown(held, store.layout, seed=seed)
-            others = peers(cluster.urls[0], store.layout, embedder)
-            for size in (*(size for size in SIZES if size < chunks), chunks):
-                seconds = _fill(transport, store, actions, size - written)
-                figures[f"indexed_per_second.{size}"] = (size - written) / seconds
-                written = size
-                tell(f"{size:,} chunks, {figures[f'indexed_per_second.{size}']:,.0f} a second")
-                figures |= {f"{key}.{size}": value for key, value in _asked(transport, store, held, others).items()}
-                tell(f"{size:,} chunks: {_told(figures, size)}")
+            with peers(cluster.urls[0], store.layout, embedder) as others:
+                for size in (*(size for size in SIZES if size < chunks), chunks):
+                    seconds = _fill(transport, store, actions, size - written)
+                    figures[f"indexed_per_second.{size}"] = (size - written) / seconds
+                    written = size
+                    tell(f"{size:,} chunks, {figures[f'indexed_per_second.{size}']:,.0f} a second")
+                    asked = _asked(transport, store, held, others)
+                    figures |= {f"{key}.{size}": value for key, value in asked.items()}
+                    tell(f"{size:,} chunks: {_told(figures, size)}")
         finally:
             store.close()
     return figures
