@@ -1,7 +1,7 @@
 """A search server as a folder: one file per document, so that several processes can write to it and be killed.
 
-It knows what writing an index set asks, and nothing of searching. A bulk call that is killed has done a part of its
-work.
+It knows what writing an index set asks, and of searching only to look up values. A bulk call that is killed has done
+a part of its work.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class FolderServer:
             return self._about(first)
         if rest == ["_mget"]:
             return {"docs": [self._got(first, key) for key in (call.body or {})["ids"]]}
+        if rest == ["_search"]:
+            return self._found(first, call.body or {})
         if rest in (["_mapping"], ["_refresh"]):
             return {}
         raise AssertionError(f"the folder does not know {method} {call.path}")
@@ -72,6 +74,12 @@ class FolderServer:
         if not path.exists():
             return {"found": False}
         return {"found": True, "_source": json.loads(path.read_text())}
+
+    def _found(self, alias: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        ((field, values),) = body["query"]["terms"].items()
+        (by,) = body["sort"][0]
+        found = [source for source in self.documents(alias).values() if source[field] in values]
+        return {"hits": {"hits": [{"_source": source} for source in sorted(found, key=lambda source: source[by])]}}
 
     def _bulk(self, lines: list[Mapping[str, Any]]) -> dict[str, Any]:
         if self.closed:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -151,11 +152,31 @@ def test_index_of_an_empty_folder_is_a_failure(shelf):
 
 
 def test_of_a_mistyped_path_no_library_is_made(shelf):
-    result = call("index", "hx20.md", "gone", "-l", "fresh", code=1)
-    assert "neither file nor folder hx20.md, gone; no library was made. Did you mean 'hx200.md'?" in result.stderr
+    result = call("index", "hx2000.md", "gone", "-l", "fresh", code=1)
+    assert "neither file nor folder hx2000.md, gone; no library was made. Did you mean 'hx200.md'?" in result.stderr
     assert not (shelf / "fresh").exists()
     assert value("index", "hx200.md", "gone", "-l", "fresh", code=1)["states"] == {"indexed": 1, "failed": 1}
     assert value("index", "gone", "-l", "fresh", code=1)["states"] == {"failed": 1}
+
+
+def test_a_file_that_failed_and_is_as_it_was_again_is_read_again(shelf):
+    text = (shelf / "hx200.md").read_text()
+    value("index", "hx200.md", "-l", "fresh")
+    (shelf / "hx200.md").write_text("")
+    assert value("index", "hx200.md", "-l", "fresh", code=1)["states"] == {"failed": 1}
+    (shelf / "hx200.md").write_text(text)
+    assert value("index", "hx200.md", "-l", "fresh")["states"] == {"indexed": 1}
+    assert value("index", "hx200.md", "-l", "fresh")["states"] == {"skipped": 1}
+    with catena.Library.open("fresh", create=False) as library:
+        assert [outcome.state for outcome in library.ledger()] == ["indexed"]
+
+
+def test_a_missing_extra_ends_the_run_before_anything_is_written(shelf, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pdfplumber", None)
+    result = call("index", "hx200.md", "-l", "fresh", "--ruled-tables", code=2)
+    assert "pip install" in result.stderr
+    with catena.Library.open("fresh", create=False) as library:
+        assert library.ledger() == ()
 
 
 def test_a_long_ledger_shows_only_what_needs_a_look(shelf):

@@ -253,6 +253,25 @@ def test_a_missing_file_or_folder_is_a_failure_not_a_skip(library: Library, tmp_
     assert "no such file" in outcome.reason
 
 
+def test_a_folder_that_may_not_be_listed_is_a_failure_not_a_silence(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = folder / "closed"
+    closed.mkdir()
+    listed, allowed = os.scandir, os.access
+
+    def scandir(path):
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)  # a superuser may list any
+    monkeypatch.setattr(os, "access", lambda path, mode, **how: Path(path) != closed and allowed(path, mode, **how))
+    outcomes = library.index([folder])
+    assert states(outcomes) == [("alpha.md", "indexed"), ("omega.md", "indexed"), ("closed", "failed")]
+    assert "you may not read it" in outcomes[-1].reason
+
+
 def test_one_path_is_one_path(library: Library, folder: Path) -> None:
     assert states(library.index(str(folder / "alpha.md"))) == [("alpha.md", "indexed")]
     assert [path.name for path, _ in discover(str(folder))] == ["alpha.md", "omega.md"]

@@ -16,7 +16,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
 from catena.errors import FilterError, RouteError
-from langchain_catena import CatenaRetriever
+from langchain_catena import CatenaRetriever, CatenaSegmentRetriever
 
 MANUAL = """# {name} Manual
 
@@ -124,6 +124,15 @@ def test_filters_and_k_are_obeyed_at_the_call(retriever: CatenaRetriever) -> Non
     assert len(retriever.invoke("cover screws", k=2)) == 2
     with pytest.raises(FilterError):
         retriever.invoke("cover", where={"title": {"$like": "HX"}})
+
+
+async def test_a_field_that_nothing_has_is_refused_as_by_the_library(library: Library) -> None:
+    wrong, named = {"titel": "HX200 Manual"}, "Did you mean 'title'"
+    for kind in (CatenaRetriever, CatenaSegmentRetriever):
+        with pytest.raises(FilterError, match=named):
+            kind(library=library).invoke("cover", where=wrong)
+        with pytest.raises(FilterError, match=named), blockbuster_ctx(["catena", "langchain_catena"]):
+            await kind(library=library, where=wrong).ainvoke("cover")
 
 
 def test_runnable_surface(retriever: CatenaRetriever) -> None:

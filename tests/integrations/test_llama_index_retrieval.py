@@ -28,7 +28,13 @@ from catena.errors import FilterError, ParameterError, RouteError
 from catena.retrieval.fusion import RankFusion
 from catena.testing.fakes import FakeEmbedder, Flaky
 from llama_index.retrievers.catena import CatenaRetriever as FromNamespace
-from llama_index_catena import CatenaRetriever, LlamaIndexEmbedder, RouteDegradedEvent, retriever_store
+from llama_index_catena import (
+    CatenaRetriever,
+    CatenaSegmentRetriever,
+    LlamaIndexEmbedder,
+    RouteDegradedEvent,
+    retriever_store,
+)
 from llama_index_catena.convert import PROVENANCE, provenance
 from llama_index_catena.embedding import CatenaEmbedding
 
@@ -163,6 +169,15 @@ async def test_a_failing_route_raises_on_request(library: Library) -> None:
 def test_a_malformed_filter_is_refused(library: Library) -> None:
     with pytest.raises(FilterError, match="unknown operator"):
         CatenaRetriever(library, where={"title": {"$like": "x"}}).retrieve("cover")
+
+
+async def test_a_field_that_nothing_has_is_refused_as_by_the_library(library: Library) -> None:
+    for kind in (CatenaRetriever, CatenaSegmentRetriever):
+        retriever = kind(library, where={"titel": "HX200 manual"})
+        with pytest.raises(FilterError, match="Did you mean 'title'"):
+            retriever.retrieve("cover")
+        with pytest.raises(FilterError, match="Did you mean 'title'"):
+            await retriever.aretrieve("cover")
 
 
 @pytest.mark.parametrize("expand_to", [None, "section"])

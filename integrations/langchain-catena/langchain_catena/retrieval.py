@@ -171,6 +171,9 @@ class CatenaRetriever(CatenaBaseRetriever):
 
     def _step(self, query: str, **options: Unpack[Asked]) -> Step[Ranking]:
         """Look up what the library holds, which blocks, and return what searches it."""
+        if self.library is not None:
+            where = options.get("where")
+            self.library.check_filter(self.where if where is None else where)
         routes, fusion = DEFAULT_ROUTES if self.routes is None else self.routes, self._fusion()
         if self.library is not None and self.routes is None and self.library.store.has_view(PASSAGE):
             routes, fusion = SECTION_ROUTES, fusion or SECTION_FUSION

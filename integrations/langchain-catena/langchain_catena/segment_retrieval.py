@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
@@ -144,12 +145,19 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         yield from (self.retriever, self.llm)
 
     def _run(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
+        self._check(asked)
         passages = self._passages()
         return run_within(callbacks, self._step(query, passages, **asked), self._services(passages))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
+        await asyncio.to_thread(self._check, asked)  # reads what the library holds from disk
         passages = self._passages()
         return await arun_within(callbacks, self._step(query, passages, **asked), self._services(passages))
+
+    def _check(self, asked: AskedSegments) -> None:
+        if self.library is not None:
+            where = asked.get("where")
+            self.library.check_filter(self.where if where is None else where)
 
     def _passages(self) -> Passages:
         keys = PlaceKeys(document=self.document_key, position=self.position_key)

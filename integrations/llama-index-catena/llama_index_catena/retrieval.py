@@ -202,6 +202,8 @@ class CatenaRetriever(BaseRetriever):
 
     def _usual(self) -> tuple[Sequence[str] | Mapping[str, Route], Fusion | None]:
         """Return the routes and their fusion: those given, else those of `Library.search`."""
+        if self._library is not None:
+            self._library.check_filter(self.where)
         by_passages = self._library is not None and self._library.store.has_view(PASSAGE)
         routes: Sequence[str] = SECTION_ROUTES if by_passages else DEFAULT_ROUTES
         fusion = SECTION_FUSION if by_passages else None

@@ -215,11 +215,13 @@ class CatenaSegmentRetriever(BaseRetriever):
 
     def extraction(self, question: str) -> Extraction:
         """Return the core's extraction, which `catena.extraction.explain` explains."""
+        self._check()
         step, services = self._step(question)
         return run(step, services)
 
     async def aextraction(self, question: str) -> Extraction:
         """As `extraction`, without blocking the event loop."""
+        await asyncio.to_thread(self._check)  # reads what the library holds from disk
         step, services = self._step(question)
         return await arun(step, services)
 
@@ -229,6 +231,10 @@ class CatenaSegmentRetriever(BaseRetriever):
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(query_bundle.query_str, await self.aextraction(query_bundle.query_str))
+
+    def _check(self) -> None:
+        if self.library is not None:
+            self.library.check_filter(self.search.get("where"))
 
     def _step(self, question: str) -> tuple[Step[Extraction], Services]:
         if self._retriever is None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from catena.errors import LibraryError, ModelMismatchError, UnknownDocumentError
 from catena.model import Entry, Outcome
-from catena.server.contents import DocumentInfo, documents, export, fingerprint, get, ledger, stats
+from catena.server.contents import DocumentInfo, documents, export, fingerprint, fingerprints_read, get, ledger, stats
 from catena.server.pages import Cursor, aitems, items
 from catena.server.rebuilding import abandon, begin, finish, next_layout, rebuild, vectors_of
 from catena.server.records import figure_id, piece_id, record_id
@@ -149,6 +149,18 @@ def test_verify_names_all_that_is_not_whole(flavour: Any) -> None:
         "3 chunks of document 'c' are there, which has no record",
         "1 pieces of document 'c' are there, which has no record",
     )
+
+
+def test_a_document_whose_latest_reading_failed_counts_as_not_read() -> None:
+    fake = filled(plain("d", 3, fingerprint="f"), plain("e", 2, fingerprint="g"))
+    assert fake.run(fingerprints_read(["d", "e", "none"], PLAIN)) == {"d": "f", "e": "g"}
+    fake.run(record([Outcome(source="d.md", document_id="d", state="failed")], PLAIN))
+    fake.run(refresh(PLAIN))
+    assert fake.run(fingerprints_read(["d", "e"], PLAIN)) == {"e": "g"}
+    assert fake.run(fingerprints_read([], PLAIN)) == {}
+    fake.run(record([Outcome(source="d.md", document_id="d", state="indexed")], PLAIN))
+    fake.run(refresh(PLAIN))
+    assert fake.run(fingerprints_read(["d"], PLAIN)) == {"d": "f"}
 
 
 def test_a_set_is_built_anew_and_takes_the_place_of_the_old_one_in_one_call() -> None:

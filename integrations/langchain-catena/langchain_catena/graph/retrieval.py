@@ -156,11 +156,11 @@ class CatenaGraphRetriever(CatenaBaseRetriever):
         yield from (self.retriever, self.llm)
 
     def _run(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        self._check()
+        self._check(asked)
         return run_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        await asyncio.to_thread(self._check)
+        await asyncio.to_thread(self._check, asked)
         return await arun_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
@@ -176,9 +176,13 @@ class CatenaGraphRetriever(CatenaBaseRetriever):
         route = type(self._base(k)).__name__
         return (yield from widened(query, first, self._keys(), self.how, route=route, k=k, where=where))
 
-    def _check(self) -> None:
-        if self.library is not None:
-            check_graph(self.library)
+    def _check(self, asked: AskedChains) -> None:
+        if self.library is None:
+            return
+        check_graph(self.library)
+        if self.retriever is None:  # one of the user's may know fields that the library does not
+            where = asked.get("where")
+            self.library.check_filter(self.where if where is None else where)
 
     def _keys(self) -> NodeKeys:
         return NodeKeys(id=self.id_key, source=self.source_key)

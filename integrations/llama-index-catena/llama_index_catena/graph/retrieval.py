@@ -148,12 +148,17 @@ class CatenaGraphRetriever(BaseRetriever):
         return self._told(query_bundle, await self._afound(query_bundle))
 
     def _found(self, asked: QueryBundle) -> Found:
-        self._widener.check()
+        self._check()
         return run(self._step(asked), replace(self._widener.services_for(asked), max_concurrency=1))
 
     async def _afound(self, asked: QueryBundle) -> Found:
-        await asyncio.to_thread(self._widener.check)
+        await asyncio.to_thread(self._check)
         return await arun(self._step(asked), self._widener.services_for(asked))
+
+    def _check(self) -> None:
+        self._widener.check()
+        if self._widener.library is not None and self._retriever is None and self._index is None:
+            self._widener.library.check_filter(self._widener.where)
 
     def _step(self, asked: QueryBundle) -> Step[Found]:
         widener, k = self._widener, self.similarity_top_k

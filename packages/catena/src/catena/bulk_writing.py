@@ -14,8 +14,9 @@ from catena.file_ingestion import UNCHANGED, Input
 from catena.model import Outcome
 from catena.server.bulk import BulkFailure, BulkOptions
 from catena.server.call import Call, Flavour, Pause, Transport
+from catena.server.contents import fingerprints_read
 from catena.server.layout import IndexLayout
-from catena.server.writing import DocumentActions, fingerprints, put_actions, record
+from catena.server.writing import DocumentActions, put_actions, record
 
 TransportFactory: TypeAlias = Callable[[], Transport]
 """Makes the client in the process that is to use it; picklable, as `partial(ElasticsearchTransport.connect, url)`."""
@@ -38,8 +39,8 @@ def connected(transport_factory: TransportFactory) -> Iterator[tuple[Services, F
 
 
 def with_known(inputs: Sequence[Input], layout: IndexLayout) -> Step[tuple[Input, ...]]:
-    """Return inputs that say the fingerprints of their documents as the server holds them whole."""
-    held = yield from fingerprints([given.document_id for given in inputs], layout)
+    """Return inputs that say the fingerprints of their documents as the server holds them, whole and read last."""
+    held = yield from fingerprints_read([given.document_id for given in inputs], layout)
     return tuple(replace(given, known=held.get(given.document_id, "")) for given in inputs)
 
 

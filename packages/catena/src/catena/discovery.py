@@ -13,7 +13,8 @@ def discover(
     """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
 
     Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
-    are left out. A path that does not exist is yielded too: it is for the reader to say so.
+    are left out. A path that does not exist is yielded too, as is a folder that may not be listed: it is for the
+    reader to say so.
     """
     seen: set[str] = set()
     for given in [paths] if isinstance(paths, str | Path) else paths:
@@ -54,9 +55,13 @@ def path_text(path: Path) -> str:
 
 
 def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
+    closed: list[Path] = []  # folders that may not be listed are yielded too: it is for the reader to say so
+    for folder, folders, files in os.walk(root, onerror=lambda error: closed.append(Path(error.filename))):
+        yield from closed
+        closed.clear()
         if leave_out is not None and os.path.abspath(folder) == os.path.abspath(leave_out):
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
+    yield from closed

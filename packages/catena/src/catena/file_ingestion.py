@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
 from catena.discovery import document_id_of
 from catena.effects import Complete, Recognise, Services, Step
-from catena.errors import CatenaError, LibraryError, MissingServiceError, ParameterError, ParseError
+from catena.errors import (
+    CatenaError,
+    LibraryError,
+    MissingExtraError,
+    MissingServiceError,
+    ParameterError,
+    ParseError,
+)
 from catena.ids import digest
 from catena.indexing.store import LibraryStore
 from catena.ingestion import ingest, ingest_document
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
 
-STOPPING = (LibraryError, MissingServiceError)
+STOPPING = (LibraryError, MissingExtraError, MissingServiceError)
 """Errors in a file's step that are no matter of this file; a cap, a stop or a journal's fault end the run itself."""
 
 UNCHANGED = "unchanged"
@@ -50,7 +57,8 @@ class Input:
         source: what citations, messages and the ledger call it.
         document_id: of its document.
         content: its bytes, where they are at hand already; None reads `path`.
-        known: fingerprint of the document as the index holds it whole, "" where it does not; None asks the store.
+        known: fingerprint of the document as the index holds it whole, "" where it does not, or where its latest
+            reading failed, so that it is read again; None asks the store.
     """
 
     path: Path
@@ -129,10 +137,19 @@ class FileIngestion:
         return entry_or_none
 
     def ingested(
-        self, path: Path, source: str, password: str | None, *, embedded: bool = True
+        self, path: Path, source: str, password: str | None, *, embedded: bool = True, again: bool = False
     ) -> Step[tuple[Outcome, Addition | None]]:
-        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this step."""
-        given = Input(path=path, source=source, document_id=self.document_id(path))
+        """Return how one file ends, and what is to be stored of it; no failure of a file leaves this step.
+
+        Args:
+            path: where it lies.
+            source: what citations, messages and the ledger call it.
+            password: opens it, where it is encrypted.
+            embedded: False makes no vectors, and nothing to store.
+            again: read it though the store holds it as it is.
+        """
+        known = "" if again else None
+        given = Input(path=path, source=source, document_id=self.document_id(path), known=known)
         return self.taken(given, password, embedded=embedded)
 
     def taken(

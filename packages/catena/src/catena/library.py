@@ -317,7 +317,10 @@ class Library(LibraryQuestions):
             for group in grouped(files, SIDE_BY_SIDE if self._asks_models else 1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                steps = [self._files.ingested(path, source, password) for path, source in group]
+                steps = [
+                    self._files.ingested(path, source, password, again=self._store.has_failed(source))
+                    for path, source in group
+                ]
                 for result in run(together(steps), services):
                     if isinstance(result, Failed):
                         raise result.error

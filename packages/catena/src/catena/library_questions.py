@@ -68,8 +68,12 @@ class LibraryQuestions(LibraryReading):
         """The fields by which chunks can be filtered here, none where that is not known."""
         return frozenset()
 
-    def _check_where(self, where: Where | None) -> None:
-        """Raise `FilterError` where a filter is malformed, or asks for a field that nothing here has."""
+    def check_filter(self, where: Where | None) -> None:
+        """Raise where a filter could find nothing; every search of the library does so itself.
+
+        Raises:
+            FilterError: the filter is malformed, or asks for a field that nothing here has; it names the nearest.
+        """
         if where is None:
             return
         known = self._field_names
@@ -103,7 +107,7 @@ class LibraryQuestions(LibraryReading):
         return await arun(step, self._services)
 
     def _found(self, query: str, detect: bool, options: SearchOptions) -> Step[Ranking]:
-        self._check_where(options.get("where"))
+        self.check_filter(options.get("where"))
         if "passages" in options.get("routes", SECTION_ROUTES) and self._store.has_view(PASSAGE):
             by_passages: SearchOptions = {"routes": SECTION_ROUTES, "fusion": SECTION_FUSION}
             options = {**by_passages, **options}
@@ -159,7 +163,7 @@ class LibraryQuestions(LibraryReading):
         if missing and held:
             what = f"kinds of view that this library holds ({', '.join(held)}); Preparation(views=...) makes others"
             raise ParameterError("views", missing, what)
-        self._check_where(where)
+        self.check_filter(where)
         return search_views(query, how, k=k, where=where)
 
     @checked_names()
@@ -232,7 +236,7 @@ class LibraryQuestions(LibraryReading):
         self._require_graph()
         asks = how is not None and how.keywords_by == "llm" and how.walk.needs_keywords
         self._check_given({"llm": asks})
-        self._check_where(where)
+        self.check_filter(where)
 
     @checked_names(SearchOptions.__annotations__)
     def passages(
@@ -317,7 +321,7 @@ class LibraryQuestions(LibraryReading):
     def _segments(self, question: str, how: SegmentSearch | None, options: SegmentSearchOptions) -> Step[Extraction]:
         how = how or SegmentSearch()
         self._check_given({"reranker": how.rerank, "llm": how.queries_by == "llm"})
-        self._check_where(options.get("where"))
+        self.check_filter(options.get("where"))
         return find_segments(question, how, **options)
 
     @checked_names(SegmentSearchOptions.__annotations__)
@@ -366,11 +370,11 @@ class LibraryQuestions(LibraryReading):
     @checked_names()
     def search_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
         """Return the k best figures for a question, by their titles, the text around them and their captions."""
-        self._check_where(where)
+        self.check_filter(where)
         return run(search_figures(query, k=k, where=where), self._in_turn)
 
     @checked_names()
     async def asearch_figures(self, query: str, *, k: int = 10, where: Where | None = None) -> Ranking:
         """As `search_figures`, without blocking the event loop."""
-        await asyncio.to_thread(self._check_where, where)
+        await asyncio.to_thread(self.check_filter, where)
         return await arun(search_figures(query, k=k, where=where), self._services)

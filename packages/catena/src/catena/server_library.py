@@ -275,7 +275,7 @@ class ServerLibrary(LibraryQuestions):
         """Read, embed and write some files, and yield how each ended."""
         files = self._files
         inputs = [Input(path=path, source=source, document_id=files.document_id(path)) for path, source in group]
-        known = self._store.fingerprints([given.document_id for given in inputs])
+        known = self._store.fingerprints_read([given.document_id for given in inputs])
         steps = [files.taken(replace(given, known=known.get(given.document_id, "")), password) for given in inputs]
         outcomes, additions = [], []
         for result in run(together(steps), services):

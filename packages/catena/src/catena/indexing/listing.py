@@ -83,6 +83,13 @@ def record(connection: sqlite3.Connection, outcomes: Sequence[Outcome]) -> None:
     )
 
 
+def has_failed(connection: sqlite3.Connection, source: str) -> bool:
+    """Return whether the latest outcome of a source is "failed"."""
+    rows = connection.execute("SELECT body FROM ledger WHERE source = ?", (json.dumps(source),))
+    with records.whole("the ledger"):
+        return any(json.loads(body)["state"] == "failed" for (body,) in rows)
+
+
 def ledger(connection: sqlite3.Connection) -> tuple[Outcome, ...]:
     """Return the latest outcome of every source, by source."""
     with records.whole("the ledger"):

@@ -310,6 +310,11 @@ class LibraryStore:
             key = _key(connection, document_id)
             return None if key is None else _fingerprint(connection, key)
 
+    def has_failed(self, source: str) -> bool:
+        """Return whether the latest outcome of a source is "failed"."""
+        with self._connections.reading() as (connection, _):
+            return listing.has_failed(connection, source)
+
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
         with self._connections.reading() as (connection, _):

@@ -133,6 +133,8 @@ def _bytes_of(path: str | Path, limits: Limits) -> bytes:
     try:
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
+            if not os.access(path, os.R_OK | os.X_OK):
+                raise PermissionError
             raise Unreadable(
                 "unsupported", "it is a folder, not a file", "the files in it; catena index takes folders"
             )

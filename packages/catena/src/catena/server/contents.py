@@ -21,6 +21,7 @@ from catena.server.pages import WHOLE, Cursor, Page, page_of
 from catena.server.records import figure_id, piece_id, record_id
 from catena.server.restoring import StoredChunk, entry_of, figure_of, of_our_form, outcome_of, stored_chunk
 from catena.server.wire import restored
+from catena.server.writing import fingerprints
 from catena.steps import Step, ask
 
 PAGE = 500  # items; a chunk with its vectors has some 20 kB
@@ -73,6 +74,13 @@ def fingerprint(document_id: str, layout: IndexLayout) -> Step[str | None]:
     if record is None:
         return None
     return str(record["fingerprint"]) if record["state"] == "whole" else ""
+
+
+def fingerprints_read(document_ids: Sequence[str], layout: IndexLayout) -> Step[dict[str, str]]:
+    """Return the fingerprints of those of the documents that are whole, and whose latest reading did not fail."""
+    held = yield from fingerprints(document_ids, layout)
+    states = yield from _states(sorted(held), layout)
+    return {document_id: print_ for document_id, print_ in held.items() if states.get(document_id) != "failed"}
 
 
 def get(document_id: str, layout: IndexLayout, *, pictures: bool = True) -> Step[Entry]:

@@ -389,6 +389,10 @@ class ServerStore:
         """Return the fingerprints of those of the documents that are there and whole, by id."""
         return run(writing.fingerprints(document_ids, self.layout), self._working)
 
+    def fingerprints_read(self, document_ids: Sequence[str]) -> Mapping[str, str]:
+        """As `fingerprints`, without the documents whose latest reading failed, as the ledger says."""
+        return run(contents.fingerprints_read(document_ids, self.layout), self._working)
+
     def known_vectors(self, document_id: str) -> Mapping[tuple[str, str], NDArray[np.float32]]:
         """Return the vectors of a document whose text is known, by (kind of view, `text_digest`)."""
         return run(held.known_vectors(document_id, self.layout, self._flavour), self._working)
