@@ -305,6 +305,7 @@ class Library(LibraryQuestions):
             BudgetExceededError: the next request would pass the budget; what was done is kept.
             ParameterError: the preparation asks a model that was not given.
             MissingServiceError: a detector of your own does.
+            MissingExtraError: the preparation needs a package that is not installed.
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
