@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import random
 import signal
 import socket
@@ -92,9 +93,12 @@ class Cluster:
         self._forget(number)
 
     def suspend(self, number: int) -> None:
-        """Hold a node as it is: its connections stay open, and nothing answers (SIGSTOP)."""
-        self._process(number).send_signal(signal.SIGSTOP)
+        """Hold a node as it is: its connections stay open, and nothing answers any more (SIGSTOP)."""
+        process = self._process(number)
+        process.send_signal(signal.SIGSTOP)
         self._held.add(number)
+        if hasattr(os, "waitid"):  # a busy machine stops a thread after the other; the end, if it ends, is not taken
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, number: int) -> None:
         """Let a held node go on (SIGCONT)."""

@@ -134,7 +134,7 @@ def _bytes_of(path: str | Path, limits: Limits) -> bytes:
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
             if not os.access(path, os.R_OK | os.X_OK):
-                raise PermissionError
+                raise _closed()
             raise Unreadable(
                 "unsupported", "it is a folder, not a file", "the files in it; catena index takes folders"
             )
@@ -149,11 +149,15 @@ def _bytes_of(path: str | Path, limits: Limits) -> bytes:
     except ValueError:  # a zero byte in the name
         raise Unreadable("missing", "no file can have this name", "checking its name") from None
     except PermissionError:
-        raise Unreadable("malformed", "you may not read it", "giving yourself leave to read it") from None
+        raise _closed() from None
     except OSError as error:
         raise Unreadable(
             "malformed", f"it cannot be opened ({error.strerror})", "copying it to another disk"
         ) from None
+
+
+def _closed() -> Unreadable:
+    return Unreadable("malformed", "you may not read it", "giving yourself leave to read it")
 
 
 def _too_large(size: int, limits: Limits) -> Unreadable:
