@@ -278,6 +278,7 @@ def piece(start: int, text: str, position: int = 0, **more: Any) -> Chunk:
         ),  # they do not agree where they overlap
         ([piece(0, "one"), piece(0, "two")], "one\n\ntwo"),  # no offsets at all
         ([piece(0, "same"), piece(0, "same")], "same\n\nsame"),
+        ([piece(0, "one"), piece(0, "one two")], "one two"),  # a splitter's overlap took in the whole of the first
         ([piece(9, "one"), piece(2, "two")], "one\n\ntwo"),
         ([piece(0, "one"), piece(5_000, "two")], "one\n\ntwo"),  # what lies between is text that is not there
         ([piece(0, ""), piece(0, "two")], "two"),

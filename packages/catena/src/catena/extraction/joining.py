@@ -19,7 +19,8 @@ def joint(before: Chunk, after: Chunk) -> str | None:
     gap of n characters (n <= 100) n characters of white space, so that every offset stays true.
     """
     gap = after.start - before.end
-    backwards = after.end < before.end or (after.start <= before.start < before.end)
+    same = (after.start, after.end) == (before.start, before.end)  # two chunks at one place: nothing told them apart
+    backwards = after.end < before.end or (before.start < before.end and (same or after.start < before.start))
     if backwards or gap > WIDEST_GAP:
         return None
     if gap >= 0:
