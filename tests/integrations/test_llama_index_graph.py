@@ -527,6 +527,11 @@ async def test_a_library_is_searched_by_its_graph(library: Library) -> None:
     assert "CatenaGraphRetriever._aretrieve" in told.spans
     only_one = CatenaGraphRetriever(library=library, where={"title": {"$contains": "HX200"}}).retrieve(DEMO_QUESTION)
     assert {each.metadata["title"][:5] for each in only_one} == {"HX200"}
+    misspelled = CatenaGraphRetriever(library=library, where={"titel": "HX200"})
+    with pytest.raises(FilterError, match="Did you mean 'title'"):
+        misspelled.retrieve(DEMO_QUESTION)
+    with pytest.raises(FilterError, match="Did you mean 'title'"):
+        await misspelled.aretrieve(DEMO_QUESTION)
     hypothetical = QueryBundle("Torque?", custom_embedding_strs=[DEMO_QUESTION])
     assert made.retrieve(hypothetical)
 

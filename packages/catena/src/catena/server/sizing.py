@@ -129,10 +129,10 @@ class Costs:
         it goes on from the nearest by the slope.
         """
         measured = sorted(self.latency_ms)
-        (nearest, ms), *_ = sorted(measured, key=lambda point: abs(log(chunks / point[0])))
         for (fewer, below), (more, above) in pairwise(measured):
             if fewer <= chunks <= more:
                 return float(below * (chunks / fewer) ** (log(above / below) / log(more / fewer)))
+        nearest, ms = measured[0] if chunks < measured[0][0] else measured[-1]
         return float(ms * (chunks / nearest) ** self.slope)
 
 
