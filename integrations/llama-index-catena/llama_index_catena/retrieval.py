@@ -201,7 +201,7 @@ class CatenaRetriever(BaseRetriever):
         return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
 
     def _usual(self) -> tuple[Sequence[str] | Mapping[str, Route], Fusion | None]:
-        """Refuse a wrong filter, and return the routes and their fusion: those given, else those of `Library.search`."""
+        """Refuse a wrong filter, and return routes and fusion: those given, else those of `Library.search`."""
         if self._library is not None:
             self._library.check_filter(self.where)
         by_passages = self._library is not None and self._library.store.has_view(PASSAGE)
