@@ -72,10 +72,11 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of everything that ships."""
+    """Check the types of everything that ships, and that a user's mistakes are reported."""
     install(session, *EVERYTHING, group="types")
-    for source in SOURCES:
+    for source in (*SOURCES, "tests/users_file.py"):
         session.run("mypy", source)
+    session.run("pyright", "tests/users_file.py")  # as an editor reads it
 
 
 @nox.session
@@ -244,7 +245,10 @@ def pins(session: nox.Session) -> None:
         "3.11",
         "--no-header",
         "--no-annotate",
-        *(f"--no-emit-package={ours}" for ours in ("catena", "langchain-catena", "llama-index-catena")),
+        *(
+            f"--no-emit-package={ours}"
+            for ours in ("catena-core", "catena-bench", "langchain-catena", "llama-index-catena")
+        ),
         "--quiet",
         "--upgrade",
         "-o",

@@ -301,7 +301,7 @@ class HostedCases:
     def test_a_missing_sdk_is_named_with_the_line_that_installs_it(self, monkeypatch):
         monkeypatch.setattr(self.backend, "find_spec", lambda name: None)
         for made in (self.reranker_type, self.embedder_type):
-            with pytest.raises(MissingExtraError, match=rf"catena\[{self.extra}\]"):
+            with pytest.raises(MissingExtraError, match=rf"catena-core\[{self.extra}\]"):
                 made(api_key=KEY)
 
     def test_the_module_loads_without_its_sdk(self):

@@ -79,7 +79,7 @@ def test_too_little_to_train_on_is_said() -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"torch is not installed. Try: pip install 'catena\[train\]'"):
+    with pytest.raises(MissingExtraError, match=r"torch is not installed. Try: pip install 'catena-core\[train\]'"):
         train_network(*drawn(), OPTIONS)
 
 

@@ -175,5 +175,5 @@ def test_a_model_that_fails_is_our_error(reranker, monkeypatch) -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[sentence-transformers\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'"):
         CrossEncoderReranker("ms-marco-MiniLM-L6-v2")

@@ -165,6 +165,6 @@ def test_the_real_class_reads_all_of_a_long_text_without_a_warning() -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[gliner\]'") as caught:
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[gliner\]'") as caught:
         GLiNERRecognizer("urchade/gliner_small-v2.1", labels=["product"])
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

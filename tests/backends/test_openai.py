@@ -5,9 +5,11 @@ import json
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.backends import openai_llm
@@ -111,11 +113,44 @@ def test_no_system_message_is_sent_when_there_is_none(llm, server):
     assert [message["role"] for message in server.bodies[0]["messages"]] == ["user"]
 
 
-def test_openai_itself_is_asked_with_the_new_name_of_the_limit():
-    with OpenAILLM("gpt-5", api_key=KEY, base_url="https://api.openai.com/v1") as llm:
-        body = llm._body(REQUEST)
-    assert body["max_completion_tokens"] == 50
-    assert "max_tokens" not in body
+REFUSED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+
+
+def test_a_service_that_wants_the_new_name_of_the_limit_is_asked_by_it_from_then_on(complete, server):
+    told = {"error": {"message": REFUSED, "param": "max_tokens", "code": "unsupported_parameter"}}
+    server.replies = [(400, {}, told), (200, {}, chat())]
+    for _ in range(2):
+        assert complete(REQUEST).text == "250 mA slow"
+    limits = [{name: value for name, value in body.items() if name.startswith("max")} for body in server.bodies]
+    assert limits == [{"max_tokens": 50}, {"max_completion_tokens": 50}, {"max_completion_tokens": 50}]
+
+
+def test_a_service_that_refuses_the_form_of_a_reply_is_asked_without_it_from_then_on(complete, server):
+    told = {"error": {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}}
+    server.replies = [(400, {}, told), (200, {}, chat())]
+    request = replace(REQUEST, schema='{"title": "short", "type": "object"}')
+    for _ in range(2):
+        assert complete(request).text == "250 mA slow"
+    assert ["response_format" in body for body in server.bodies] == [True, False, False]
+
+
+def test_options_of_a_request_go_out_and_are_part_of_the_identity(server):
+    options = {"temperature": 0, "seed": 7, "reasoning_effort": "low", "extra_body": {"top_k": 20}}
+    with OpenAILLM("small", api_key=KEY, base_url=server.url, **options) as llm:
+        llm.complete(REQUEST)
+        assert ";temperature=0;seed=7;reasoning_effort=low;body=" in llm.identity
+    sent = server.bodies[0]
+    assert (sent["temperature"], sent["seed"], sent["reasoning_effort"], sent["top_k"]) == (0, 7, "low", 20)
+    for wrong in ({"timeout": 0}, {"temperature": -1}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            OpenAILLM("small", api_key=KEY, **wrong)
+
+
+def test_a_model_that_thinks_is_known_by_what_it_counts_or_shows(complete, server):
+    counted = {**chat(), "usage": {"prompt_tokens": 7, "completion_tokens": 90, "total_tokens": 97}}
+    counted["usage"]["completion_tokens_details"] = {"reasoning_tokens": 80}
+    server.replies = [(200, {}, counted), (200, {}, chat(reasoning_content="Let me think." * 4))]
+    assert [complete(REQUEST).reasoning_tokens for _ in range(2)] == [80, 13]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +249,7 @@ def test_a_missing_key_is_said_unless_the_server_is_ones_own(monkeypatch, server
 
 def test_a_missing_sdk_is_named_with_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr(openai_llm, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena\[openai\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-core\[openai\]"):
         OpenAILLM("small", api_key=KEY)
 
 
@@ -277,3 +312,48 @@ def test_ask_still_shows_the_passages_when_the_model_fails(manual, server):
     assert "no answer was written" in result.stderr
     assert "Try: " in result.stderr
     assert KEY not in result.output
+
+
+OPTIONS = {
+    "--model-timeout": "5", "--concurrency": "2", "--requests-per-minute": "600", "--max-output-tokens": "99",
+    "--reasoning-effort": "low",
+}  # fmt: skip
+FLAT = [word for option in OPTIONS.items() for word in option]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ask", "manual.md", "Which fuse is rated for the HX200?", "--no-quotes", "-m", "small"],
+        ["segment", "manual.md", "--llm", "small"],
+        ["index", "manual.md", "--library", "library", "--context", "llm", "--llm", "small"],
+        ["views", "manual.md", "--by", "llm", "--llm", "small"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_that_asks_a_model_takes_the_same_options_and_obeys_them(manual, server, command):
+    server.replies = [(200, {}, chat("The fuse is rated 250 mA slow [1]."))]
+    CliRunner().invoke(app, [*command, "--base-url", server.url, *FLAT])
+    assert server.bodies
+    assert {(body["max_tokens"], body["reasoning_effort"]) for body in server.bodies} == {(99, "low")}
+
+
+def test_options_about_a_model_need_its_name(manual):
+    for command in (["ask", "manual.md", "Which fuse?"], ["segment", "manual.md"], ["parse", "manual.md"]):
+        result = CliRunner().invoke(app, [*command, *FLAT])
+        assert result.exit_code == 2
+        assert "--model-timeout needs the name of a model" in result.stderr
+
+
+def test_the_options_are_declared_once_for_all_commands():
+    def taking(command, named):
+        if hasattr(command, "commands"):
+            for name, inner in command.commands.items():
+                yield from taking(inner, f"{named} {name}")
+        options = {option for each in command.params for option in each.opts}
+        if "--base-url" in options:
+            yield named, options
+
+    found = dict(taking(get_command(app), "catena"))
+    assert {"catena ask", "catena search", "catena index", "catena judge", "catena server index"} <= set(found)
+    assert not [name for name, options in found.items() if not set(OPTIONS) <= options]

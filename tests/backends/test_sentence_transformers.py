@@ -104,7 +104,7 @@ def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path) -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[sentence-transformers\]'") as caught:
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'") as caught:
         SentenceTransformerEmbedder("all-MiniLM-L6-v2")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 

@@ -147,6 +147,6 @@ def test_a_pipeline_that_is_not_there_is_our_error() -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[spacy\]'") as caught:
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[spacy\]'") as caught:
         SpacyRecognizer("en_core_web_sm")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

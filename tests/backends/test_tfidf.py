@@ -80,5 +80,5 @@ def test_it_is_a_route_over_any_view() -> None:
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tfidf, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena\[tfidf\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-core\[tfidf\]"):
         TfidfScorer(["pump"])

@@ -341,8 +341,7 @@ def test_lines_of_a_real_manual_are_found_with_their_page_and_line():
     for quote, each, place in zip(quotes, found, places, strict=True):
         assert each.verified, (quote, each)
         assert document.text[each.start : each.end] == each.printed
-        assert each.lines == document.lines_of(each.start, each.end)
-        assert each.pages == document.pages_of(each.start, each.end)
+        assert each.place == document.place_of(each.start, each.end)
         assert each.start <= place + 12  # the first of equal lines; marks before a line's first word are none of it
     assert (document.text, chunks) == before
     alone = verify_quotes(quotes, chunks)

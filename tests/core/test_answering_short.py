@@ -113,8 +113,6 @@ def test_a_passage_cannot_break_out_and_is_told_to_be_material():
         ("```2.4```", "2.4"),
         ("```Paris```", "Paris"),
         ("<answer>2.4 N·m</answer>", "2.4 N·m"),
-        ("<think>Is it 7?</think>\n2.4 N·m", "2.4 N·m"),
-        ("<thinking>7?</thinking><answer>2.4 N·m</answer>", "2.4 N·m"),
         ("7", "7"),
         ("是", "是"),
         ("First this.\n\nThen that.", "First this.\n\nThen that."),
@@ -137,8 +135,7 @@ def test_an_answer_is_read_however_it_is_wrapped(reply, text):
     "reply",
     [
         "", "   ", "\n\n", ".", "…", "—", "?", "**", "``````", "```\n```", "<answer></answer>", "Answer:",
-        "Answer: ...", "<think>2.4 N·m</think>",
-        "<think>2.4 N·m", "2.4 N·m</think>", "<thinking>so", "x" * (LONGEST + 1),
+        "Answer: ...", "x" * (LONGEST + 1),
         "word " * LONGEST,
         "```" + " \n" * 20_000 + "x", "```" + "x" * 100_000, "```" + "\n" * 50_000 + "x```" * 20_000,
     ],

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pypdf import PdfWriter
+from pypdf.constants import PageLabelStyle
+from reportlab.pdfgen.canvas import Canvas
 
-from catena.citation import citation
-from catena.model import Chunk, Segment, common_metadata
+from catena import Library
+from catena.citation import citation, pages_in_words, place_in, place_metadata
+from catena.model import Chunk, Document, Place, Segment, common_metadata
+from catena.testing.strategies import documents
 
 
 def chunk(**given) -> Chunk:
@@ -68,3 +76,62 @@ def test_a_title_that_was_made_stands_in_brackets() -> None:
     assert citation(made) == "HX210 › 1 Safety › [Hot parts]"
     wider = chunk(path=("1 Safety",), metadata={"title": "HX210", "generated_title": "Hot parts"})
     assert citation(wider) == "HX210 › 1 Safety"
+
+
+@pytest.mark.parametrize(
+    ("pages", "labels", "said"),
+    [
+        ((59, 60), ("53", "54"), "pages 53-54 (59th-60th of the file)"),
+        ((59, 59), ("53", "53"), "page 53 (59th of the file)"),
+        ((1, 2), ("i", "ii"), "pages i-ii (1st-2nd of the file)"),
+        ((11, 113), ("3", "105"), "pages 3-105 (11th-113th of the file)"),
+        ((7, 8), ("7", "8"), "pages 7-8"),
+        ((7, 8), ("7", ""), "pages 7-8"),
+    ],
+)
+def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels: tuple[str, str], said: str) -> None:
+    assert pages_in_words(Place.of_pages(pages, labels)) == said
+
+
+@given(documents(), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 300))
+def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(
+    document: Document, span: tuple[int, int], cut: int
+) -> None:
+    start, end = sorted(min(place, len(document.text)) for place in span)
+    place = document.place_of(start, end)
+    last = max(start, end - 1)
+    assert place.lines == tuple(document.text[:offset].count("\n") + 1 for offset in (start, last))
+    if not document.page_starts:
+        assert place.pages is place.page_labels is None
+        return
+    pages = tuple(sum(begin <= offset for begin in document.page_starts) for offset in (start, last))
+    assert place.pages == pages
+    printed = tuple(document.page_labels[page - 1] for page in pages) if document.page_labels else ("", "")
+    assert (place.page_labels or tuple(map(str, pages))) == (printed if all(printed) else tuple(map(str, pages)))
+    assert place_in(place_metadata(place)) == place
+    if start < cut < end:
+        parts = (document.place_of(start, cut), document.place_of(cut, end))
+        whole = Place.around(parts)
+        assert (whole.pages, whole.lines) == (place.pages, place.lines)
+        assert Place.around(reversed(parts)) == whole
+
+
+def test_a_library_cites_the_pages_that_are_printed(tmp_path: Path) -> None:
+    drawn, path = Canvas(str(tmp_path / "drawn.pdf")), tmp_path / "book.pdf"
+    for line in ("Thanks go to all who built pumps.", "Valves close at 4 bar, slowly.", "Seals are blue when new."):
+        for at in range(30):
+            drawn.drawString(72, 700 - 15 * at, line.replace("4", str(at)))
+        drawn.showPage()
+    drawn.save()
+    labelled = PdfWriter(clone_from=tmp_path / "drawn.pdf")
+    labelled.set_page_label(0, 0, style=PageLabelStyle.LOWERCASE_ROMAN)
+    labelled.set_page_label(1, 2, style=PageLabelStyle.DECIMAL)
+    labelled.write(path)
+    question = "Do valves close at 14 bar?"
+    with Library.open(tmp_path / "l.catena") as library:
+        library.add(path)
+        whole = library.sections(library.search(question, k=1))[0][0]
+        part = library.passages(question, budget_tokens=300).hits[0].chunk
+        assert pages_in_words(whole.place) == "pages i-2 (1st-3rd of the file)"
+        assert pages_in_words(part.place) == "page 1 (2nd of the file)"
+        assert library.search(question, where={"page_label": "i"}).hits

@@ -338,7 +338,7 @@ def test_prune_deletes_what_is_gone_and_nothing_else(shelf):
 
 
 def test_prune_never_deletes_what_this_run_read(shelf, monkeypatch):
-    monkeypatch.setattr("catena.library_reading.is_gone", lambda name, home: True)
+    monkeypatch.setattr("catena.library.reading.is_gone", lambda name, home: True)
     for words in (["hx200.md", "hx210.md"], ["."]):
         found = value("index", *words, "-l", "lib", "--prune")
         assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == ([], [], 2)

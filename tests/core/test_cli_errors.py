@@ -109,7 +109,9 @@ def test_an_unforeseen_error_is_short_unless_the_traceback_is_asked_for(place, m
         ("a: b. Try: c", "a: b", "c"),
         ("no advice.", "no advice", ""),
         ("a. Try: parse(path, password=...)", "a", "the same command with --password"),
-        ("a. Try: a higher Limits(seconds=...)", "a", "reading it from Python with a higher Limits(seconds=...)"),
+        ("a. Try: a higher Limits(pages=...)", "a", "reading it from Python with a higher Limits(pages=...)"),
+        ("a. Try: a higher Limits(seconds_per_page=...)", "a", "the same command with a higher --timeout"),
+        ("a. Try: a higher Limits(memory_bytes=...), or more", "a", "the same command with a higher --memory"),
     ],
 )
 def test_advice_is_given_in_the_words_of_the_command_line(message, what, hint):

@@ -13,6 +13,7 @@ from catena.backends import openai_captioner
 from catena.cli.app import app
 from catena.figures import figure_name
 from catena.parsing.figure_shapes import Box
+from catena.ports import Completion
 
 
 def page(draw, caption):
@@ -74,11 +75,11 @@ def test_a_file_without_figures_and_one_that_is_no_pdf_say_so(shelf):
 
 def test_without_the_extra_figures_is_an_error_and_index_a_notice(shelf, monkeypatch):
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda name: None)
-    assert "catena[fast-pdf]" in call("figures", "manual.pdf", code=2).stderr
+    assert "catena-core[fast-pdf]" in call("figures", "manual.pdf", code=2).stderr
     monkeypatch.setattr("catena.cli.options.find_spec", lambda name: None)
     result = call("index", "manual.pdf", "--figures", "-l", "lib")
     assert "figures are not cropped: pypdfium2 is not installed" in result.stderr
-    assert "pip install 'catena[fast-pdf]'" in result.stderr
+    assert "pip install 'catena-core[fast-pdf]'" in result.stderr
     assert "1 indexed" in result.stdout
 
 
@@ -115,11 +116,11 @@ def test_figures_have_routes_of_their_own(shelf):
 def test_index_asks_the_caption_model_named(shelf, monkeypatch):
     asked = []
 
-    def caption(self, image, prompt):
-        asked.append((self.model, image[:4]))
-        return "A zeppelin over the harbour."
+    def describe(self, request):
+        asked.append((self.model, request.image[:4]))
+        return Completion(text="A zeppelin over the harbour.")
 
-    monkeypatch.setattr(openai_captioner.OpenAICaptioner, "caption", caption)
+    monkeypatch.setattr(openai_captioner.OpenAICaptioner, "describe", describe)
     arguments = ("index", "manual.pdf", "-l", "lib", "--caption-model", "eyes", "--base-url", "http://127.0.0.1:9/v1")
     call(*arguments)
     assert asked == [("eyes", b"\x89PNG")] * 2

@@ -156,7 +156,7 @@ def test_entities_of_a_spacy_pipeline(shelf, monkeypatch):
 
 def test_a_missing_extra_is_named(shelf, monkeypatch):
     monkeypatch.setattr(spacy_entities, "find_spec", lambda name: None)
-    assert "catena[spacy]" in call("index", "files", "--spacy", "en", code=2).stderr
+    assert "catena-core[spacy]" in call("index", "files", "--spacy", "en", code=2).stderr
 
 
 def test_an_experts_list_finds_other_spellings(shelf):

@@ -95,6 +95,23 @@ def test_an_empty_question_is_refused_everywhere_in_the_same_words(words: list[s
     assert refused(*words) == ("Error: the question is empty\nTry: what you would ask a colleague, in quotes\n")
 
 
+@pytest.mark.parametrize("words", [["index", "", "-l", "lib"], ["ask", "", "what?"], ["views", ""]])
+def test_an_empty_path_is_not_the_current_folder(words: list[str]) -> None:
+    assert "a path is empty" in refused(*words)
+    assert not Path("lib").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+@pytest.mark.parametrize(
+    "words", [["search", "q", "-l", "lib", "--tuned", "pipe"], ["index", "shelf", "-l", "lib", "--expert", "pipe"]]
+)
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(words: list[str]) -> None:
+    CliRunner().invoke(app, ["index", "shelf", "-l", "lib"])
+    os.mkfifo("pipe")
+    assert "a device or a pipe" in refused(*words)
+
+
 def test_each_hint_names_the_files_that_it_is_for() -> None:
     Path("bad.pdf").write_text("junk")
     Path("empty.pdf").touch()
@@ -104,5 +121,5 @@ def test_each_hint_names_the_files_that_it_is_for() -> None:
     one = CliRunner().invoke(app, ["index", "bad.pdf", "-l", "lib"])
     assert one.stderr.splitlines()[-1] == f"Try: {hint}"
     asked = refused("ask", "shelf", "bad.pdf", "gone.md", "Which torque?", code=1)
-    assert "Error: 2 of 3 files were not read; what is shown is from the others\n" in asked
+    assert "Error: 2 of 3 files were not, or not wholly, read; what is shown is from the rest\n" in asked
     assert asked.endswith(f"Try: for bad.pdf: {hint}; for gone.md: checking its name and folder\n")

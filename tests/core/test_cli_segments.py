@@ -426,7 +426,7 @@ def test_a_quote_of_a_segment_over_several_pages_has_its_own_page(shelf, server)
     first, last = found["passages"][found["answer"]["cited"][0] - 1]["segment"]["pages"]
     assert first < last
     assert citation["quote"]["pages"] == [9, 9]
-    assert "page 9, line" in citation["source"]
+    assert "page 6 (9th of the file), line" in citation["source"]
     assert found["answer"]["unsupported"] == []
 
 

@@ -299,7 +299,7 @@ def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, optio
         f"catena.backends.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
-    assert f"Try: pip install 'catena[{package}]'" in result.stderr
+    assert f"Try: pip install 'catena-core[{package}]'" in result.stderr
 
 
 def test_an_address_is_needed_and_must_be_one(monkeypatch: pytest.MonkeyPatch) -> None:

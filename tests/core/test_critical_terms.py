@@ -15,7 +15,7 @@ from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
 from catena.table_cells import table_cells, table_values
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 TABLE = """Table 4. Ratings
 

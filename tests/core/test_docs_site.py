@@ -124,7 +124,12 @@ def test_links_between_files_become_links_between_pages(source: str, link: str, 
 
 def test_names_lead_to_the_reference_where_they_mean_one_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     linked = SITE["_reference_link"]
-    few = ("catena.library", "catena.retrieval.fusion", "langchain_catena.retrieval", "llama_index_catena.retrieval")
+    few = (
+        "catena.library.library",
+        "catena.retrieval.fusion",
+        "langchain_catena.retrieval",
+        "llama_index_catena.retrieval",
+    )
     monkeypatch.setitem(linked.__globals__, "_modules", lambda: few)  # all of them take seconds
 
     def of(code: str) -> str:
@@ -133,7 +138,7 @@ def test_names_lead_to_the_reference_where_they_mean_one_thing(monkeypatch: pyte
     assert of("`retrieval.fusion.weighted_sum`") == (
         "[`retrieval.fusion.weighted_sum`][catena.retrieval.fusion.weighted_sum]"
     )
-    assert of("`Library.index`") == "[`Library.index`][catena.library.Library.index]"
+    assert of("`Library.index`") == "[`Library.index`][catena.library.library.Library.index]"
     assert of("`CatenaRetriever`") == "`CatenaRetriever`"  # both adapters have one
     assert of("`k`") == "`k`"
 

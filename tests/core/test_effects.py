@@ -57,9 +57,10 @@ from catena.errors import (
     ParameterError,
     ServiceError,
 )
-from catena.faults import redact, retry_after_seconds, service_error
+from catena.faults import retry_after_seconds, service_error
 from catena.model import Ranking, Scale
 from catena.ports import Completion
+from catena.redaction import redact
 from catena.testing.fakes import (
     AngleEmbedder,
     FakeCaptioner,
@@ -582,10 +583,10 @@ def test_a_secret_in_an_exception_reaches_neither_step_nor_progress(drive: Drive
     ],
 )
 def test_truncated_refused_and_empty_replies_are_failures(drive: Drive, completion: Completion, what: str) -> None:
-    llm = ScriptedLLM([completion])
+    llm = ScriptedLLM([completion] * 2)
     with pytest.raises(InvalidReplyError, match=what):
         drive(texts("a"), Services(llm=llm))
-    assert len(llm.calls) == 1
+    assert len(llm.calls) == 1 + (completion.finish_reason == "length")
 
 
 def test_validate_declares_a_reply_invalid(drive: Drive) -> None:

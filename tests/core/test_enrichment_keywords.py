@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.enrichment.keywords import KEYWORDS, LONGEST_TERM, Keywords, read_keywords, salient_terms, within
-from catena.enrichment.view_lists import read_items
 from catena.enrichment.view_questions import read_questions
 from catena.enrichment.view_sentences import count_words
-from catena.text import normalise_term
+from catena.text.replies import read_items
+from catena.text.words import normalise_term
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm."
 TERMS = ["shaft seal", "HX210 pump", "900 hours"]
@@ -81,7 +81,6 @@ GOOD = {
     "fence without language": '```\n["shaft seal", "HX210 pump", "900 hours"]\n```',
     "talk before": 'Here are the keywords:\n["shaft seal", "HX210 pump", "900 hours"]',
     "talk around": 'Sure! ["shaft seal", "HX210 pump", "900 hours"] Let me know if you need more.',
-    "thoughts before": '<think>Let me see. [a]</think>\n["shaft seal", "HX210 pump", "900 hours"]',
     "tag": '<keywords>["shaft seal", "HX210 pump", "900 hours"]</keywords>',
     "trailing comma": '["shaft seal", "HX210 pump", "900 hours",]',
     "single quotes": "['shaft seal', 'HX210 pump', '900 hours']",
@@ -135,14 +134,11 @@ BAD = {
     "a sentence": "The section is about seals, which are changed after 900 hours of work, and about the motor.",
     "sentences": "The seal is changed after 900 hours by hand.\nThe motor turns at 1450 rpm all day long.",
     "list of sentences": '["The shaft seal of the HX210 pump is changed after 900 hours of work by hand"]',
-    "list that does not end": '["shaft seal", "HX210 pump"',
     "broken list": '["shaft seal" "HX210 pump" 900 hours}]',
     "only an opening": "[",
     "wrong way round": "] shaft seal [",
     "too deep": "[" * 40 + '"shaft seal"' + "]" * 40,
     "far too deep": "[" * 15_000 + "]" * 15_000,
-    "thoughts alone": "<think>shaft seal, HX210 pump</think>",
-    "thoughts that do not end": "<think>The section lists: shaft seal, HX210 pump, 900 hours",
     "echo of the prompt": 'Title of the document: HX210 manual\n["shaft seal", "HX210 pump"]',
     "echo of the content": "Keywords of <content>:\nshaft seal\nHX210 pump",
     "echo of the rules": "- Answer with the JSON list alone.\n- shaft seal",

@@ -204,6 +204,10 @@ def test_whatever_a_model_says_terms_are_normal_and_in_the_text(names: list[str]
         ('["a", "b"]', 1, (("a", "b"),)),
         ("[]", 1, ((),)),
         ('[["a"]]', 1, (("a",),)),
+        ('Here: [["a"]]', 1, (("a",),)),
+        ('{"names": [["a", "b",], []]}', 2, (("a", "b"), ())),
+        ('{"1": ["a"], "2": []}', 2, (("a",), ())),
+        ('Maybe [["x"], ["y"]]? No:\n[["a"], ["b"]]\nThat is all [1].', 2, (("a",), ("b",))),
     ],
 )
 def test_replies_are_read(reply: str, count: int, names: tuple[tuple[str, ...], ...]) -> None:
@@ -213,14 +217,12 @@ def test_replies_are_read(reply: str, count: int, names: tuple[tuple[str, ...], 
 @pytest.mark.parametrize(
     ("reply", "count", "why"),
     [
-        ("I found no names.", 1, "not JSON"),
-        ('[["a"], ["b"', 2, "not JSON"),
-        ('Here: [["a"]]', 1, "not JSON"),
-        ('[["a"]]', 2, "a list of 2 lists of strings"),
-        ('["a", "b"]', 2, "a list of 2 lists of strings"),
-        ('{"1": ["a"]}', 1, "a list of 1 lists of strings"),
-        ("[[1]]", 1, "a list of 1 lists of strings"),
-        ("[" * 100_000, 1, "not JSON"),
+        ("I found no names.", 1, "list of 1 lists"),
+        ('[["a"], ["b"', 2, "list of 2 lists"),
+        ('[["a"]]', 2, "list of 2 lists of strings"),
+        ('["a", "b"]', 2, "list of 2 lists of strings"),
+        ("[[1]]", 1, "list of 1 lists of strings"),
+        ("[" * 100_000, 1, "list of 1 lists"),
     ],
 )
 def test_other_replies_are_refused(reply: str, count: int, why: str) -> None:
@@ -262,7 +264,7 @@ def test_a_service_out_of_reach_is_not_asked_text_by_text() -> None:
 def test_failures_are_raised_when_asked_for() -> None:
     llm = ScriptedLLM(["no JSON"])
     step = detect_entities(*chunked("an HX-200"), (CodeDetector(), LLMDetector()), on_error="raise")
-    with pytest.raises(InvalidReplyError, match="the reply is not JSON"):
+    with pytest.raises(InvalidReplyError, match="the reply holds no JSON list"):
         run(step, Services(llm=llm))
     with pytest.raises(ParameterError, match="on_error must be 'raise' or 'degrade', got 'ignore'"):
         run(detect_entities(*chunked("x"), (), on_error="ignore"), Services())  # type: ignore[arg-type]
@@ -299,7 +301,9 @@ def test_a_handler_that_checks_nothing_cannot_mix_texts_up() -> None:
     assert entities.terms == ((), ())
     assert entities.degraded == (
         Degraded("recogniser at chunk c0, chunk c1 of d", "model: names in 1 texts were given for 2"),
-        Degraded("language model at chunk c0, chunk c1 of d", "model: the reply is not a list of 2 lists of strings"),
+        Degraded(
+            "language model at chunk c0, chunk c1 of d", "model: the reply holds no JSON list of 2 lists of strings"
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catena.terms import TermMatcher
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text.words import is_border, normalise_query, normalise_term
 
 SCRAPS = (
     "stm32",

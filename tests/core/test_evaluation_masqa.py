@@ -78,7 +78,7 @@ def test_a_workbook_is_read_as_a_table(tmp_path, monkeypatch):
     assert [(question.id, question.answer) for question in bank.questions] == [("row 2", "8"), ("row 4", "")]
     assert [remark.row for remark in bank.remarks] == [4]
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"catena\[eval\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-core\[eval\]"):
         read_masqa(tmp_path / "qa.xlsx")
 
 
@@ -269,4 +269,4 @@ def test_without_ir_measures_the_rest_is_reported_and_the_lack_said(monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
     found = report_of([FUSE], {"1": ["m.md#0"]})
     assert set(found.measures[""]) == {"recall", "lri"}
-    assert "catena[eval]" in found.without
+    assert "catena-core[eval]" in found.without

@@ -239,10 +239,10 @@ BAD_REPLIES = (
     '[{"question": "Why?", "support": [1]}]', '[{"question": "", "support": ["x"]}]',
     '[{"question": null, "support": ["x"]}]', '[{"question": ["Why?"], "support": ["x"]}]', '[{"support": ["x"]}]',
     '[{"Question": "Why?", "Support": ["x"]}]', '[{"q": "Why?", "s": ["x"]}]',
-    '[{"question": "Why?", "support": ["x"]', '[{"question": "Why?" "support": ["x"]}]',
-    '[{"question": "Why?", "support": ["x"}]', "[{'question': 'Why?', 'support': ['x']}]",
-    '{"question: "Why?", "support": ["x"]}', "```json\n[]\n```", "```json\n```", "<think>[]</think>",
-    '<think>[{"question": "Why?", "support": ["x"]}]</think>', "[" * 5_000, "{" * 5_000, '{"a":' * 5_000,
+    '[{"question": "Why?", "support": ["x"]',
+    '[{"question": "Why?", "support": ["x"}]',
+    '{"question: "Why?", "support": ["x"]}', "```json\n[]\n```", "```json\n```",
+    "[" * 5_000, "{" * 5_000, '{"a":' * 5_000,
     "1. Why did trade triple?\n2. Who founded it?", "question,type,answer\nWhy?,x,y",
     "<questions><q>Why?</q></questions>",
 )  # fmt: skip
@@ -265,7 +265,7 @@ def test_a_reply_without_questions_is_refused_and_costs_its_section_only(reply):
         json.dumps({"questions": [draft(), LIGHTS]}),
         f"Here they are:\n```json\n{json.dumps([draft(), LIGHTS], indent=2)}\n```\nGood luck!",
         f"{json.dumps(draft())}\n{json.dumps(LIGHTS)}",
-        f"<think>[{json.dumps(LIGHTS)}]</think>[{json.dumps(draft())},{json.dumps(LIGHTS)}]",
+        f"Perhaps [{json.dumps(LIGHTS)}]? No: [{json.dumps(draft())},{json.dumps(LIGHTS)}]",
         json.dumps([draft(support=draft()["support"][0]), "and", LIGHTS]),
         json.dumps([draft(), LIGHTS]).replace("\\n", "\n"),
     ],
@@ -631,7 +631,7 @@ def test_evidence_in_several_sections_gives_all_between_and_none_gives_the_docum
         ('{"context": []}', ()),
         ('{"context": [" "]}', ()),
         ('Here:\n```json\n{"context": ["a\nb"]}\n```', ("a\nb",)),
-        ('<think>{"context": ["x"]}</think>{"context": ["a"]}', ("a",)),
+        ('Perhaps {"context": ["x"]}? No: {"context": ["a"]}', ("a",)),
     ],
 )
 def test_copies_are_read_however_they_are_wrapped(reply, copies):
@@ -641,9 +641,9 @@ def test_copies_are_read_however_they_are_wrapped(reply, copies):
 @pytest.mark.parametrize(
     "reply",
     ["", "a b c", "[]", '["a b c"]', "{}", '{"answer": "x"}', '{"context": null}', '{"context": [7]}',
-     '{"context": ["a", null]}', '{"context": {"a": "b"}}', '{"context": ["a"', '{"context": true}',
-     "{'context': ['a']}", '<think>{"context": ["a"]}</think>', "[" * 3_000],
-    ids=range(15),
+     '{"context": ["a", null]}', '{"context": {"a": "b"}}', '{"context": true}',
+     "[" * 3_000],
+    ids=range(12),
 )  # fmt: skip
 def test_a_reply_without_copies_fails_its_question_alone(reply):
     with pytest.raises(ValueError, match=r"\w"):

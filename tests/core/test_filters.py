@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import FilterError
-from catena.filters import check, check_fields, compiled, matches
+from catena.filters import check, checked, compiled, matches
 
 FIELDS = {
     "vendor": "Atmel",
@@ -153,7 +153,7 @@ def test_the_message_names_the_known_operators() -> None:
 )
 def test_a_field_that_is_nowhere_is_refused_with_the_nearest(where: dict) -> None:
     with pytest.raises(FilterError, match=r"has the field 'vendro'\. Did you mean 'vendor'\?"):
-        check_fields(where, FIELDS)
+        checked(where, FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,34 @@ def test_a_field_that_is_nowhere_is_refused_with_the_nearest(where: dict) -> Non
     ],
 )
 def test_a_filter_that_may_hold_is_not_refused(where: dict) -> None:
-    check_fields(where, FIELDS)
+    checked(where, FIELDS)
 
 
 def test_where_no_field_is_near_the_known_ones_are_listed() -> None:
-    with pytest.raises(FilterError, match="'zzz'; known: chunk_id, document_id, "):
-        check_fields({"zzz": 1}, ())
+    with pytest.raises(FilterError, match="'zzz'; known: document_id, chunk_id, "):
+        checked({"zzz": 1}, FIELDS)
 
 
 @given(st.lists(filters, min_size=1, max_size=3), st.sampled_from(["$and", "$or"]), st.booleans(), fields)
 def test_nothing_is_refused_that_could_be_found(parts: list, together: str, negated: bool, has: dict) -> None:
     where = {"$not": {together: parts}} if negated else {together: parts}
     try:
-        check_fields(where, has)
+        checked(where, {*has, "page"})
     except FilterError:
         assert not matches(where, has)
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"heading_path": "Manual › 4 Mounting › 4.2 Cover"}, True),
+        ({"headings": {"$in": ["x", "4 Mounting › 4.2 Cover"]}}, True),
+        ({"header_path": "/4 Mounting/4.2 Cover/"}, True),
+        ({"header_path": "/4 Mounting/A\\/B/"}, False),
+        ({"heading_path": {"$ne": "4 Mounting › 4.2 Cover"}}, False),
+        ({"heading_path": "4 Mounting › 5 Use"}, False),
+    ],
+)
+def test_a_path_is_taken_as_hits_show_it(said: dict, found: bool) -> None:
+    fields = {"path": ("4 Mounting", "4.2 Cover"), "title": "Manual"}
+    assert matches(checked(said, ["path", "title"]), fields) == found

@@ -25,7 +25,7 @@ from catena.model import Edge
 from catena.ports import Graph
 from catena.services import Cancel
 from catena.steps import CountWords, Expand, FetchById, FetchNodes
-from catena.text import word_keys
+from catena.text.words import word_keys
 from conftest import printed_under_hash_seeds
 
 PHONE, SCREEN, BATTERY = (
@@ -191,7 +191,7 @@ def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
 
 def test_without_faiss_approximate_neighbours_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.graph.approximate.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[ann\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[ann\]'"):
         built(GraphOptions(exact_up_to=2))
 
 

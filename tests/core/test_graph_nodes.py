@@ -18,7 +18,7 @@ from catena.graph.node import Node, node_of
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
 from catena.phrases import LONGEST, MOST_NAMES, named_phrases, names_in, without_parenthesis
-from catena.text import normalise_term, tokenise
+from catena.text.words import normalise_term, tokenise
 from conftest import printed_under_hash_seeds
 
 BANKER = "Sir Francis Baring, 1st Baronet was a British merchant banker. He led Baring's of London in 1762."

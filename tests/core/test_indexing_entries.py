@@ -13,7 +13,7 @@ from catena.errors import ParameterError
 from catena.ids import span_id
 from catena.indexing.checks import check_entry, problems_of
 from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, Section, View
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 DIM = 4
 

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -313,3 +314,27 @@ def test_no_file_of_a_library_can_run_code(tmp_path: Path) -> None:
     with open_store(path) as store:
         assert len(rankings(store)[2].hits) == 12
     assert not any(b"pickle" in file.read_bytes()[:200] for file in path.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("part", ["lexical", "vectors"])
+def test_derived_folders_that_may_not_be_written_are_searched_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def refuse(folder: Path) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("a", "red board", "blue board"), addition("b", "red lamp")])
+        requests = [
+            Search(route="lexical", query="red", k=5),
+            Search(route="dense", query="", vector=np.eye(DIM)[0], k=5),
+        ]
+        right = [store.search(request) for request in requests]
+    shutil.rmtree(tmp_path / "library" / part)
+    monkeypatch.setattr(f"catena.indexing.{part}.cleared", refuse)
+    with open_store(tmp_path / "library") as store:
+        assert [store.search(request) for request in requests] == right
+        with pytest.raises(LibraryError, match=r"all documents are stored.*leave to write there"):
+            store.add([addition("c", "green board")])
+        assert len(store.documents()) == 3
+        assert len(store.search(replace(requests[1], k=9)).hits) == 4

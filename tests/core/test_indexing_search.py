@@ -20,7 +20,7 @@ from catena.indexing.selection import Scored
 from catena.indexing.store import LibraryStore
 from catena.model import Ranking, Scale
 from catena.ports import Store
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
@@ -304,7 +304,7 @@ def test_rank_bm25_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(__import__("sys").modules, "rank_bm25", None)
     with open_store(tmp_path / "library", lexical="rank-bm25") as store:
         store.add([addition("a", "ram")])
-        with pytest.raises(MissingExtraError, match=r"pip install 'catena\[rank-bm25\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[rank-bm25\]'"):
             store.search(Search(route="lexical", query="ram", k=5))
 
 

@@ -9,7 +9,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import reduce
+from pathlib import Path, PurePosixPath
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -59,6 +64,63 @@ def test_any_entry_comes_back_as_it_was(store: LibraryStore, paragraphs: list, t
     store.replace([(entry, vectors_of(entry))])
     assert store.get("a") == entry
     assert store.verify() == ()
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+KEPT = {
+    "date": (date(2026, 1, 2), "2026-01-02"),
+    "moment": (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
+    "numpy date": (np.datetime64("2026-01-02"), "2026-01-02"),
+    "no date": (np.datetime64("NaT"), None),
+    "small": (np.float32(0.5), 0.5),
+    "count": (np.int64(7), 7),
+    "yes": (np.True_, True),
+    "word": (np.str_("x"), "x"),
+    "path": (PurePosixPath("a/b.md"), "a/b.md"),
+    "id": (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+    "price": (Decimal("1.10"), "1.10"),
+    "colour": (Colour.RED, "red"),
+    "nothing": (None, None),
+    "tags": (("a", date(2026, 1, 2)), ["a", "2026-01-02"]),
+    "deep": ({"at": [np.int8(1)]}, {"at": [1]}),
+}
+
+
+def test_metadata_that_json_lacks_are_kept_as_what_stands_for_them(store: LibraryStore) -> None:
+    given = {name: value for name, (value, _) in KEPT.items()}
+    entry = entry_of("a", "x", metadata=given)
+    entry = replace(entry, chunks=(replace(entry.chunks[0], metadata=given),))
+    store.add([(entry, vectors_of(entry))])
+
+    found = store.get("a")
+    assert found == entry
+    for held in (found.document, found.chunks[0], store.chunk(entry.chunks[0].id)):
+        assert dict(held.metadata) == {name: kept for name, (_, kept) in KEPT.items()}
+    where = {"date": {"$gte": "2026-01-01"}, "count": 7, "yes": True}
+    assert store.search(Search(route="lexical", query="x", k=1, where=where)).hits
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (b"x", "bytes"),
+        ({1, 2}, "set"),
+        (np.zeros(2), "ndarray"),
+        (np.timedelta64(5, "D"), "timedelta64"),
+        (1j, "complex"),
+        (object(), "object"),
+        pytest.param(10**5_000, "int", id="long"),
+        ({"in": {"side": b"x"}}, "field 'in', field 'side' .* bytes"),
+        (reduce(lambda inner, _: [inner], range(2_000), "x"), "list"),
+        ({1: "x"}, " must be text, got 1"),
+    ],
+)
+def test_metadata_that_no_store_can_keep_are_refused_by_name(value: object, named: str) -> None:
+    with pytest.raises(ParameterError, match=f"metadata of document 'a', field 'odd'.*{named}"):
+        entry_of("a", "x", metadata={"odd": value})
 
 
 def test_chunks_documents_terms_and_numbers_are_told(store: LibraryStore) -> None:

@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,8 @@ from hypothesis import strategies as st
 from catena import Library
 from catena.citation import citation
 from catena.discovery import discover, is_gone
-from catena.effects import Cancel
+from catena.effects import Cancel, Complete, Retry
+from catena.enrichment.keywords import Keywords
 from catena.errors import (
     CancelledError,
     DuplicateDocumentError,
@@ -25,16 +28,21 @@ from catena.errors import (
     ModelMismatchError,
     ParameterError,
     ParseError,
+    ServiceError,
     UnknownDocumentError,
 )
-from catena.file_ingestion import UNCHANGED
+from catena.file_ingestion import UNCHANGED, Progress
 from catena.journal import Journal
-from catena.library import Progress
-from catena.model import Document
+from catena.model import Document, Hit, Ranking, Scale
 from catena.parsing import parse
+from catena.parsing.failures import Unreadable
+from catena.parsing.opening import bytes_of
 from catena.pipeline import Preparation, prepare
+from catena.server_library import ServerLibrary
 from catena.structure.chunking import ChunkOptions
-from catena.testing.fakes import FakeEmbedder
+from catena.structure.section_chunks import SectionChunkOptions
+from catena.testing.fake_server import FakeServer
+from catena.testing.fakes import FakeEmbedder, FakeLLM
 
 ALPHA = "# Alpha manual\n\n## Mounting\n\nTighten the screws to 3 Nm.\n\n## Empty\n\n## Wiring\n\nUse red wire.\n"
 OMEGA = ALPHA.replace("Alpha", "Omega").replace("3 Nm", "5 Nm")
@@ -258,7 +266,7 @@ def test_a_folder_that_may_not_be_listed_is_a_failure_not_a_silence(
 ) -> None:
     closed = folder / "closed"
     closed.mkdir()
-    listed, allowed = os.scandir, os.access
+    listed = os.scandir
 
     def scandir(path):
         if Path(path) == closed:
@@ -266,10 +274,11 @@ def test_a_folder_that_may_not_be_listed_is_a_failure_not_a_silence(
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", scandir)  # a superuser may list any
-    monkeypatch.setattr(os, "access", lambda path, mode, **how: Path(path) != closed and allowed(path, mode, **how))
     outcomes = library.index([folder])
     assert states(outcomes) == [("alpha.md", "indexed"), ("omega.md", "indexed"), ("closed", "failed")]
-    assert "you may not read it" in outcomes[-1].reason
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the reading process, which said why, is not patched
+    with pytest.raises(Unreadable, match="you may not read it"):
+        bytes_of(str(closed), 10)
 
 
 def test_one_path_is_one_path(library: Library, folder: Path) -> None:
@@ -286,6 +295,54 @@ def test_a_name_that_is_no_text_stops_nothing(library: Library, folder: Path) ->
     assert [outcome.state for outcome in outcomes] == ["indexed"] * 3
     assert r"manuals/bad\xff\xfe.md" in {info.id for info in library.documents()}
     assert {outcome.state for outcome in library.index(folder)} == {"skipped"}
+
+
+def test_names_that_no_file_can_have_are_outcomes_and_the_run_goes_on(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    bad = ["x" * 300 + ".md", "y" * 5_000, "\ud800.md", "a\0b.md", "/dev/null"]
+    outcomes = library.index([*bad, "omega.md"])
+    assert [outcome.state for outcome in outcomes] == ["failed"] * len(bad) + ["indexed"]
+    assert all(outcome.reason.startswith(("missing: no file can have", "unsupported")) for outcome in outcomes[:-1])
+    assert len(library.ledger()) == len(outcomes)
+    assert library.verify() == ()
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a.md", ["a.md"], ""])
+def test_what_is_no_path_is_refused_by_name(library: Library, path: object) -> None:
+    calls = [lambda: library.index([path]), lambda: library.plan([path]), lambda: parse(path)]
+    for call in [*calls, lambda: library.document_id(path)]:
+        with pytest.raises(ParameterError, match="path must be a string"):
+            call()
+    with pytest.raises(ParameterError):
+        Document(id=None, text="x")
+
+
+ODD_IDS = ("\ud800.md", "a\0b", "z" * 100_000, None, 5, b"x")
+
+
+@pytest.mark.parametrize("on_server", [False, True])
+@pytest.mark.parametrize("name", ODD_IDS, ids=range(len(ODD_IDS)))
+def test_an_id_that_no_document_can_have_is_an_unknown_one(tmp_path: Path, name: object, on_server: bool) -> None:
+    embedder = FakeEmbedder(16)
+    opened = (
+        ServerLibrary.open(FakeServer(), "w-set", home=tmp_path, embedder=embedder)
+        if on_server
+        else Library.open(tmp_path / "lib", embedder=embedder)
+    )
+    with opened as library:
+        library.add(Document(id="note", text="A note.\n"))
+        for call in (library.get, library.delete):
+            with pytest.raises(UnknownDocumentError):
+                call(name)
+        if isinstance(name, str):
+            assert isinstance(library.document_id(name), str)
+            assert on_server or library.search(name).hits is not None
+        else:
+            with pytest.raises(ParameterError):
+                library.document_id(name)
+        assert library.get("note").document.text == "A note.\n"
 
 
 def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
@@ -358,6 +415,46 @@ def test_a_file_beside_a_linked_folder_is_not_gone(tmp_path: Path) -> None:
 def test_an_empty_document_is_refused_by_name(library: Library) -> None:
     with pytest.raises(ParseError, match="nothing: empty: there is no text in it"):
         library.add(Document(id="nothing", text=" \n"))
+
+
+def opened(kind: str, folder: Path, **given: Any) -> Library | ServerLibrary:
+    if kind == "server":
+        return ServerLibrary.open(FakeServer(), "w-set", home=folder, embedder=FakeEmbedder(16), **given)
+    return Library.open(folder / "library", embedder=FakeEmbedder(16), **given)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "server"])
+def test_what_a_model_failed_at_is_said_of_documents_as_of_files(tmp_path: Path, kind: str) -> None:
+    def down(request: Complete) -> str:
+        raise ServiceError("fake", "down")
+
+    file = tmp_path / "a.md"
+    file.write_text("# A\n\nZebra text.")
+    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(),))
+    with opened(kind, tmp_path, preparation=how, llm=FakeLLM(down), retry=Retry(attempts=1)) as library:
+        (of_file,) = library.index([file])
+        given = Document(id=of_file.document_id, text=file.read_text(), title="A")
+        of_document, empty = library.index([given, Document(id="nothing", text=" \n")])
+        assert "views that could not be made: 1" in of_file.reason
+        assert of_document == replace(of_file, source=of_file.document_id)
+        assert library.index([given]) == (of_document,), "asked for again, never unchanged"
+    assert (empty.state, empty.reason) == ("failed", "there is no text in it")
+
+
+@pytest.mark.parametrize("kind", ["embedded", "server"])
+def test_a_document_that_is_gone_gives_the_chunk_itself_as_section(tmp_path: Path, folder: Path, kind: str) -> None:
+    with opened(kind, tmp_path) as library:
+        library.index([folder])
+        chunks = [chunk for info in library.documents() for chunk in library.get(info.id).chunks]
+        ranking = Ranking(
+            hits=tuple(Hit(chunk=chunk, score=1 / n) for n, chunk in enumerate(chunks, 1)), scale=Scale.SIMILARITY
+        )
+        gone = chunks[0].document_id
+        whole = {hit: segment for segment, hit in library.sections(ranking) if hit.chunk.document_id != gone}
+        library.delete(gone)
+        chunk_itself = {hit: hit.chunk.as_segment() for hit in ranking.hits if hit.chunk.document_id == gone}
+        assert {hit: segment for segment, hit in library.sections(ranking)} == chunk_itself | whole
+        assert library.section(chunks[0]) == chunks[0].as_segment()
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))

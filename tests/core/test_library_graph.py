@@ -22,7 +22,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena import Library, library_graph, library_graph_files
+from catena import Library
 from catena.effects import (
     Cancel,
     CountEdges,
@@ -45,6 +45,8 @@ from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
 from catena.indexing import store as store_module
 from catena.indexing.derived import Manifest
+from catena.library import graph as library_graph
+from catena.library import graph_files
 from catena.model import Document
 from catena.pipeline import Preparation
 from catena.testing.fakes import FakeEmbedder, FakeLLM
@@ -382,7 +384,7 @@ def test_a_graph_that_is_wrong_though_its_files_are_whole_is_reported(
 KILLED = """
 import os, sys
 sys.path[:0] = [sys.argv[2]]
-from catena import library_graph_files
+from catena.library import graph_files
 from test_library_graph import *
 
 def die(*_, **__):
@@ -392,42 +394,51 @@ path, where = Path(sys.argv[1]), sys.argv[3]
 with open_library(path) as library:
     library.add(document("Merlin", [0, 1]))
     if where == "before":
-        library_graph_files.cleared = die
+        graph_files.cleared = die
     elif where == "half-way":
-        library_graph_files.np.save = die
+        graph_files.np.save = die
     elif where == "unsealed":
-        library_graph_files.seal = die
+        graph_files.seal = die
     library.build_graph(replace(OPTIONS, neighbours=3))
 """
 
 
 @pytest.mark.parametrize("where", ["before", "half-way", "unsealed"])
-def test_a_kill_while_it_is_written_leaves_a_library_that_has_it(tmp_path: Path, where: str) -> None:
+def test_a_kill_while_it_is_written_leaves_the_graph_that_was_there(tmp_path: Path, where: str) -> None:
     path = filled(tmp_path / "library")
     command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent), where]
     assert subprocess.run(command, check=False).returncode == 9
     with open_library(path) as library:
-        assert told(library.graph) == told(rebuilt(library, replace(OPTIONS, neighbours=3)))
         assert library.verify() == ()
+        assert told(library.graph) == told(rebuilt(library))
+        library.build_graph(replace(OPTIONS, neighbours=3))
+        assert told(library.graph) == told(rebuilt(library, replace(OPTIONS, neighbours=3)))
+        library.drop_graph()
+        assert not list(path.glob("graph*"))
 
 
-def test_a_full_disk_costs_the_files_and_not_the_graph(
-    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("has_one", [True, False])
+def test_a_disk_that_refuses_a_graph_leaves_the_library_as_it_was(
+    library: Library, monkeypatch: pytest.MonkeyPatch, has_one: bool
 ) -> None:
+    if not has_one:
+        library.drop_graph()
+
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     wide = replace(OPTIONS, neighbours=4)
     with monkeypatch.context() as patch:
-        patch.setattr(library_graph_files, "seal", full)
+        patch.setattr(graph_files, "seal", full)
         with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored") as caught:
             library.build_graph(wide)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-        assert told(library.graph) == told(rebuilt(library, wide))  # built for this process alone
-        assert "No space left on device" in caplog.text
     with open_library(library.store.path) as other:
-        assert told(other.graph) == told(rebuilt(library, wide))
-        assert other.verify() == ()
+        for each in (library, other):
+            assert each.has_graph == has_one
+            assert each.verify() == ()
+            if has_one:
+                assert told(each.graph) == told(rebuilt(library))
 
 
 @pytest.mark.parametrize("files", ["as written", "gone"])
@@ -567,7 +578,7 @@ def test_threads_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.Monkey
 WRITER = """
 import sys
 sys.path[:0] = [sys.argv[2]]
-from catena import library_graph
+from catena.library import graph as library_graph
 from test_library_graph import *
 
 library_graph._TAIL = 1

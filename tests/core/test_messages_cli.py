@@ -256,5 +256,5 @@ def test_the_doctor_knows_every_extra_and_how_to_install_it(monkeypatch: pytest.
     )
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never-shown")
     result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert all(f"pip install 'catena[{extra}]'" in result.stdout for extra in extras)
+    assert all(f"pip install 'catena-core[{extra}]'" in result.stdout for extra in extras)
     assert "sk-never-shown" not in result.output

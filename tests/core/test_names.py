@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.names import NameIndex, as_written, codes_in, is_measure, names_of, other_forms, without
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 BOARDS = {
     "lopy": "Pycom LoPy",

@@ -49,6 +49,16 @@ def test_versions_are_in_step(package: str) -> None:
     assert bool(own) is (package != "packages/catena")
 
 
+def test_no_text_installs_the_project_that_has_our_name_on_the_index() -> None:
+    theirs = re.compile(
+        r"install\b[^\n`]*[ '\"]catena(?![\w.-])|(?<![\w./-])catena(?:==|\[[a-z-]+(?:,[a-z-]+)*\]['\"`])"
+    )
+    told = {str(path.relative_to(ROOT)): theirs.findall(path.read_text(encoding="utf-8")) for path in texts()}
+    assert {name: found for name, found in told.items() if found} == {}
+    assert theirs.search("pip install 'catena[plots]'")
+    assert not theirs.search("pip install './packages/catena[plots]'")
+
+
 def test_the_changelog_begins_with_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[?(\d+\.\d+\.\d+)", text, re.MULTILINE)[0] == project("packages/catena")["version"]

@@ -84,6 +84,21 @@ def test_a_page_that_shows_nothing_is_empty() -> None:
     assert caught.value.state == "empty"
 
 
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("a <!-- b > c --!> d <!--> e <!---> f", "a d e f"),
+        ("a <!-- b <b>c</b> > d", "a <!-- b c > d"),
+        ("a <![b[> c <![> d", "a c d"),
+        (f"a &#{'9' * 5_000}; b", "a \ufffd b"),
+        (f"&#{'0' * 5_000}65; &#{'0' * 9};", "A \ufffd"),
+    ],
+    ids=["comments", "a comment without an end", "marked sections", "a number past all", "zeros"],
+)
+def test_odd_markup_costs_no_other_word(html: str, text: str) -> None:
+    assert to_markdown(f"<p>{html}</p>")[0] == f"{text}\n"
+
+
 WORDS = st.text("abcdefgh", min_size=1, max_size=6)
 NAMES = ("p", "h1", "ul", "ol", "li", "table", "tr", "td", "caption", "pre", "code", "blockquote", "b", "br", "dd")
 TAGS = st.sampled_from(NAMES)

@@ -13,7 +13,10 @@ from reportlab.pdfgen.canvas import Canvas
 
 from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.layout import Parsed
+from catena.model import Document
 from catena.parsing import Engine, Limits, parse, parse_bytes
+from catena.parsing.assemble import parsed_pdf
+from catena.parsing.failures import Unreadable
 from catena.parsing.glyphs import glyph_font
 from conftest import needs_data
 
@@ -346,7 +349,7 @@ def test_a_missing_extra_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], extra: str
 ) -> None:
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match=rf"catena\[{extra}\]"):
+    with pytest.raises(MissingExtraError, match=rf"catena-core\[{extra}\]"):
         parse_bytes(b"%PDF-", "x.pdf", **settings)
 
 
@@ -408,3 +411,12 @@ def _bomb_page() -> bytes:
 
 
 TYPED = _typed()
+
+
+def test_a_pdf_of_nothing_visible_is_a_failure() -> None:
+    page = {"event": "page", "number": 1, "size": [10, 10], "state": "text", "note": "", "tables": []}
+    line = ["\u200b\u200d", 0.0, 5.0, 0.0, 5.0, 0, [["\u200b\u200d", 0.0, 5.0, 5.0, 0]]]
+    events = [{"event": "start", "pages": 1}, {**page, "lines": [line]}, {"event": "end"}]
+    with pytest.raises(Unreadable, match="nothing on them that can be seen") as caught:
+        parsed_pdf(events, Document(id="1", text=""), "x.pdf")
+    assert caught.value.state == "empty"

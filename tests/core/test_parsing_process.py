@@ -9,20 +9,21 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from catena.errors import ParseError
 from catena.model import Document
-from catena.parsing import Limits, parse_bytes
+from catena.parsing import Limits, parse, parse_bytes
 from catena.parsing.assemble import parsed_pdf
 from catena.parsing.failures import Unreadable, failure_of
-from catena.parsing.process import Pool, ReadingProcess
+from catena.parsing.process import Clock, Pool, ReadingProcess
 from catena.parsing.process import ask as ask_pool
-from catena.parsing.wire import read_bytes, read_frame, write_bytes, write_frame
+from catena.parsing.wire import read_frame, write_frame
 
-HTML = {"kind": "html", "engine": "pypdf", "password": None, "ruled_tables": False}
-CAPS = {"seconds": 60.0, "memory_bytes": 1_000_000_000, "pages": 100}
+HTML = {"name": "x.html"}
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps the address space")
 
 
@@ -34,32 +35,41 @@ def pool() -> Iterator[Pool]:
 
 
 def ask(process: ReadingProcess, data: bytes, limits: Limits | None = None) -> list[dict[str, object]]:
-    return list(process.events({**HTML, **CAPS}, data, limits or Limits()))
+    limits = limits or Limits()
+    return list(process.events({**HTML, "limits": asdict(limits)}, data, Clock(limits, len(data))))
+
+
+def text_of(events: list[dict[str, object]]) -> str:
+    return "".join(str(event["text"]) for event in events if event["event"] == "piece")
 
 
 def test_frames_come_back_as_sent() -> None:
     pipe = io.BytesIO()
     write_frame(pipe, {"text": "ü\ud800"})
-    write_bytes(pipe, b"raw")
+    write_frame(pipe, {}, b"raw")
     pipe.seek(0)
-    assert read_frame(pipe)[0] == {"text": "ü\ud800"}
-    assert read_bytes(pipe, 10) == b"raw"
-    assert read_bytes(pipe, 10) is None
+    assert read_frame(pipe, 10)[0] == {"text": "ü\ud800"}
+    assert read_frame(pipe, 10)[0] == {"data": b"raw"}
+    assert read_frame(pipe, 10) is None
 
 
 def test_a_frame_that_claims_too_much_is_not_taken() -> None:
     with pytest.raises(ValueError, match="frame of"):
-        read_bytes(io.BytesIO(b"\xff" * 20), 1_000)
-    assert read_bytes(io.BytesIO((5).to_bytes(8, "big") + b"cut"), 1_000) is None
+        read_frame(io.BytesIO(b"\xff" * 20), 1_000)
+    pipe = io.BytesIO()
+    write_frame(pipe, {}, b"raw")
+    with pytest.raises(ValueError, match="frame of"):
+        read_frame(io.BytesIO(pipe.getvalue()), 2)
+    assert read_frame(io.BytesIO(pipe.getvalue()[:-1]), 3) is None
 
 
 def test_a_process_is_used_again(pool: Pool) -> None:
     first = pool.take()
-    assert ask(first, b"<p>one")[0]["text"] == "one\n"
+    assert text_of(ask(first, b"<p>one")) == "one\n"
     pool.give_back(first)
     second = pool.take()
     assert second is first
-    assert ask(second, b"<p>two")[0]["text"] == "two\n"
+    assert text_of(ask(second, b"<p>two")) == "two\n"
     pool.give_back(second)
 
 
@@ -96,7 +106,7 @@ def test_a_process_that_ended_by_itself_hands_the_file_on(pool: Pool, monkeypatc
     gone._child.communicate()  # ends its requests: it ends by itself, as when none comes for a minute
     processes = [gone, fresh]
     monkeypatch.setattr(pool, "take", lambda: processes.pop(0))
-    assert ask_pool(pool, HTML, b"<p>one", Limits())[0]["text"] == "one\n"
+    assert text_of(ask_pool(pool, HTML, b"<p>one", Limits())) == "one\n"
 
 
 def test_the_clock_ends_a_process_that_does_not_answer() -> None:
@@ -118,13 +128,32 @@ def test_a_killed_process_is_a_named_end() -> None:
     assert [event["state"] for event in events] == ["memory"]
 
 
+@pytest.mark.parametrize("name", ["x.md", "x.txt", "x.html", "x.tex", "x"])
+def test_the_caller_looks_at_no_byte_of_a_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a file is read in the caller's process, which no clock ends")
+
+    path = tmp_path / name
+    path.write_bytes(b"words")
+    parse(path)
+    for reader in ("builtins.open", "os.open", "catena.parsing.sniff.kind_of", "catena.parsing.text.decode"):
+        monkeypatch.setattr(reader, refuse)
+    assert parse(path).document.text.strip() == "words"
+
+
 @ON_LINUX
-def test_memory_is_capped() -> None:
-    page = b"<p>" + b"word " * 4_000_000
+@pytest.mark.parametrize("name", ["x.html", "x.md", "x.txt"])
+def test_memory_is_capped(name: str) -> None:
+    page = b"<p>" + b"word " * 8_000_000
     with pytest.raises(ParseError) as caught:
-        parse_bytes(page, "x.html", limits=Limits(memory_bytes=60_000_000))
+        parse_bytes(page, name, limits=Limits(memory_bytes=90_000_000))
     assert caught.value.state == "memory"
     assert parse_bytes(b"<p>after", "x.html").document.text == "after\n"
+
+
+def test_a_long_text_comes_whole() -> None:
+    text = "Größe 山 😀\n" * 1_000_000  # more than one frame holds
+    assert parse_bytes(text.encode(), "x.txt").document.text == text
 
 
 def test_the_process_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +204,7 @@ def test_the_clock_stops_with_the_file(pool: Pool) -> None:
 
 
 def test_a_process_that_sends_no_frames_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise ValueError("no frame")
 
     process = ReadingProcess()

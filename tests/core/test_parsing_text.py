@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError, ParseError
+from catena.errors import ParseError
 from catena.ids import digest
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
+from catena.parsing.failures import Unreadable
+from catena.parsing.opening import bytes_of
+from catena.parsing.text import decode
 
 printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
 
@@ -42,11 +45,81 @@ def test_utf_16_without_a_mark_is_known_by_its_zero_bytes() -> None:
         assert parse_bytes("Grüße aus Köln".encode(encoding), "x.txt").document.text == "Grüße aus Köln"
 
 
-def test_what_is_not_utf_8_is_windows_1252_or_latin_1() -> None:
-    document = parse_bytes("Größe: 5 €".encode("cp1252"), "x.md").document
-    assert (document.text, document.metadata["encoding"]) == ("Größe: 5 €", "windows-1252")
-    document = parse_bytes(b"Gr\xf6\xdfe \x81", "x.md").document
-    assert (document.text, document.metadata["encoding"]) == ("Größe \x81", "latin-1")
+JAPANESE = "# 取扱説明書\n\n本製品の設置には十分な注意が必要です。ネジを締め付けるトルクは 2.4 Nm です。\n"
+CHINESE = "# 题目\n\n安装泵之前请先关闭电源。螺钉的拧紧扭矩为 2.4 Nm。更换保险丝时请使用相同规格。\n"
+TAIWANESE = "# 說明書\n\n安裝幫浦之前請先關閉電源。螺絲的鎖緊扭力為 2.4 Nm。更換保險絲時請使用相同規格。\n"
+KOREAN = "# 설명서\n\n펌프를 설치하기 전에 전원을 끄십시오. 나사의 조임 토크는 2.4 Nm입니다.\n"
+RUSSIAN = "# Руководство\n\nПеред установкой насоса отключите питание. Момент затяжки винтов 2.4 Нм.\n"
+GREEK = "# Εγχειρίδιο\n\nΠριν από την εγκατάσταση της αντλίας κλείστε το ρεύμα.\n"
+GERMAN = "# Größe\n\nDie Schrauben für das Gehäuse werden mit 2,4 Nm angezogen. Prüfung über den Stecker.\n"
+FRENCH = "# Manuel\n\nL'élément chauffant est placé à l'arrière. Vérifiez la température après réglage.\n"
+POLISH = (
+    "# Instrukcja\n\nPrzed montażem pompy należy wyłączyć zasilanie. Śruby dokręcić momentem 2,4 Nm. "
+    "Źródło ciśnienia łączy się wężem.\n"
+)
+TURKISH = "# Kılavuz\n\nPompayı kurmadan önce gücü kapatın. Vidaları 2,4 Nm ile sıkın. Işığı söndürün.\n"
+ENGLISH = "The size - “about” 5 mm – isn’t fixed. It costs 5 € at 25 °C.\n"
+
+
+@pytest.mark.parametrize("times", [1, 2_000])
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (JAPANESE, "shift_jis"), (JAPANESE, "euc_jp"), (JAPANESE, "iso2022_jp"), (CHINESE, "gb18030"),
+        (TAIWANESE, "big5"), (KOREAN, "euc_kr"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8_r"), (RUSSIAN, "iso8859_5"),
+        (RUSSIAN, "cp866"), (GREEK, "iso8859_7"), (GERMAN, "cp1252"), (GERMAN, "latin_1"), (GERMAN, "cp850"),
+        (GERMAN, "cp273"), (FRENCH, "cp1252"), (FRENCH, "mac_roman"), (POLISH, "cp1250"), (POLISH, "iso8859_2"),
+        (TURKISH, "cp1254"), (ENGLISH, "cp1252"),
+    ],
+)  # fmt: skip
+def test_what_is_not_utf_8_is_known_by_its_letters(text: str, encoding: str, times: int) -> None:
+    found = decode((text * times).encode(encoding))
+    assert found.text == text * times
+    assert not found.doubt or encoding == "cp273"  # German EBCDIC, which its sisters read as well
+
+
+@pytest.mark.parametrize("text", [JAPANESE, CHINESE])
+def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
+    line = "".join(each for each in text if not each.isascii()) * 2_000
+    for encoding in ("shift_jis", "euc_jp") if text is JAPANESE else ("gb18030",):
+        assert decode(line.encode(encoding)).text == line
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (bytes(range(1, 256)), "its encoding is a guess: latin-1, confidence 0.00"),
+        (
+            "насос".encode("cp1251"),
+            "its encoding is a guess: windows-1251, confidence 1.00; windows-1255",
+        ),
+        ("คู่มือการใช้งานปั๊มน้ำ\n".encode("cp874"), "its encoding is a guess"),
+        (CHINESE.encode()[:-2], "1 place is not UTF-8"),
+        (GERMAN.encode() * 20 + b"\xff", "1 place is not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.md", "x.txt", "x.html", "x.tex"])
+def test_a_guess_is_told(data: bytes, why: str, name: str) -> None:
+    read = parse_bytes(data, name)
+    assert read.state == "partial"
+    assert read.notes[0].why.startswith(why)
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        "\x01\x02\x07\x1b",
+        "\u200b\u200d\ufeff",
+        "\u202a\u202e\u2066\u2069",
+        "\xad" * 9,
+        "\u0301\u0327 ",
+        "\u3164\u2800",
+    ],
+)
+@pytest.mark.parametrize("name", ["x.md", "x.txt", "x.html", "x.tex"])
+def test_a_file_of_nothing_visible_is_a_failure(unseen: str, name: str) -> None:
+    assert state_of((unseen * 3).encode(), name) == "empty"
+    assert parse_bytes((unseen * 3 + "a").encode(), name).state == "parsed"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +204,7 @@ def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pyt
         ("absent/a.md", "missing"),
         ("file/a.md", "missing"),
         ("zero\0byte.md", "missing"),
-        ("x" * 5000, "malformed"),
+        ("x" * 5000, "missing"),
         (".", "unsupported"),
     ],
 )
@@ -150,9 +223,9 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest
     def refuse(*_: object) -> None:  # root may read everything, so that modes cannot show it
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("catena.parsing.files.open", refuse, raising=False)
-    with pytest.raises(ParseError, match="you may not read it") as caught:
-        parse(path)
+    monkeypatch.setattr("catena.parsing.opening.os.open", refuse)
+    with pytest.raises(Unreadable, match="you may not read it") as caught:
+        bytes_of(str(path), 10)
     assert caught.value.state == "malformed"
 
 
@@ -166,12 +239,6 @@ def test_large_files_are_refused_unread(tmp_path: Path) -> None:
         with pytest.raises(ParseError, match="101 bytes, more than 100") as caught:
             read()
         assert caught.value.state == "limit"
-
-
-@pytest.mark.parametrize("name", ["seconds", "memory_bytes", "pages", "bytes"])
-def test_limits_are_positive(name: str) -> None:
-    with pytest.raises(ParameterError, match=f"{name} must be greater than 0, got 0"):
-        Limits(**{name: 0})
 
 
 def test_supported_suffixes() -> None:

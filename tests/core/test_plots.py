@@ -406,7 +406,7 @@ def test_parameters_are_checked(draw):
 @pytest.mark.parametrize(("suffix", "module"), [("png", "matplotlib"), ("html", "plotly.subplots")])
 def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, suffix, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"catena\[plots\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-core\[plots\]"):
         plots.ablation(SCORES, tmp_path / f"a.{suffix}")
 
 

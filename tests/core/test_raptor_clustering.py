@@ -129,9 +129,9 @@ def test_umap_is_asked_as_the_reference_asks_it(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("module", "how", "named"),
     [
-        ("threadpoolctl", SMALL, "scikit-learn is not installed. Try: pip install 'catena[raptor]'"),
-        ("sklearn.mixture", SMALL, "scikit-learn is not installed. Try: pip install 'catena[raptor]'"),
-        ("umap", Clustering(reduce="umap"), "umap-learn is not installed. Try: pip install 'catena[umap]'"),
+        ("threadpoolctl", SMALL, "scikit-learn is not installed. Try: pip install 'catena-core[raptor]'"),
+        ("sklearn.mixture", SMALL, "scikit-learn is not installed. Try: pip install 'catena-core[raptor]'"),
+        ("umap", Clustering(reduce="umap"), "umap-learn is not installed. Try: pip install 'catena-core[umap]'"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(

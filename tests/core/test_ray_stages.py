@@ -64,5 +64,5 @@ def test_a_failure_of_the_stage_before_passes_through_and_does_no_harm() -> None
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_data, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-core\[ray\]"):
         list(through_ray([1], [RayStage(open_work=halving)], batch_size=1))

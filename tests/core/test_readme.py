@@ -79,7 +79,7 @@ def test_install_commands_name_packages_and_extras_of_this_tree() -> None:
 
 
 def test_the_table_of_extras_is_complete() -> None:
-    table = README.split("| extra of `catena` |")[1].split("\n\n")[0]
+    table = README.split("| extra of `catena-core` |")[1].split("\n\n")[0]
     listed = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(metadata_of("packages/catena")["project"]["optional-dependencies"])
 

@@ -164,11 +164,14 @@ def test_equal_texts_of_two_documents_stay_two_hits() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ScoreFusion(alpha=1.5), r"alpha must be a number in \[0, 1\], got 1.5"),
-        (lambda: ScoreFusion(beta=-1), "beta must be a finite number >= 0, got -1"),
-        (lambda: ScoreFusion(beta=float("nan")), "beta must be a finite number >= 0, got nan"),
-        (lambda: ScoreFusion(passages=1.5), r"passages must be a number in \[0, 1\], got 1.5"),
-        (lambda: RankFusion(k=0), "k must be a finite number > 0, got 0"),
+        (lambda: ScoreFusion(alpha=1.5), "alpha must be a number .*, got 1.5"),
+        (lambda: ScoreFusion(beta=-1), "beta must be a number >= 0 .*, got -1"),
+        (lambda: ScoreFusion(beta=float("nan")), "beta must be a number >= 0 .*, got nan"),
+        (lambda: ScoreFusion(passages=1.5), "passages must be a number .*, got 1.5"),
+        (lambda: RankFusion(k=0), "k must be a number > 0 .*, got 0"),
+        (lambda: RankFusion(k="3"), "k must be a number > 0 .*, got '3'"),
+        (lambda: RankFusion(weights={"dense": "3"}), r"weights\['dense'\] must be a finite number >= 0, got '3'"),
+        (lambda: ScoreFusion(beta=10**400), "beta must be a number"),
         (lambda: RankFusion(weights={"dense": -1.0}), r"weights\['dense'\] must be a finite number >= 0, got -1.0"),
         (
             lambda: weighted_sum({"mine": in_order("a")}, ScoreFusion().parts),

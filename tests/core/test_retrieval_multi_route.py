@@ -156,7 +156,7 @@ def test_k_of_zero_gives_nothing() -> None:
         ({"k": -1}, "k must be an integer >= 0, got -1"),
         ({"k": 5, "depth": 4}, r"depth must be an integer >= k \(5\), got 4"),
         ({"routes": ()}, r"routes must be at least one route, got \(\)"),
-        ({"routes": "lexical"}, "routes must be a sequence of route names"),
+        ({"routes": "lexical"}, "routes must be route names"),
         ({"on_route_error": "ignore"}, "on_route_error must be 'raise' or 'degrade', got 'ignore'"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
         ({"query": None}, "query must be a string, got None"),

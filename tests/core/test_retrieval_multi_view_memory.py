@@ -20,7 +20,7 @@ from catena.retrieval.late_interaction import TokenRows
 from catena.retrieval.multi_view import ExactUnion, found_by, retrieve_views
 from catena.retrieval.routes import lexical
 from catena.testing.fakes import FakeEmbedder
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 
 def chunk(name: str, text: str, **given) -> Chunk:

@@ -26,7 +26,7 @@ from catena.retrieval.multi_route import retrieve
 from catena.retrieval.queries import LONGEST_QUERY, generate_queries, search_all, written_queries
 from catena.retrieval.question_words import content_words
 from catena.testing.fakes import FakeLLM, FakeStore, ScriptedLLM
-from catena.text import tokenise
+from catena.text.words import tokenise
 from conftest import printed_under_hash_seeds
 
 QUESTION = "What is the torque of the HX210 and the fuse of the HX200?"
@@ -247,7 +247,7 @@ def test_queries_that_differ_in_form_alone_are_one():
         'Here are the queries [as asked]:\n["HX210 torque", "HX200 fuse"]\nGood luck!',
         '{"queries": ["HX210 torque", "HX200 fuse"]}',
         '[{"query": "HX210 torque"}, {"query": "HX200 fuse"}]',
-        '["HX210 torque", "hx210  TORQUE!", "", "HX200 fuse", 7, null]',
+        '["HX210 torque", "hx210  TORQUE!", "", "HX200 fuse", "  ", null]',
         "1. HX210 torque\n2) HX200 fuse",
         "- HX210 torque\n\n* HX200 fuse",
         '["HX210\\n torque\\u0000", "HX200 fuse"]',
@@ -274,7 +274,7 @@ def test_what_models_write_is_read(reply):
     ],
 )
 def test_what_is_no_list_of_queries_is_refused(reply):
-    with pytest.raises(ValueError, match="search queries"):
+    with pytest.raises(ValueError, match="list"):
         written_queries(reply)
 
 
@@ -323,7 +323,7 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask():
 def test_a_reply_of_no_use_is_refused_and_never_kept(tmp_path):
     with Journal.open(tmp_path / "journal.db") as journal:
         services = Services(llm=ScriptedLLM(["Sorry.", '["a"]']), journal=journal, retry=Retry(attempts=1))
-        with pytest.raises(InvalidReplyError, match="no list of search queries"):
+        with pytest.raises(InvalidReplyError, match="no list"):
             run(generate_queries("x"), services)
         assert run(generate_queries("x"), services).queries == ("x", "a")
         assert run(generate_queries("x"), services).queries == ("x", "a")  # from the journal

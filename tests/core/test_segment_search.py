@@ -78,7 +78,7 @@ def test_segments_are_exact_slices_of_the_right_document(library: Library) -> No
     assert best.document_id == "HX210.md"
     assert entry.document.text[best.start : best.end] == best.text
     assert "2.4 N·m" in best.text
-    assert best.lines == entry.document.lines_of(best.start, best.end)
+    assert best.place == entry.document.place_of(best.start, best.end)
     assert found.ranking().scale is Scale.VALUE
     assert citation(best).startswith("HX210 manual")
 

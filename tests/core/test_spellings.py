@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import defaultdict
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 
 from catena.effects import FindNames
 from catena.model import Name, Unknown
-from catena.names import NameIndex, all_as_written, as_written, other_forms
+from catena.names import NameIndex, all_as_written, as_written, names_of, other_forms
 from catena.question_names import names_besides, names_found
 from catena.spellings import caseless, places_of
-from catena.text import normalise_term
+from catena.text.words import normalise_term
+from conftest import needs_data
 
 WORDS = st.sampled_from(
     [
@@ -47,7 +50,19 @@ TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=8).map(lambda parts: "".join(m
 @example(text="HX", names=[""])
 @example(text="see HX-200 (rev 2) and hx 200", names=["hx 200 (rev 2", "200"])
 def test_many_names_are_written_as_each_alone(text: str, names: list[str]) -> None:
-    assert all_as_written(text, names) == {name: as_written(text, name) for name in names}
+    each_alone = {name: as_written(text, name) for name in names}
+    assert all_as_written(text, names) == each_alone
+    with patch("catena.spellings._FEW", 0):  # by the automaton, as in longer texts
+        assert all_as_written(text, names) == each_alone
+
+
+def test_titles_of_real_documents_are_shown_as_each_name_is_written_alone() -> None:
+    documents = json.loads((needs_data("similar_docs") / "documents.json").read_text("utf-8"))
+    titles = sorted({document["title"] for document in documents})
+    assert len(titles) > 1_000
+    for title in titles:
+        names = names_of(title)
+        assert all_as_written(title, names) == {name: as_written(title, name) for name in names}
 
 
 def test_a_place_is_the_first_without_a_letter_beside_it() -> None:
@@ -94,11 +109,11 @@ def test_what_is_unknown_is_what_it_is_one_by_one(query: str, also: list[str], t
     assert [unknown.text for unknown in found.unknown] == one_by_one(request, known, near, terms)
 
 
-def test_a_long_question_searches_for_no_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_and_a_long_question_search_for_no_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.names._places", None)
     index = NameIndex(TITLES)
     query = " ".join(f"HX-{number} AB{number}x" for number in range(300, 1_300))
     near = index.near_in(query)
-    monkeypatch.setattr("catena.names._places", None)
 
     found = names_found(
         FindNames(query=query), known=(), near=index.near_in(query), is_term=lambda _: False,

@@ -271,8 +271,8 @@ def test_a_heading_in_a_unit_is_a_sentence_of_it_as_it_is_in_the_window() -> Non
     ) == (Mapped((2, 3, 5), (Note("reworded", 2, 3, 5),)))
 
 
-def test_lines_are_units_and_thoughts_fences_and_blank_lines_are_none() -> None:
-    reply = "<think>\nOne.\nTwo.\n</think>\n```text\nIce  floats.\tSeals rest.\n\n  Bears hunt. \n```\n"
+def test_lines_are_units_and_fences_and_blank_lines_are_none() -> None:
+    reply = "```text\nIce  floats.\tSeals rest.\n\n  Bears hunt. \n```\n"
     assert read_units(reply) == ("Ice floats. Seals rest.", "Bears hunt.")
 
 

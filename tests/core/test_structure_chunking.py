@@ -47,8 +47,7 @@ def check_law(found: Document, chunks: tuple[Chunk, ...], limit: int, count: obj
         assert chunk.text.strip()
         assert len(chunk.text) == 1 or count(chunk.text.strip()) <= limit  # type: ignore[operator]
         assert chunk.id == span_id(found.id, chunk.kind, chunk.start, chunk.end)
-        assert chunk.lines == found.lines_of(chunk.start, chunk.end)
-        assert chunk.pages == found.pages_of(chunk.start, chunk.end)
+        assert chunk.place == found.place_of(chunk.start, chunk.end)
         at = chunk.end
     assert not found.text[at:].strip()
 

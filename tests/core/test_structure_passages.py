@@ -73,7 +73,7 @@ def test_passages_are_exact_slices_that_cover_their_chunk(document: Document, li
     for chunk in cut(document, outline(document), options=ChunkOptions(max_tokens=300)):
         found = passages_of(chunk, max_tokens=limit, document=document)
         assert all(document.text[each.start : each.end] == each.text for each in found)
-        assert [each.lines for each in found] == [document.lines_of(each.start, each.end) for each in found]
+        assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
         ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
         assert ends == sorted(ends)
         between = zip(ends[::2], ends[1::2], strict=True)

@@ -159,9 +159,7 @@ def test_chunks_are_the_own_spans_of_sections(text: str, media_type: str, least:
         assert chunk.text == text[chunk.start : chunk.end]
         assert chunk.path == section.path
         assert chunk.id == span_id(found.id, chunk.kind, chunk.start, chunk.end)
-        assert (chunk.lines, chunk.pages) == (
-            found.lines_of(chunk.start, chunk.end), found.pages_of(chunk.start, chunk.end),
-        )  # fmt: skip
+        assert chunk.place == found.place_of(chunk.start, chunk.end)
     assert searchable(chunks) == chunks
 
 

@@ -23,7 +23,7 @@ from catena.structure.outline import outline
 from catena.structure.table_grid import TableGrid, is_quantity, tables_in
 from catena.structure.table_views import LONGEST_DESCRIPTION, column_names, row_labels, table_views
 from catena.testing.fakes import FakeEmbedder
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 LIMITS = "| Quantity | min | max |\n|---|--:|--:|\n| Voltage | 1.8 V | 3.6 V |\n| Current | 2 mA | 9 mA |\n"
 

@@ -442,7 +442,7 @@ _LIES = (
     ),
     _pdf("media-box-words", lambda: one_page(show("No numbers"), page=b"/MediaBox [/a (b) null]"), DAMAGED),
     _pdf("zero-pages", lambda: changed(2, b"<< /Type /Pages /Kids [] /Count 0 >>"), NOTHING | {"malformed"}),
-    _pdf("kids-missing", lambda: changed(2, b"<< /Type /Pages /Count 1 >>"), NOTHING | {"malformed"}),
+    _pdf("kids-missing", lambda: changed(2, b"<< /Type /Pages /Count 1 >>"), frozenset({"partial"})),
 )
 
 _DEPTH = (

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena import library as library_module
+from catena import file_ingestion
 from catena.journal import Journal
 from catena.library import Library
 from catena.testing.fakes import FakeEmbedder
@@ -43,7 +43,7 @@ class Paid(FakeEmbedder):
 
 
 def index(folder: Path) -> None:
-    library_module.BATCH_CHUNKS = 5  # many transactions, so that kills find them
+    file_ingestion.BATCH_CHUNKS = 5  # many transactions, so that kills find them
     with (
         Journal.open(folder / "journal") as journal,
         Library.open(folder / "library", embedder=Paid(folder / "paid"), journal=journal) as library,

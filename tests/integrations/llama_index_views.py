@@ -19,7 +19,7 @@ from llama_index_models import Saying
 from llama_index_stores import Replying
 
 from catena.structure.section_chunks import SectionChunkOptions
-from catena.text import tokenise
+from catena.text.words import tokenise
 from llama_index_catena import CatenaNodeParser
 
 HOUSING = "The housing is made of cast iron and stands on rubber feet. " * 24

@@ -158,7 +158,7 @@ RETRIEVERS: list[Callable[[], BaseRetriever]] = [
 @pytest.mark.parametrize("made", RETRIEVERS)
 @pytest.mark.parametrize("k", [-1, 1.5, "3"])
 async def test_k_is_a_whole_number(made: Callable[[], BaseRetriever], k: object) -> None:
-    with pytest.raises(ParameterError, match="k must be an integer >= 0"):
+    with pytest.raises(ParameterError, match="k must be an integer"):
         made().invoke("passage", k=k)
-    with pytest.raises(ParameterError, match="k must be an integer >= 0"):
+    with pytest.raises(ParameterError, match="k must be an integer"):
         await made().ainvoke("passage", k=k)

@@ -81,7 +81,7 @@ def test_a_model_that_fails_raises_or_is_told(caplog) -> None:
     with caplog.at_level(logging.WARNING, "langchain_catena"):
         assert entities(CatenaEntityTransformer(llm=model).transform_documents(documents()))[0] == "hx 200"
     assert "language model at chunk d0" in caplog.text
-    with pytest.raises(InvalidReplyError, match="not JSON"):
+    with pytest.raises(InvalidReplyError, match="no JSON list"):
         CatenaEntityTransformer(llm=model, on_error="raise").transform_documents(documents())
 
 

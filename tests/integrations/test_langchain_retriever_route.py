@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -175,3 +175,18 @@ class TestOverAForeignRoute(RetrieversIntegrationTests):
     @property
     def retriever_query_example(self) -> str:
         return "which pressure has the pump?"
+
+
+def test_a_dead_retriever_is_asked_twice_and_then_named_in_what_was_found() -> None:
+    class Down(Fixed):
+        asked: ClassVar[list[str]] = []
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            self.asked.append(query)
+            raise ConnectionError("refused")
+
+    asked = CatenaRetriever.over({"up": Fixed(documents=DOCUMENTS), "down": Down(documents=[])})
+    for _ in range(3):
+        found = asked.invoke("q")
+    assert len(Down.asked) == 2
+    assert "not asked" in str(found[0].metadata["catena"]["degraded"])

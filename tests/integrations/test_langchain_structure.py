@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,10 +12,12 @@ from langchain_classic.retrievers.multi_vector import MultiVectorRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from catena.effects import Complete
+from catena.effects import Budget, Complete, Services, ask, run
 from catena.errors import ParameterError
 from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM, whole_chunk
 
@@ -133,3 +137,44 @@ def test_the_shipped_embedding_serves_langchain() -> None:
     (row,) = embeddings.embed_documents(["a cat"])
     assert isinstance(row[0], float)
     assert row == embeddings.embed_query("a cat")
+
+
+class Counting(FakeListChatModel):
+    """Tells what it spent: as much as it was allowed, or 6,000 tokens where nobody says."""
+
+    allowed: list[Any] = []  # noqa: RUF012 - pydantic copies it
+
+    def _generate(self, *arguments: Any, **options: Any) -> Any:
+        limit = getattr(self, "max_tokens", None) or options.get("max_tokens")
+        self.allowed.append(limit)
+        usage = {"input_tokens": 3, "output_tokens": limit or 6_000, "total_tokens": 3 + (limit or 6_000)}
+        message = AIMessage("fine", usage_metadata={**usage, "output_token_details": {"reasoning": 2}})
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class Limited(Counting):
+    """Has a setting for the limit, as the models of providers have."""
+
+    max_tokens: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("model", "allowed"),
+    [
+        (Counting(responses=[]), [100] * 2),
+        (Counting(responses=[]).with_retry(), [100] * 2),
+        (Limited(responses=[]), [100] * 2),
+        (Limited(responses=[], max_tokens=50), [50] * 2),
+    ],
+    ids=["argument", "bound", "setting", "a smaller one of the user"],
+)
+async def test_a_budget_holds_as_the_limit_of_a_reply_reaches_the_model(model: Any, allowed: list[int]) -> None:
+    inner = getattr(model, "bound", model)
+    services = Services(llm=LangChainLLM(model), budget=Budget(max_tokens=150), max_concurrency=1)
+    asked = [Complete(prompt="say", purpose="test", max_tokens=100)]
+    assert run(ask(asked), services)[0].reasoning_tokens == 2
+    assert services.budget is not None
+    assert services.budget.spent.tokens <= 150
+    await LangChainLLM(model).acomplete(asked[0])
+    assert inner.allowed == allowed
+    assert getattr(inner, "max_tokens", None) in (None, 50)  # the user's own model stays as it was

@@ -407,7 +407,7 @@ async def test_retrievers_are_fused_by_weight_and_one_that_fails_is_told() -> No
     assert [node.to_dict() for node in (one, two)] == before
     assert [each.node.node_id for each in found] == ["b"]
     assert [event.what for event in told.events if event.class_name() == "RouteDegradedEvent"] == ["route gone"]
-    with pytest.raises(ParameterError, match="at least one"):
+    with pytest.raises(ParameterError, match="retrievers must be"):
         CatenaRetriever.over({})
 
 

@@ -171,8 +171,8 @@ def test_a_document_of_a_reader_is_named_by_its_file() -> None:
         id_="d", text="x", metadata={"file_name": "hx210.pdf", "file_path": "/m/hx210.pdf", "n": None}
     )
     core = to_core_document(document)
-    assert (core.id, core.title, core.source, core.media_type) == ("d", "hx210", "/m/hx210.pdf", "text/markdown")
-    assert core.metadata == {"file_name": "hx210.pdf", "file_path": "/m/hx210.pdf"}
+    assert (core.id, core.title, core.source, core.media_type) == ("d", "hx210", "/m/hx210.pdf", "text/plain")
+    assert core.metadata == document.metadata
 
 
 def page(number: int, text: str, file: str = "m.pdf", **extra: object) -> Document:
@@ -210,4 +210,4 @@ def test_the_source_is_a_document() -> None:
 def test_a_foreign_node_becomes_a_chunk_of_its_source(start: int | None) -> None:
     chunk = to_chunk(TextNode(id_="n", text="abc", start_char_idx=start, metadata={"kind": "verse", "n": {}}))
     assert (chunk.start, chunk.end, chunk.kind, chunk.document_id) == (start or 0, (start or 0) + 3, "text", "n")
-    assert chunk.metadata == {}
+    assert chunk.metadata == {"n": {}}

@@ -53,7 +53,7 @@ from llama_index_catena import (
     format_chains,
 )
 from llama_index_catena.convert import NOTICE, provenance, to_chunk
-from llama_index_catena.graph.filters import where_of
+from llama_index_catena.filters import where_of
 
 DEMO = Path(catena.__file__).parent / "data" / "demo"
 WATCHED = ["catena", "llama_index_catena"]

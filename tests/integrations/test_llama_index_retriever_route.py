@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -94,3 +94,18 @@ def test_what_is_no_retriever_or_store_is_named() -> None:
         retriever_route(object())  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r"object\.text_field must be there"):
         from_elasticsearch_store(object())
+
+
+def test_a_dead_retriever_is_asked_twice_and_then_named_in_what_was_found() -> None:
+    class Down(BaseRetriever):
+        asked: ClassVar[list[str]] = []
+
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            self.asked.append(query_bundle.query_str)
+            raise ConnectionError("refused")
+
+    asked = CatenaRetriever.over({"up": Fixed(("a", 1.0)), "down": Down()})
+    for _ in range(3):
+        found = asked.retrieve("q")
+    assert len(Down.asked) == 2
+    assert "not asked" in str(found[0].metadata["catena"])

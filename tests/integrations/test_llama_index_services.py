@@ -188,6 +188,24 @@ async def test_a_llama_index_model_is_an_llm() -> None:
     assert parrot.asked[-1][0] == {}
 
 
+class Local(Parrot):
+    """Has a setting for the limit by another name, as HuggingFaceLLM."""
+
+    max_new_tokens: int = 256
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self.asked.append((kwargs, self.max_new_tokens))
+        return CompletionResponse(text=prompt)
+
+
+def test_a_model_with_another_setting_for_the_limit_is_given_it_there() -> None:
+    model = Local(asked=[])
+    LlamaIndexLLM(model).complete(Complete(prompt="Say it.", purpose="test", max_tokens=9))
+    assert model.asked == [({}, 9)]
+    assert model.max_new_tokens == 256
+
+
 async def test_an_llms_error_becomes_ours() -> None:
     llm = LlamaIndexLLM(Parrot(asked=[]))
     request = Complete(prompt="fail", purpose="test")

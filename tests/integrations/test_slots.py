@@ -42,7 +42,9 @@ LLAMA_INDEX = (
     BaseRetrievalMetric, BaseEvaluator, BaseQueryEngine, BaseSynthesizer, BaseQuestionGenerator, BaseEmbedding,
 )  # fmt: skip
 PLAIN = {"function", "evaluator", "service", "class"}  # slots that a framework gives no base for
-NO_STAGES = {"backends", "cli", "indexing", "plots", "prompts", "report", "server", "testing"}  # not on a way
+NO_STAGES = {  # not on a way
+    "backends", "cli", "indexing", "library", "plots", "prompts", "report", "server", "testing", "text",
+}  # fmt: skip
 
 
 def table_of(page: str) -> list[list[str]]:

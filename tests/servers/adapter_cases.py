@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,3 +135,11 @@ def missing_of(package: str, url: str, name: str, capsys: Any) -> list[str]:
             close()
     said = capsys.readouterr().out
     return [line for line in re.findall(r"(?:^|  )# (\S.*)", code, re.M) if line not in said and "…" not in line]
+
+
+async def closing(line: Any, asked: Awaitable[Any]) -> Any:
+    """Return what is awaited, and close the line's connections of this event loop."""
+    try:
+        return await asked
+    finally:
+        await line.aclose()

@@ -28,7 +28,9 @@ from catena_bench.servers import Cluster, ask
 
 MODEL = FakeEmbedder(dim=3)
 QUICK = ServerOptions(
-    facts_seconds=0.0, bulk=BulkOptions(actions=20, base_seconds=0.1), retry=Retry(base_seconds=0.1)
+    facts_seconds=0.0,
+    bulk=BulkOptions(actions=20, base_seconds=0.1),
+    retry=Retry(base_seconds=0.1, rate_limit_seconds=0.0),
 )
 REPORT = "CATENA_FAULTS"  # the environment's name for a file that takes a line of JSON for each fault
 

@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_cases import ALL, BOTH, MANUALS, NOWHERE, QUESTIONS, Line, Twins, differences, missing_of, twins
+from adapter_cases import (
+    ALL,
+    BOTH,
+    MANUALS,
+    NOWHERE,
+    QUESTIONS,
+    Line,
+    Twins,
+    closing,
+    differences,
+    missing_of,
+    twins,
+)
 from blockbuster import blockbuster_ctx
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListLLM
@@ -167,7 +179,7 @@ def test_documents_of_a_loader_are_indexed_alike(
         with pytest.raises(LibraryError, match="no graph"):
             CatenaGraphRetriever(library=served).invoke(QUESTIONS[0])
         with pytest.raises(LibraryError, match="no graph"):
-            asyncio.run(CatenaGraphRetriever(library=served).ainvoke(QUESTIONS[0]))
+            asyncio.run(closing(pair.line, CatenaGraphRetriever(library=served).ainvoke(QUESTIONS[0])))
         with pytest.raises(LibraryError, match="no graph"):
             CatenaChainCompressor(library=served).compress_documents(NOTES, ASKED)
 

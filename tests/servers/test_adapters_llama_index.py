@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_cases import ALL, BOTH, MANUALS, NOWHERE, QUESTIONS, Line, Twins, differences, missing_of, twins
+from adapter_cases import (
+    ALL,
+    BOTH,
+    MANUALS,
+    NOWHERE,
+    QUESTIONS,
+    Line,
+    Twins,
+    closing,
+    differences,
+    missing_of,
+    twins,
+)
 from blockbuster import blockbuster_ctx
 from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
@@ -163,7 +175,7 @@ def test_documents_of_a_reader_are_indexed_alike(
     with pytest.raises(LibraryError, match="no graph"):
         without.retrieve(QUESTIONS[0])
     with pytest.raises(LibraryError, match="no graph"):
-        asyncio.run(without.aretrieve(QUESTIONS[0]))
+        asyncio.run(closing(pair.line, without.aretrieve(QUESTIONS[0])))
 
 
 @pytest.fixture

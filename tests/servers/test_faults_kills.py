@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from catena.testing.fakes import FakeEmbedder
 
 MODEL = FakeEmbedder(dim=16)
 FILES = 24
-KILLS = 12
+KILLS = int(os.environ.get("CATENA_KILLS", "12"))
 IMPORTED = ["catena.server_library", "catena.backends.elasticsearch", "elasticsearch"]
 
 

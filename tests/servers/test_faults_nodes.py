@@ -25,7 +25,9 @@ ONE_TRY = replace(QUICK, retry=Retry(attempts=1))
 
 
 def answered(store: ServerStore, on_route_error: OnRouteError = "raise", attempts: int = 4) -> Ranking:
-    services = Services(store=store, embedder=MODEL, retry=Retry(attempts=attempts, base_seconds=0.1))
+    services = Services(
+        store=store, embedder=MODEL, retry=Retry(attempts=attempts, base_seconds=0.1, rate_limit_seconds=0.0)
+    )
     return run(retrieve(QUESTION, k=8, on_route_error=on_route_error), services)
 
 

@@ -25,7 +25,9 @@ from catena_bench.servers import Cluster, ask
 KEY = "c2VjcmV0LWlkOnNlY3JldC1rZXk="
 BUSY = {"type": "es_rejected_execution_exception", "reason": "rejected execution of coordinating operation"}
 SMALL = {"shards": 1, "replicas": 0}
-ONE_TRY = ServerOptions(bulk=BulkOptions(attempts=2, base_seconds=0.0), retry=Retry(attempts=2, base_seconds=0.0))
+ONE_TRY = ServerOptions(
+    bulk=BulkOptions(attempts=2, base_seconds=0.0), retry=Retry(attempts=2, base_seconds=0.0, rate_limit_seconds=0.0)
+)
 
 
 @pytest.fixture

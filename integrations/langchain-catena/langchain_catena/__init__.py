@@ -1,5 +1,6 @@
 """Catena in LangChain: long documents as loader, transformers, retrievers, compressors, embeddings and chain."""
 
+import langchain_catena.core_values  # noqa: F401  # the core then takes LangChain's models and documents as they are
 from catena.view_records import ViewChanges
 from langchain_catena.answering import segment_answer_chain
 from langchain_catena.asking import chain_answer_chain, query_writer
@@ -7,7 +8,7 @@ from langchain_catena.atomic import CatenaAtomicTransformer
 from langchain_catena.blobs import CatenaBlobParser
 from langchain_catena.captions import CatenaCaptionTransformer
 from langchain_catena.content_ids import with_content_ids
-from langchain_catena.convert import to_chunk, to_core_document, to_document
+from langchain_catena.convert import join_pages, to_chunk, to_core_document, to_document
 from langchain_catena.docstores import DocumentStore
 from langchain_catena.enrichment import CatenaEntityTransformer
 from langchain_catena.extraction import CatenaSegmentExtractor
@@ -79,6 +80,7 @@ __all__ = [
     "format_chains",
     "from_elasticsearch_retriever",
     "from_elasticsearch_store",
+    "join_pages",
     "query_writer",
     "retriever_route",
     "segment_answer_chain",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from catena import model
 from catena.answering.quotes import VerifiedQuote
 from catena.effects import Services, Step, arun, run
-from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
+from catena.library.ask import answer_from_step
+from catena.segment_answer import AnswerOptions, SegmentAnswer
 from langchain_catena.convert import NO_OFFSETS
 from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of
@@ -43,7 +43,7 @@ def segment_answer_chain(
     - `question`, `answer` ("" where nothing was found; no model is asked then), `coverage` (share of the statements
       with a verified quote, 0 to 1)
     - `citations`: `number` of the passage, `quote`, `verified`, `state` (see `VerifiedQuote`), `citation` (where it
-      stands, in words), `document_id`, `start_index`, `end_index`, `pages`, `lines`
+      stands, in words), `document_id`, `start_index`, `end_index`, `pages`, `page_labels`, `lines`
     - `passages`: what [n] means: `number`, `text`, `citation`, `document_id`, `value`
     - `conflicts`: `label`, `note`, `kind`, `expected`, `passages` (numbers)
     - `unsupported`: statements without a verified quote; `unknown`: names that stand nowhere, in words
@@ -63,28 +63,22 @@ def segment_answer_chain(
     keys = PlaceKeys(document=document_key)
     outside = replace(services or Services(), llm=LangChainLLM(llm))
 
-    def step(question: str, found: Sequence[Document], documents: Sequence[model.Document]) -> Step[SegmentAnswer]:
+    if library is not None:  # which knows the pages of a quote
+        outside = replace(outside, store=library.store)
+
+    def step(question: str, found: Sequence[Document]) -> Step[SegmentAnswer]:
         hits = lenient_hits(passages_in(found), keys)
-        return answer_from(question, hits, options, nowhere=unknown_of(found), documents=documents)
+        return answer_from_step(question, hits, options, nowhere=unknown_of(found))
 
     def answer(question: str) -> dict[str, Any]:
         found = retriever.invoke(question)
-        return _as_json(run(step(question, found, _whole(library, found)), outside), unknown_of(found))
+        return _as_json(run(step(question, found), outside), unknown_of(found))
 
     async def aanswer(question: str) -> dict[str, Any]:
         found = await retriever.ainvoke(question)
-        documents = await asyncio.to_thread(_whole, library, found)
-        return _as_json(await arun(step(question, found, documents), outside), unknown_of(found))
+        return _as_json(await arun(step(question, found), outside), unknown_of(found))
 
     return RunnableLambda(answer, aanswer, name="segment_answer")
-
-
-def _whole(library: AnyLibrary | None, found: Sequence[Document]) -> list[model.Document]:
-    """Return the documents that passages are from, where a library holds them: they know the page of a quote."""
-    if library is None:
-        return []
-    ids = dict.fromkeys(str(document.metadata["document_id"]) for document in passages_in(found))
-    return [library.get(each).document for each in ids]
 
 
 def _as_json(result: SegmentAnswer, nowhere: Sequence[model.Unknown]) -> dict[str, Any]:
@@ -133,5 +127,6 @@ def _citation(quote: VerifiedQuote, source: str, without_offsets: bool) -> dict[
         "start_index": None if without_offsets else quote.start,
         "end_index": None if without_offsets else quote.end,
         "pages": None if quote.pages is None else list(quote.pages),
+        "page_labels": None if quote.page_labels is None else list(quote.page_labels),
         "lines": None if quote.lines is None else list(quote.lines),
     }

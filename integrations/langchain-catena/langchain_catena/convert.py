@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from numbers import Real
@@ -13,13 +14,14 @@ from langchain_core.documents import Document
 
 from catena import model
 from catena.answering.answer import readable
-from catena.citation import SOURCE, TITLE, citation
+from catena.citation import SOURCE, TITLE, citation, place_metadata
 from catena.context import HeaderTemplate, reader_text, segment_header
 from catena.extraction import Extraction, SegmentHit
 from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import Formatted
 from catena.ids import digest
 from catena.layout import Parsed
+from catena.text.loaded import MEDIA_TYPE, joined_pages, media_type_of
 
 PROVENANCE = "catena"
 """Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`, `unknown`."""
@@ -32,6 +34,12 @@ PAGE_OFFSETS = "page_offsets"
 
 A string, because vector stores take no lists. Chunks cut by `CatenaDocumentTransformer` have page numbers instead.
 """
+
+PAGE_LABELS = "page_labels"
+"""Metadata key of a whole file: what is printed on each page, as a JSON list; only with `PAGE_OFFSETS`."""
+
+DOCUMENT_KEYS = frozenset({TITLE, SOURCE, MEDIA_TYPE, PAGE_OFFSETS, PAGE_LABELS})
+"""Metadata keys that are fields of a core document."""
 
 RAW_TEXT = "raw_text"
 """Metadata key of the exact slice, where the content is another view of it."""
@@ -50,6 +58,9 @@ PREVIOUS, NEXT = "previous_id", "next_id"
 
 NO_OFFSETS = "no_offsets"
 """Metadata key, in the core alone, of a chunk that does not say where in its document it begins."""
+
+NOTE = "note"
+"""Title and citation of a document that is no passage."""
 
 VALUE = "value"
 """Metadata key of what a segment is worth: the sum of its chunks' values."""
@@ -94,10 +105,14 @@ def with_original(chunk: model.Chunk, document: Document) -> model.Chunk:
 
 
 def unknown_document(ranking: model.Ranking | Extraction) -> Document:
-    """Return a document that says which names of the question stand nowhere, and what is like them."""
+    """Return a document that says which names of the question stand nowhere, and what is like them.
+
+    It has the keys that prompts ask of every passage, of no passage's value.
+    """
+    neutral = {"citation": NOTE, TITLE: NOTE, SOURCE: "", SCORE: 0.0}
     return Document(
-        page_content=". ".join(map(str, ranking.unknown)) + ".",
-        metadata={"kind": _UNKNOWN, PROVENANCE: {"unknown": _unknown(ranking)}},
+        page_content=model.nowhere_in_words(ranking.unknown),
+        metadata={**neutral, "kind": _UNKNOWN, PROVENANCE: {"unknown": _unknown(ranking)}},
     )
 
 
@@ -197,27 +212,36 @@ def _place(found: model.Chunk | model.Segment, cited: str) -> dict[str, Any]:
     }
     if found.path:
         place["heading_path"] = " › ".join(found.path)
-    for name, span in (("page", found.pages), ("line", found.lines)):
-        if span is not None:
-            place[f"first_{name}"], place[f"last_{name}"] = span
-    return place
+    return place | place_metadata(found.place)
 
 
-def to_core_document(document: Document) -> model.Document:
+def to_core_document(document: Document, *, media_type: str | None = None) -> model.Document:
     """Return a LangChain document as a core document.
 
-    Its id is its own, else derived from source, page and text, so that the same input gives the same ids.
-    Nested metadata is left out; a transformer puts it back on what it makes.
+    Its id is its own, else derived from source, page and text, so that the same input gives the same ids. Of the
+    metadata, what is a field of the core's document becomes one; a store keeps the others as
+    `catena.model.plain_metadata` says, and hits give them back.
+
+    Args:
+        document: of any loader.
+        media_type: "text/markdown" or "text/plain"; None takes what the metadata say, see
+            `catena.text.loaded.media_type_of`.
+
+    Raises:
+        ParameterError: the media type is another.
     """
     metadata = document.metadata
     source = str(metadata.get(SOURCE) or "")
+    starts = _page_starts(metadata, document.page_content)
     return model.Document(
         id=document.id or digest("langchain", source, str(metadata.get("page", "")), document.page_content),
         text=document.page_content,
         title=str(metadata.get(TITLE) or ""),
         source=source,
-        page_starts=_page_starts(metadata, document.page_content),
-        metadata=scalars(metadata),
+        media_type=media_type_of(metadata, given=media_type),
+        page_starts=starts,
+        page_labels=_page_labels(metadata, len(starts)),
+        metadata={key: value for key, value in metadata.items() if key not in DOCUMENT_KEYS},
     )
 
 
@@ -228,18 +252,46 @@ def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
         **document.metadata,
         SOURCE: document.source,
         TITLE: document.title,
+        MEDIA_TYPE: document.media_type,
         "state": parsed.state,
     }
-    if unread := [str(note.page) for note in parsed.notes if note.state not in {"blank", "text"}]:
+    if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
-    if document.page_starts:
-        metadata["total_pages"] = len(document.page_starts)
-        metadata[PAGE_OFFSETS] = " ".join(map(str, (*document.page_starts, len(document.text))))
+    metadata |= _pages(document.text, document.page_starts, document.page_labels)
     return Document(
         id=document.id,
         page_content=document.text,
         metadata=metadata | _fidelity(formatted.fidelity),
     )
+
+
+def join_pages(documents: Sequence[Document]) -> list[Document]:
+    """Return one document per file where a loader gave one per page, as `PyPDFLoader` does.
+
+    Chunks then reach over pages, and say on which pages they stand. The id is derived from the file's name; the
+    metadata is what all pages share, and where the pages begin. Other documents are returned as they are.
+
+    Raises:
+        ParameterError: a page comes twice, as after a splitter.
+    """
+    texts, metadata = [each.page_content for each in documents], [each.metadata for each in documents]
+    return [
+        documents[each]
+        if isinstance(each, int)
+        else Document(
+            id=each.id,
+            page_content=each.text,
+            metadata={**each.metadata, **_pages(each.text, each.starts, each.labels)},
+        )
+        for each in joined_pages(texts, metadata)
+    ]
+
+
+def _pages(text: str, starts: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
+    if not starts:
+        return {}
+    said = {"total_pages": len(starts), PAGE_OFFSETS: " ".join(map(str, (*starts, len(text))))}
+    return {**said, PAGE_LABELS: json.dumps(labels)} if labels else said
 
 
 def _fidelity(report: FidelityReport) -> dict[str, Any]:
@@ -260,6 +312,14 @@ def _page_starts(metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
     offsets = [int(offset) for offset in found if offset.isascii() and offset.isdecimal()]
     fits = len(offsets) == len(found) > 1 and offsets[0] == 0 and offsets[-1] == len(text)
     return tuple(offsets[:-1]) if fits and offsets == sorted(offsets) else ()
+
+
+def _page_labels(metadata: Mapping[str, Any], pages: int) -> tuple[str, ...]:
+    try:
+        labels = json.loads(metadata.get(PAGE_LABELS, "[]"))
+    except (TypeError, ValueError):  # somebody else's key of that name
+        return ()
+    return tuple(map(str, labels)) if isinstance(labels, list) and len(labels) == pages else ()
 
 
 def to_chunk(document: Document) -> model.Chunk:

@@ -14,9 +14,10 @@ from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Services, Step
 from catena.errors import ParameterError
 from catena.extraction import Extraction, ExtractionParams, preset
+from catena.library.ask import segments_step
 from catena.model import Ranking, Scale
 from catena.rerank.calibration import Calibration, Constant
-from catena.segment_search import SegmentSearch, find_segments
+from catena.segment_search import SegmentSearch
 from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import POSITION, is_unknown, segment_documents
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
@@ -110,7 +111,7 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
             header=self.header,
             calibration=Constant() if self.calibration is None else self.calibration,
         )
-        return find_segments(query, how, ranked=given, place=passages.place)
+        return segments_step(query, how, ranked=given, place=passages.place)
 
     def _checked(self, ranking: Ranking) -> Ranking:
         """Return a ranking of which it is known what its scores say of relevance."""

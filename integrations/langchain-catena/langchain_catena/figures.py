@@ -46,7 +46,7 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
     provider: ClassVar[str] = "catena-figures"
 
     library: LibraryField = Field(exclude=True)
-    k: int = 4
+    k: int | None = 4
     where: dict[str, Any] | None = None
 
     def _get_relevant_documents(

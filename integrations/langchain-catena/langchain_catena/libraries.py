@@ -8,22 +8,13 @@ from typing import TypeAlias
 
 from pydantic import InstanceOf
 
-from catena.errors import LibraryError, ServerError
+from catena.errors import LibraryError
 from catena.library import Library
 from catena.model import Hit
 from catena.server_library import ServerLibrary
 
 AnyLibrary: TypeAlias = Library | ServerLibrary
 LibraryField: TypeAlias = InstanceOf[Library] | InstanceOf[ServerLibrary]
-
-
-def check_graph(library: AnyLibrary) -> None:
-    """Raise `LibraryError` where there is no graph: that is a mistake, and no failure to go on without."""
-    if isinstance(library, ServerLibrary):
-        with suppress(ServerError):  # a server that fails is one: the walk will say so
-            library.graph.about()
-    elif not library.has_graph:
-        _ = library.graph
 
 
 def figure_file(library: AnyLibrary, hit: Hit) -> Path | None:

@@ -11,9 +11,10 @@ from langchain_core.documents import Document
 
 from catena.citation import SEPARATOR
 from catena.model import Chunk
-from langchain_catena.convert import CHUNK_ID, NEXT, PAGE_OFFSETS, POSITION, PREVIOUS, RAW_TEXT
+from catena.text.loaded import page_of
+from langchain_catena.convert import CHUNK_ID, NEXT, PAGE_LABELS, PAGE_OFFSETS, POSITION, PREVIOUS, RAW_TEXT
 
-OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID)
+OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PAGE_LABELS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID)
 """Metadata keys that what is cut from a document does not inherit."""
 
 
@@ -25,13 +26,14 @@ def to_cut(document: Document) -> Document:
 
 
 def in_whole(chunk: Chunk, document: Document) -> Chunk:
-    """Return a chunk of a part with its place in the whole document; that of anything else as it is.
+    """Return a chunk of a part with its place in the whole document; that of a single page with the page's number.
 
     Its offsets, from 0, and lines, from 1, are counted in the whole document; the headings above the part are above
     it, too. The id stays: it says of which part it was cut, and where in it.
     """
     if not _is_part(document):
-        return chunk
+        page = page_of(document.metadata)
+        return chunk if page is None or chunk.pages else replace(chunk, pages=(page + 1, page + 1))
     metadata = document.metadata
     start, first, lines = metadata["start_index"], metadata.get("first_line"), chunk.lines
     return replace(

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from langchain_core.documents import Document
 
 from catena import model
-from catena.citation import SEPARATOR, SOURCE
+from catena.citation import PLACE_KEYS, SEPARATOR, SOURCE, place_in
 from catena.effects import Step
 from catena.errors import ParameterError
 from catena.extraction.links import Linked, placed_by_offsets
@@ -28,12 +28,11 @@ from langchain_catena.convert import (
     VALUE,
     as_score,
     is_unknown,
-    scalars,
 )
 
 _OF_ONE_CHUNK = frozenset({PREVIOUS, NEXT, RAW_TEXT, HEADER, CHUNK_ID, SCORE, VALUE})
-_OF_ONE_CHUNK |= {"document_id", "start_index", "end_index", "citation", "kind", "heading_path", "page", "page_label"}
-_OF_ONE_CHUNK |= {f"{end}_{unit}" for end in ("first", "last") for unit in ("page", "line", "position")}
+_OF_ONE_CHUNK |= {"document_id", "start_index", "end_index", "citation", "kind", "heading_path"}
+_OF_ONE_CHUNK |= {*PLACE_KEYS, "first_position", "last_position"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +131,9 @@ def to_linked(document: Document, keys: PlaceKeys, *, name: str | None = None) -
     text = str(metadata.get(RAW_TEXT, document.page_content))
     start = _whole(metadata.get("start_index"))
     path = str(metadata.get("heading_path") or "")
-    kept: dict[str, model.Scalar] = {
-        key: value for key, value in scalars(metadata).items() if key not in _OF_ONE_CHUNK and key != keys.position
+    place = _place(metadata)
+    kept: dict[str, Any] = {
+        key: value for key, value in metadata.items() if key not in _OF_ONE_CHUNK and key != keys.position
     }
     chunk = model.Chunk(
         id=document.id or str(metadata.get(CHUNK_ID) or "") or _derived(document, whole, keys),
@@ -144,8 +144,9 @@ def to_linked(document: Document, keys: PlaceKeys, *, name: str | None = None) -
         text=text,
         kind=next((kind for kind in get_args(model.ChunkKind) if kind == metadata.get("kind")), "text"),
         path=tuple(path.split(SEPARATOR)) if path else (),
-        pages=_span(metadata, "page") or _page(metadata),
-        lines=_span(metadata, "line"),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
         metadata=kept if start is not None else {**kept, NO_OFFSETS: True},
     )
     return Linked(chunk, _id(metadata.get(PREVIOUS)), _id(metadata.get(NEXT)))
@@ -292,14 +293,11 @@ def _whole(value: object) -> int | None:
     return int(value)
 
 
-def _span(metadata: Mapping[str, Any], unit: str) -> tuple[int, int] | None:
-    first, last = (_whole(metadata.get(f"{end}_{unit}")) for end in ("first", "last"))
-    return None if first is None or last is None else (first, last)
-
-
-def _page(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
+def _place(metadata: Mapping[str, Any]) -> model.Place:
+    """Return where a document says that it stands, its page else as LangChain's readers write it, counted from 0."""
     page = _whole(metadata.get("page"))
-    return None if page is None else (page + 1, page + 1)
+    read = {} if page is None else {"first_page": page + 1, "last_page": page + 1}
+    return place_in({**read, **metadata})
 
 
 def _id(value: object) -> str | None:

@@ -18,7 +18,7 @@ from catena.errors import ParameterError, ServiceError
 from catena.model import Chunk, Hit, Ranking
 from catena.ports import Reranker
 from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import Calibration
+from catena.rerank.calibration import Calibration, calibration_given
 from catena.rerank.reranking import ROUTE, OnFailure, chunk_text, rerank
 from catena.segment_search import headed_text
 from langchain_catena.base import CatenaBaseCompressor
@@ -154,7 +154,7 @@ class CatenaRerank(CatenaBaseCompressor):
     reranker: InstanceOf[Reranker] | InstanceOf[BaseDocumentCompressor] | InstanceOf[BaseCrossEncoder] = Field(
         exclude=True
     )
-    calibration: InstanceOf[Calibration] | InstanceOf[Artefact]
+    calibration: InstanceOf[Calibration] | InstanceOf[Artefact] | None = Field(default=None)
     top_n: int | None = Field(default=None, ge=0)
     headed: bool = False
     on_failure: OnFailure = "raise"
@@ -199,7 +199,7 @@ class CatenaRerank(CatenaBaseCompressor):
         return [*told, *(_scored(hit, ranking, by) for hit in ranking.hits)]
 
     def _rule(self, reranker: Reranker) -> Calibration:
-        rule = self.calibration
+        rule: Calibration | Artefact = calibration_given(self.calibration)
         return rule.for_model(reranker.identity) if isinstance(rule, Artefact) else rule
 
     def _services(self, reranker: Reranker) -> Services:

@@ -17,19 +17,17 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
-from pydantic import Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, StrictBool, model_validator
 
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
-from catena.enrichment.entities import QueryEntities, query_entities
 from catena.extraction import Extraction
+from catena.library.ask import SearchOptions, search_step
 from catena.model import Degraded, Ranking, Unknown
+from catena.retrieval.foreign import named
 from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
 from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
-from catena.section_search import SECTION_FUSION, SECTION_ROUTES
-from catena.structure.passages import PASSAGE
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import section_document, to_document, unknown_document
 from langchain_catena.libraries import LibraryField
@@ -65,7 +63,7 @@ class CatenaRetriever(CatenaBaseRetriever):
     returned, and, with `tell_unknown=True`, by a first document, for chains that see nothing else.
 
     Attributes:
-        k: documents returned.
+        k: documents returned; None: as many as `Library.search` returns.
         routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`. None asks
             as `Library.search` does: for the best passages of whole sections, too, where the library holds them.
         where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
@@ -89,15 +87,15 @@ class CatenaRetriever(CatenaBaseRetriever):
 
     library: LibraryField | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
-    k: int = 4
+    k: int | None = 4
     routes: tuple[str, ...] | dict[str, Route] | None = None
     where: dict[str, Any] | None = None
     fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
     depth: int | None = None
-    on_route_error: Literal["raise", "degrade"] = "degrade"
-    by_name: bool = True
-    entities: tuple[str, ...] = ()
-    on_unknown: Literal["empty", "keep"] = "empty"
+    on_route_error: Literal["raise", "degrade"] | None = None
+    by_name: StrictBool | None = None
+    entities: tuple[str, ...] | None = None
+    on_unknown: Literal["empty", "keep"] | None = None
     tell_unknown: bool = False
     llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
     detectors: tuple[InstanceOf[Detector], ...] = ()
@@ -109,21 +107,25 @@ class CatenaRetriever(CatenaBaseRetriever):
             raise ValueError("give either library=… or services=…")
         if self.whole_sections and self.library is None:
             raise ValueError("whole_sections=True needs library=…: only a library knows the sections")
-        self._fusion()
+        if isinstance(self.fusion, Tuned) and (embedder := self._services().embedder) is not None:
+            self.fusion.fusion_for(embedder.identity)  # said now, not at the first question
         return self
 
     @classmethod
     def over(
         cls,
-        retrievers: Mapping[str, Runnable[str, list[Document]]],
+        retrievers: Mapping[str, Runnable[str, list[Document]]] | Sequence[Runnable[str, list[Document]]],
         *,
-        weights: Mapping[str, float] | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
         **options: Any,
     ) -> Self:
-        """Return a retriever that fuses LangChain retrievers by rank, weights obeyed, equal texts kept apart."""
-        services = Services(store=RetrieverStore(retrievers))
-        routes = {name: stored(name) for name in retrievers}  # whatever its name: one called "dense" embeds itself
-        return cls(services=services, routes=routes, fusion=RankFusion(weights=weights), **options)
+        """Return a retriever that fuses LangChain retrievers by rank, weights obeyed, equal texts kept apart.
+
+        Retrievers and weights go by name, or are lists of the same order, as `EnsembleRetriever` takes them.
+        """
+        by_name, fusion = named(retrievers, weights)
+        routes = {name: stored(name) for name in by_name}  # whatever its name: one called "dense" embeds itself
+        return cls(services=Services(store=RetrieverStore(by_name)), routes=routes, fusion=fusion, **options)
 
     def ranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
         """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
@@ -131,8 +133,7 @@ class CatenaRetriever(CatenaBaseRetriever):
 
     async def aranking(self, query: str, **options: Unpack[Asked]) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        step = await asyncio.to_thread(self._step, query, **options)
-        return await arun(step, self._services())
+        return await arun(self._step(query, **options), self._services())
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[Asked]
@@ -145,8 +146,7 @@ class CatenaRetriever(CatenaBaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[Asked]
     ) -> list[Document]:
-        step = await asyncio.to_thread(self._step, query, **options)
-        ranking = await arun_within(run_manager.get_child(), step, self._services())
+        ranking = await arun_within(run_manager.get_child(), self._step(query, **options), self._services())
         for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         if self.whole_sections:
@@ -163,47 +163,21 @@ class CatenaRetriever(CatenaBaseRetriever):
         services = self.library.services if self.library is not None else self.services or Services()
         return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
 
-    def _fusion(self) -> Fusion | None:
-        if not isinstance(self.fusion, Tuned):
-            return self.fusion
-        embedder = self._services().embedder
-        return self.fusion.fusion_for("" if embedder is None else embedder.identity)
-
-    def _step(self, query: str, **options: Unpack[Asked]) -> Step[Ranking]:
-        """Look up what the library holds, which blocks, and return what searches it."""
-        if self.library is not None:
-            where = options.get("where")
-            self.library.check_filter(self.where if where is None else where)
-        routes, fusion = DEFAULT_ROUTES if self.routes is None else self.routes, self._fusion()
-        if self.library is not None and self.routes is None and self.library.store.has_view(PASSAGE):
-            routes, fusion = SECTION_ROUTES, fusion or SECTION_FUSION
-        return self._search(query, routes, fusion, **options)
-
-    def _search(
-        self,
-        query: str,
-        routes: tuple[str, ...] | dict[str, Route],
-        fusion: Fusion | None,
-        *,
-        k: int | None = None,
-        where: dict[str, Any] | None = None,
-        entities: Sequence[str] | None = None,
-    ) -> Step[Ranking]:
+    def _step(self, query: str, **asked: Unpack[Asked]) -> Step[Ranking]:
+        options: SearchOptions = {
+            "k": self.k,
+            "routes": self.routes,
+            "where": self.where,
+            "fusion": self.fusion,
+            "depth": self.depth,
+            "on_route_error": self.on_route_error,
+            "by_name": self.by_name,
+            "entities": self.entities,
+            "on_unknown": self.on_unknown,
+        }
+        options.update({name: value for name, value in asked.items() if value is not None})  # type: ignore[typeddict-item]
         detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
-        found = (yield from query_entities(query, detectors)) if detectors else QueryEntities(())
-        ranking = yield from retrieve(
-            query,
-            k=self.k if k is None else k,
-            routes=routes,
-            where=self.where if where is None else where,
-            fusion=fusion,
-            depth=self.depth,
-            on_route_error=self.on_route_error,
-            by_name=self.by_name,
-            entities=(*(self.entities if entities is None else entities), *found.names),
-            on_unknown=self.on_unknown,
-        )
-        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
+        return search_step(query, options, detectors=detectors)
 
     def _documents(self, ranking: Ranking) -> list[Document]:
         told = [unknown_document(ranking)] if self.tell_unknown and ranking.unknown else []

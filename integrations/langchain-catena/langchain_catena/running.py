@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackManager, Callbacks
 from langchain_core.runnables import RunnableConfig, ensure_config
@@ -16,29 +15,19 @@ T = TypeVar("T")
 
 
 def run_within(callbacks: Callbacks, step: Step[T], services: Services) -> T:
-    """Drive a step; runnables that it calls, in threads too, find callbacks and options through the context."""
-    return call_within(callbacks, lambda: run(step, services))
+    """Drive a step; runnables that it calls, in threads too, find callbacks, tags and options through the context."""
+    if callbacks is None:
+        return run(step, services)
+    with set_config_context(_under(callbacks)) as context:
+        return context.run(run, step, services)
 
 
 async def arun_within(callbacks: Callbacks, step: Step[T], services: Services) -> T:
     """As `run_within`, without blocking the event loop."""
-    return await await_within(callbacks, lambda: arun(step, services))
-
-
-def call_within(callbacks: Callbacks, do: Callable[[], T]) -> T:
-    """Call a function; runnables that it calls find callbacks, tags and options through the context."""
     if callbacks is None:
-        return do()
+        return await arun(step, services)
     with set_config_context(_under(callbacks)) as context:
-        return context.run(do)
-
-
-async def await_within(callbacks: Callbacks, do: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `call_within`, without blocking the event loop."""
-    if callbacks is None:
-        return await do()
-    with set_config_context(_under(callbacks)) as context:
-        return await asyncio.get_running_loop().create_task(do(), context=context)
+        return await asyncio.get_running_loop().create_task(arun(step, services), context=context)
 
 
 def for_children(config: RunnableConfig | None) -> RunnableConfig:

@@ -16,13 +16,14 @@ from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Step, arun, run
 from catena.errors import ParameterError
+from catena.library.ask import SearchOptions, passages_step, search_step, views_step
 from catena.model import Ranking
 from catena.retrieval.reading import ReadingOptions
-from catena.section_search import ViewSearch, read_passages
+from catena.section_search import ViewSearch
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.libraries import LibraryField
 from langchain_catena.retrieval import told
-from langchain_catena.running import await_within, call_within
+from langchain_catena.running import arun_within, run_within
 from langchain_catena.view_retrieval import view_documents
 
 
@@ -74,28 +75,16 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
 
     def ranking(self, query: str, **asked: Unpack[AskedSections]) -> Ranking:
         """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere."""
-        k, budget, where = self._asked(**asked)
-        if self.views is None:
-            if budget is None:
-                return self.library.search(query, k=_whole(k), where=where)
-            return self.library.passages(query, **self._reading(k, budget, where))
-        found = self.library.search_views(query, self.views, k=k, where=where)
-        return found if budget is None else run(self._read(query, found, budget), self.library.services)
+        return run(self._step(query, **asked), self.library.services)
 
     async def aranking(self, query: str, **asked: Unpack[AskedSections]) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        k, budget, where = self._asked(**asked)
-        if self.views is None:
-            if budget is None:
-                return await self.library.asearch(query, k=_whole(k), where=where)
-            return await self.library.apassages(query, **self._reading(k, budget, where))
-        found = await self.library.asearch_views(query, self.views, k=k, where=where)
-        return found if budget is None else await arun(self._read(query, found, budget), self.library.services)
+        return await arun(self._step(query, **asked), self.library.services)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
     ) -> list[Document]:
-        ranking = call_within(run_manager.get_child(), lambda: self.ranking(query, **asked))
+        ranking = run_within(run_manager.get_child(), self._step(query, **asked), self.library.services)
         for name, part in told(ranking):
             dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return view_documents(ranking)
@@ -103,25 +92,26 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
     ) -> list[Document]:
-        ranking = await await_within(run_manager.get_child(), lambda: self.aranking(query, **asked))
+        ranking = await arun_within(run_manager.get_child(), self._step(query, **asked), self.library.services)
         for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return view_documents(ranking)
 
-    def _asked(
-        self, *, k: float | None = None, budget_tokens: int | None = None, where: dict[str, Any] | None = None
-    ) -> tuple[float, int | None, dict[str, Any] | None]:
-        """Return k, budget and filter; with a budget k is the number of sections to look into."""
-        budget = self.budget_tokens if budget_tokens is None else budget_tokens
-        own = self.k if budget is None else (self.reading or ReadingOptions()).hits
-        return own if k is None else k, budget, self.where if where is None else where
-
-    def _reading(self, k: float, budget: int, where: dict[str, Any] | None) -> dict[str, Any]:
-        return {"k": _whole(k), "budget_tokens": budget, "reading": self.reading, "where": where}
-
-    def _read(self, query: str, found: Ranking, budget: int) -> Step[Ranking]:
-        tokens = self.library.preparation.passage_tokens
-        return read_passages(query, found, budget_tokens=budget, passage_tokens=tokens, options=self.reading)
+    def _step(
+        self, query: str, *, k: float | None = None, budget_tokens: int | None = None,
+        where: dict[str, Any] | None = None,
+    ) -> Step[Ranking]:  # fmt: skip
+        budget, how = self.budget_tokens if budget_tokens is None else budget_tokens, self.library.preparation
+        where = self.where if where is None else where
+        if budget is not None:  # then k is the number of sections to look into, which `reading` says
+            looked_into: SearchOptions = {"k": None if k is None else _whole(k), "where": where}
+            return passages_step(
+                query, looked_into, budget_tokens=budget, reading=self.reading, views=self.views, preparation=how
+            )
+        k = self.k if k is None else k
+        if self.views is not None:
+            return views_step(query, self.views, k=k, where=where, preparation=how)
+        return search_step(query, {"k": _whole(k), "where": where})
 
 
 def _whole(k: float) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
@@ -21,12 +20,13 @@ from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Handler, Services, Step, ask
-from catena.errors import FilterError, ParameterError
+from catena.errors import ParameterError
 from catena.extraction import Extraction, SegmentHit
+from catena.library.ask import SegmentSearchOptions, segments_step
 from catena.model import Ranking
 from catena.ports import Reranker
 from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.segment_search import SegmentSearch, find_segments
+from catena.segment_search import SegmentSearch
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import POSITION, segment_documents, unknown_document
 from langchain_catena.libraries import LibraryField
@@ -103,8 +103,8 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     where: dict[str, Any] | None = None
     fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | None = None
-    by_name: bool = True
-    on_unknown: Literal["empty", "keep"] = "empty"
+    by_name: bool | None = None
+    on_unknown: Literal["empty", "keep"] | None = None
     tell_unknown: bool = False
     content: Literal["raw", "headed"] = "raw"
 
@@ -145,19 +145,12 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         yield from (self.retriever, self.llm)
 
     def _run(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
-        self._check(asked)
         passages = self._passages()
         return run_within(callbacks, self._step(query, passages, **asked), self._services(passages))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedSegments) -> Extraction:
-        await asyncio.to_thread(self._check, asked)  # reads what the library holds from disk
         passages = self._passages()
         return await arun_within(callbacks, self._step(query, passages, **asked), self._services(passages))
-
-    def _check(self, asked: AskedSegments) -> None:
-        if self.library is not None:
-            where = asked.get("where")
-            self.library.check_filter(self.where if where is None else where)
 
     def _passages(self) -> Passages:
         keys = PlaceKeys(document=self.document_key, position=self.position_key)
@@ -190,19 +183,17 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         most = self.k if k is None else k
         if most is not None and (type(most) is not int or most < 0):
             raise ParameterError("k", most, "an integer >= 0, or None")
-        how, filtered = self._how(budget_tokens), self.where if where is None else where
+        options: SegmentSearchOptions = {
+            "where": self.where if where is None else where,
+            "fusion": self.fusion,
+            "by_name": self.by_name,
+            "on_unknown": self.on_unknown,
+        }
+        how = self._how(budget_tokens)
         if self.retriever is None:
-            search: Mapping[str, Any] = {
-                "where": filtered,
-                "fusion": self.fusion,
-                "by_name": self.by_name,
-                "on_unknown": self.on_unknown,
-            }
+            found = yield from segments_step(query, how, options)
         else:
-            if filtered:
-                raise FilterError(filtered, "the base is a LangChain retriever; filter inside it")
-            search = {"ranked": _ranked(passages), "place": passages.place}
-        found = yield from find_segments(query, how, **search)
+            found = yield from segments_step(query, how, options, ranked=_ranked(passages), place=passages.place)
         return found if most is None else replace(found, segments=_best(found, most))
 
     def _how(self, budget_tokens: int | None) -> SegmentSearch:

@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel, BaseLanguageModel
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from numpy.typing import NDArray
 
-from catena.effects import Complete
-from catena.errors import ParameterError, ServiceError
+from catena.effects import Complete, Describe
+from catena.errors import ParameterError
+from catena.local_models import turn_if_local
+from catena.output_limits import limit_setting, with_limit
 from catena.ports import Completion, Embedder
+from catena.replies import caption_of
 
 
 class LangChainEmbedder:
-    """Any LangChain embeddings as the core's embedder; vectors are brought to unit length."""
+    """Any LangChain embeddings as the core's embedder; vectors are brought to unit length.
+
+    A model in this process (`HuggingFaceEmbeddings`) is called by one thread at a time.
+    """
 
     def __init__(self, embeddings: Embeddings, *, identity: str | None = None) -> None:
         self.embeddings = embeddings
         self.identity = identity or identity_of(embeddings)
+        self._turn = turn_if_local(embeddings)
         self._dim: int | None = None
 
     @property
     def dim(self) -> int:
         """Length of a vector; asked of the model once."""
         if self._dim is None:
-            self._dim = len(self.embeddings.embed_query("dimension"))
+            self._dim = len(self.embed_query("dimension"))
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _unit(self.embeddings.embed_documents(list(texts)))
+        with self._turn:
+            return _unit(self.embeddings.embed_documents(list(texts)))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        return _unit_row(self.embeddings.embed_query(text))
+        with self._turn:
+            return _unit_row(self.embeddings.embed_query(text))
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.embed_documents, texts)
         return _unit(await self.embeddings.aembed_documents(list(texts)))
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.embed_query, text)
         return _unit_row(await self.embeddings.aembed_query(text))
 
 
@@ -85,43 +102,107 @@ class CatenaEmbeddings(Embeddings):
 
 
 class LangChainLLM:
-    """Any LangChain chat model or LLM as the core's language model."""
+    """Any LangChain chat model or LLM as the core's language model.
 
-    def __init__(self, model: BaseLanguageModel[Any], *, identity: str | None = None) -> None:
+    The limit of a reply is given to it by the setting that its class has for it ("max_tokens", "num_predict", ...),
+    in a copy of the model, where its user set no smaller one. A model in this process is called by one thread at a
+    time. One whose profile says that it has structured output is given the JSON Schema of a reply, where there is
+    one, until it refuses it.
+
+    Args:
+        model: any; one without such a setting is given the limit as `max_tokens_name`.
+        identity: what replies are kept under; by default class and model.
+        max_tokens_name: the argument of `invoke` that limits a reply; None gives such a model no limit.
+    """
+
+    def __init__(
+        self,
+        model: BaseLanguageModel[Any],
+        *,
+        identity: str | None = None,
+        max_tokens_name: str | None = "max_tokens",
+    ) -> None:
         self.model = model
         self.identity = identity or identity_of(model)
+        self._turn = turn_if_local(model)
+        self._setting = limit_setting(model)
+        inner = model
+        while hasattr(inner, "bound"):  # model.bind(...), model.with_retry(...)
+            inner = inner.bound
+        takes_arguments = isinstance(inner, BaseLanguageModel)
+        self._argument = max_tokens_name if takes_arguments and not self._setting else None
+        says = getattr(model, "profile", None) or {}
+        self._keeps_to_schemas = self._argument is None and bool(says.get("structured_output"))
 
     def complete(self, request: Complete) -> Completion:
-        return _completion(self.model.invoke(_messages(request)))
+        if (form := self._form(request)) is None:
+            return self._invoke(_messages(request), request.max_tokens)
+        model = with_limit(self.model, self._setting, request.max_tokens)
+        try:
+            with self._turn:
+                said = model.with_structured_output(form, include_raw=True).invoke(_messages(request))
+        except Exception as error:
+            self._without_schemas(error)
+            return self._invoke(_messages(request), request.max_tokens)
+        return _formed(said)
 
     async def acomplete(self, request: Complete) -> Completion:
-        return _completion(await self.model.ainvoke(_messages(request)))
+        if (form := self._form(request)) is None:
+            return await self._ainvoke(_messages(request), request.max_tokens)
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.complete, request)
+        model = with_limit(self.model, self._setting, request.max_tokens)
+        try:
+            said = await model.with_structured_output(form, include_raw=True).ainvoke(_messages(request))
+        except Exception as error:
+            self._without_schemas(error)
+            return await self._ainvoke(_messages(request), request.max_tokens)
+        return _formed(said)
+
+    def _form(self, request: Complete) -> dict[str, Any] | None:
+        return json.loads(request.schema) if request.schema and self._keeps_to_schemas else None
+
+    def _without_schemas(self, error: Exception) -> None:
+        """Ask without schemas from now on, if that is what the model refused; raise any other error."""
+        refused = getattr(error, "status_code", None) in (400, 422)
+        if not refused and not isinstance(error, (NotImplementedError, TypeError, ValueError)):
+            raise error
+        self._keeps_to_schemas = False
+
+    def _invoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
+        model = with_limit(self.model, self._setting, tokens)
+        with self._turn:
+            return _completion(model.invoke(messages, **self._limit(tokens)))
+
+    async def _ainvoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self._invoke, messages, tokens)
+        model = with_limit(self.model, self._setting, tokens)
+        return _completion(await model.ainvoke(messages, **self._limit(tokens)))
+
+    def _limit(self, tokens: int) -> dict[str, Any]:
+        return {self._argument: tokens} if self._argument else {}
 
 
-class LangChainCaptioner:
+class LangChainCaptioner(LangChainLLM):
     """Any LangChain chat model that can see, as the core's captioner; the picture goes to it as a data URL.
 
         library = Library.open("manuals.catena", preparation=FIGURES, captioner=LangChainCaptioner(model))
 
-    A caption that was cut or refused counts as failed.
+    Made as `LangChainLLM`. A caption that was cut or refused counts as failed.
     """
 
-    def __init__(self, model: BaseChatModel, *, identity: str | None = None) -> None:
-        self.model = model
-        self.identity = identity or identity_of(model)
+    def describe(self, request: Describe) -> Completion:
+        return self._invoke(_seen(request.image, request.prompt), request.max_tokens)
+
+    async def adescribe(self, request: Describe) -> Completion:
+        return await self._ainvoke(_seen(request.image, request.prompt), request.max_tokens)
 
     def caption(self, image: bytes, prompt: str) -> str:
-        return self._description(self.model.invoke(_seen(image, prompt)))
+        return caption_of(self.describe(Describe(image=image, prompt=prompt)), self.identity)
 
     async def acaption(self, image: bytes, prompt: str) -> str:
-        return self._description(await self.model.ainvoke(_seen(image, prompt)))
-
-    def _description(self, reply: BaseMessage) -> str:
-        completion = _completion(reply)
-        if completion.finish_reason != "stop":
-            why = f"the caption did not end by itself (finish_reason {completion.finish_reason!r})"
-            raise ServiceError(self.identity, why)
-        return completion.text
+        return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
 
 
 def _directed(row: NDArray[np.float32]) -> list[float]:
@@ -169,6 +250,12 @@ def _seen(image: bytes, prompt: str) -> list[BaseMessage]:
 _ENDS = {"length": "length", "max_tokens": "length", "content_filter": "content_filter", "refusal": "refusal"}
 
 
+def _formed(said: Any) -> Completion:
+    """Return a structured reply as its JSON; as it was written where it could not be parsed."""
+    completion = _completion(said["raw"])
+    return completion if said["parsed"] is None else replace(completion, text=json.dumps(said["parsed"]))
+
+
 def _completion(reply: BaseMessage | str) -> Completion:
     if isinstance(reply, str):
         return Completion(text=reply)
@@ -180,4 +267,5 @@ def _completion(reply: BaseMessage | str) -> Completion:
         finish_reason=_ENDS.get(reason, "stop"),
         input_tokens=usage.get("input_tokens", 0),
         output_tokens=usage.get("output_tokens", 0),
+        reasoning_tokens=(usage.get("output_token_details") or {}).get("reasoning") or 0,
     )

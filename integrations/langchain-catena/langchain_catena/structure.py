@@ -18,13 +18,14 @@ from catena.effects import Complete, Failed, Services, Step, arun, run, together
 from catena.enrichment.context import ContextOptions
 from catena.errors import ParameterError
 from catena.ingestion import Ingested, ingest_document
-from catena.model import Entry
+from catena.model import NO_METADATA, Entry
 from catena.pipeline import FixedLength, Preparation
 from catena.structure.chunking import ChunkOptions
 from catena.structure.context_views import passage_views
 from catena.structure.passages import PASSAGE
 from catena.structure.section_chunks import SectionChunkOptions
 from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from catena.text.loaded import media_type_of
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import (
     CHUNK_ID,
@@ -96,6 +97,8 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
         llm: any chat model or LLM, for segmentation and context.
         embeddings: for `EmbeddingOptions` and for offline context; by default the shipped ones.
         services: journal, budget and limits of the models' calls; what is given above goes before its models.
+        media_type: "text/markdown" or "text/plain", how to read the texts; None goes by the metadata, see
+            `catena.text.loaded.media_type_of`: what a loader made of a PDF, a web page or a text file is plain.
 
     Raises:
         ParameterError: an option is out of range, or no model is given where one is asked.
@@ -113,12 +116,14 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
         llm: BaseLanguageModel[Any] | None = None,
         embeddings: Embeddings | None = None,
         services: Services | None = None,
+        media_type: Literal["text/markdown", "text/plain"] | None = None,
     ) -> None:
+        media_type_of({}, given=media_type)  # refuses another one now, not at the first document
         if content not in ("raw", "headed", "definition", "context"):
             raise ParameterError("content", content, "'raw', 'headed', 'definition' or 'context'")
         if context is not None and context.embed and content != "context":
             raise ParameterError("content", content, "'context' where the context's embed is True")
-        self.content = content
+        self.content, self.media_type = content, media_type
         self.llm, self.embeddings, self.services = llm, embeddings, services
         self.preparation = Preparation(
             chunks=ChunkOptions(max_tokens=max_tokens, min_tokens=min_tokens) if chunks is None else chunks,
@@ -174,7 +179,10 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
     def _step(self, documents: Sequence[Document]) -> Step[list[Ingested]]:
         """Prepare the documents side by side."""
         results = yield from together(
-            [ingest_document(to_core_document(document), self.preparation) for document in documents]
+            [
+                ingest_document(replace(core, metadata=NO_METADATA), self.preparation)  # `_chunks` puts it back
+                for core in (to_core_document(document, media_type=self.media_type) for document in documents)
+            ]
         )
         for result in results:
             if isinstance(result, Failed):

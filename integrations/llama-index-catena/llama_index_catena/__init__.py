@@ -1,11 +1,13 @@
 """Catena in LlamaIndex: from files to nodes, from questions to segments and cited answers, and models both ways."""
 
+import llama_index_catena.core_values  # noqa: F401  # the core then takes LlamaIndex's models and documents
 from catena.view_records import ViewChanges
 from llama_index_catena.answering import CatenaQueryEngine
 from llama_index_catena.atomic import AtomicDegradedEvent, CatenaAtomicTransform
 from llama_index_catena.captions import CaptionsDegradedEvent, CatenaCaptionExtractor
 from llama_index_catena.context import CatenaContextExtractor, ContextDegradedEvent
 from llama_index_catena.dividing import SegmentationDegradedEvent
+from llama_index_catena.documents import join_pages, to_core_document
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.entities import CatenaEntityExtractor, EntitiesDegradedEvent
 from llama_index_catena.evaluation import (
@@ -97,6 +99,8 @@ __all__ = [
     "retriever_route",
     "from_elasticsearch_store",
     "TableNode",
+    "join_pages",
+    "to_core_document",
     "build_tree",
     "abuild_tree",
     "LogRankIndex",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,10 +21,11 @@ from catena.answering.cited import Citation, CitedAnswer
 from catena.answering.conflicts import Conflict
 from catena.effects import Services, Step, arun, run
 from catena.extraction import SegmentHit
-from catena.model import Document, Segment
-from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
-from llama_index_catena.arguments import checked_arguments
-from llama_index_catena.libraries import AnyLibrary, held_documents
+from catena.library.ask import answer_from_step
+from catena.model import Segment
+from catena.segment_answer import AnswerOptions, SegmentAnswer
+from llama_index_catena.arguments import Remade, checked_arguments
+from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.segment_nodes import apart, passage_node, to_segment, unknown_in
 from llama_index_catena.segments import CatenaSegmentRetriever
 from llama_index_catena.services import LlamaIndexLLM, language_model
@@ -36,19 +36,20 @@ NO_ANSWER = "Empty Response"
 """What LlamaIndex's query engines say where nothing was found."""
 
 
-class CatenaQueryEngine(BaseQueryEngine):
+class CatenaQueryEngine(Remade, BaseQueryEngine):
     """Answers from segments of any number of documents, and looks every quote of the answer up in its source.
 
     The response's `source_nodes` are the passages that the model read: node n - 1 is the answer's [n]. Its `metadata`
     say what holds, in values that can be written as JSON: `citations` (per quote its `number`, `quote`, `verified`,
-    `state`, `citation`, `document_id`, `start_char_idx`, `end_char_idx`, `pages`, `lines`), `unsupported` (statements
-    without a verified quote), `coverage` (the share of those with one), `conflicts` (fields for which passages print
-    different values) and `unknown` (names that stand nowhere). Where there is no passage no model is asked, and the
-    answer says which names stand nowhere, or "Empty Response" as LlamaIndex does.
+    `state`, `citation`, `document_id`, `start_char_idx`, `end_char_idx`, `pages`, `page_labels`,
+    `lines`), `unsupported` (statements without a verified quote), `coverage` (the share of those with one),
+    `conflicts` (fields for which passages print different values) and `unknown` (names that stand nowhere). Where
+    there is no passage no model is asked, and the answer says which names stand nowhere, or
+    "Empty Response" as LlamaIndex does.
 
     Args:
         retriever: `CatenaSegmentRetriever`, or any other.
-        llm: any LlamaIndex language model.
+        llm: any LlamaIndex language model; by default that of `Settings`.
         options: what the model is given, and how much it may write.
         node_postprocessors: applied to what the retriever found, in order, e.g. `CatenaRerank` and
             `CatenaSegmentPostprocessor`.
@@ -60,7 +61,7 @@ class CatenaQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         retriever: BaseRetriever,
-        llm: LLM | LlamaIndexLLM,
+        llm: LLM | LlamaIndexLLM | None = None,
         *,
         options: AnswerOptions | None = None,
         node_postprocessors: Sequence[BaseNodePostprocessor] = (),
@@ -71,8 +72,8 @@ class CatenaQueryEngine(BaseQueryEngine):
         self.options = options or AnswerOptions()
         self.retriever, self.node_postprocessors = retriever, tuple(node_postprocessors)
         own = retriever.library if isinstance(retriever, CatenaSegmentRetriever) else None
-        self._library = library or own
-        self._services = Services(llm=language_model(llm))
+        holder = own if library is None else library
+        self._services = Services(llm=language_model(llm), store=None if holder is None else holder.store)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
@@ -100,8 +101,7 @@ class CatenaQueryEngine(BaseQueryEngine):
     ) -> Response:
         """Return an answer from nodes; further source nodes are added to the response as they are."""
         with self._synthesis(query_bundle) as told:
-            documents = self._documents(nodes)
-            answer = run(answered(query_bundle.query_str, nodes, self.options, documents), self._services)
+            answer = run(answered(query_bundle.query_str, nodes, self.options), self._services)
             response = cited_response(answer, nodes, additional_source_nodes or ())
             told.append(response)
         return response
@@ -115,8 +115,7 @@ class CatenaQueryEngine(BaseQueryEngine):
     ) -> Response:
         """As `synthesize`, without blocking the event loop."""
         with self._synthesis(query_bundle) as told:
-            documents = await asyncio.to_thread(self._documents, nodes)
-            answer = await arun(answered(query_bundle.query_str, nodes, self.options, documents), self._services)
+            answer = await arun(answered(query_bundle.query_str, nodes, self.options), self._services)
             response = cited_response(answer, nodes, additional_source_nodes or ())
             told.append(response)
         return response
@@ -137,12 +136,6 @@ class CatenaQueryEngine(BaseQueryEngine):
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
-    def _documents(self, nodes: Sequence[NodeWithScore]) -> tuple[Document, ...]:
-        if self._library is None:
-            return ()
-        ids = dict.fromkeys(to_segment(found.node).document_id for found in apart(nodes)[0])
-        return held_documents(self._library, ids)
-
     @contextmanager
     def _synthesis(self, query_bundle: QueryBundle) -> Iterator[list[Response]]:
         """Tell of the start and the end of an answer, and of what it is."""
@@ -159,12 +152,10 @@ class CatenaQueryEngine(BaseQueryEngine):
             )
 
 
-def answered(
-    question: str, nodes: Sequence[NodeWithScore], options: AnswerOptions, documents: Sequence[Document]
-) -> Step[SegmentAnswer]:
-    """Answer a question from nodes, as a step of the core; documents give the pages of quotes."""
+def answered(question: str, nodes: Sequence[NodeWithScore], options: AnswerOptions) -> Step[SegmentAnswer]:
+    """Answer a question from nodes, as a step of the core; a store among the services gives the pages of quotes."""
     passages, _ = apart(nodes)
-    return answer_from(question, _segments(passages), options, nowhere=unknown_in(nodes), documents=documents)
+    return answer_from_step(question, _segments(passages), options, nowhere=unknown_in(nodes))
 
 
 def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segment]:
@@ -223,5 +214,6 @@ def _citation(citation: Citation) -> dict[str, Any]:
         "start_char_idx": quote.start,
         "end_char_idx": quote.end,
         "pages": None if quote.pages is None else list(quote.pages),
+        "page_labels": None if quote.page_labels is None else list(quote.page_labels),
         "lines": None if quote.lines is None else list(quote.lines),
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from catena.errors import ParameterError
 
@@ -33,12 +33,36 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             made = type(args[0])
             fields = getattr(made, "model_fields", {}) if has_fields else {}
+            if "library" in kwargs and "source" in own - {"library", *kwargs}:  # as LangChain's retrievers call it
+                kwargs["source"] = kwargs.pop("library")
             refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
+            if issubclass(made, Remade):
+                vars(args[0]).setdefault("_made_of", (args[1:], kwargs))
             init(*args, **kwargs)
 
         return checked
 
     return decorated
+
+
+class Remade:
+    """Pickled as what it was made of, and what was set on it since: stores and connections are opened anew.
+
+    The constructor is one of `checked_with`. Names that begin with "_" are its own to make.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = vars(self)["_made_of"]
+        fresh = {name: value for name, value in vars(self).items() if not name.startswith("_") and _is_plain(value)}
+        return _remade, (type(self), args, kwargs), fresh
+
+
+def _remade(made: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return made(*args, **kwargs)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool | dict | list | tuple)
 
 
 def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from llama_index.core.schema import DEFAULT_TEXT_NODE_TMPL, BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 
 from catena import model
+from catena.text.loaded import PAGE_LABEL
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
-from llama_index_catena.documents import PAGE_LABEL, PAGE_LABELS, PAGE_STARTS
+from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS
 
 
 def origin_of(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
@@ -26,9 +27,9 @@ def origin_of(node: BaseNode) -> tuple[RelatedNodeInfo, int | None]:
 def chunk_metadata_of(chunk: model.Chunk, document: model.Document, parent: BaseNode) -> dict[str, Any]:
     """Return what is known of a chunk of a node, as metadata of a node of its own."""
     if parent.source_node is not None:  # a part of a document: lines counted in the part would mislead
-        chunk = replace(chunk, lines=None, pages=None)
+        chunk = replace(chunk, lines=None, pages=None, page_labels=None)
     metadata = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
-    if chunk.pages is not None and document.page_labels:
+    if chunk.pages is not None and document.page_labels:  # a reader's label stays, also where it is the number
         metadata[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
     return metadata
 

@@ -26,11 +26,12 @@ from llama_index.core.schema import (
 )
 
 from catena import model
-from catena.citation import GENERATED_TITLE, SOURCE, TITLE, citation
+from catena.citation import GENERATED_TITLE, PLACE_KEYS, SOURCE, TITLE, citation, place_in, place_metadata
 from catena.figures import CAPTION
 from catena.ids import digest
+from catena.pipeline import CHUNK_KEYS
 from catena.structure.cascade import SEPARATOR, titles_above
-from llama_index_catena.documents import DOCUMENT_KEYS, scalars, text_of
+from llama_index_catena.documents import DOCUMENT_KEYS, text_of
 
 PROVENANCE = "catena"
 """Metadata key of what `provenance` reads: by which routes a node was found, the scale, what was degraded."""
@@ -50,17 +51,20 @@ UNKNOWN = "unknown_names"
 NOTICE = "notice"
 """The `kind` in the metadata of a node that is no passage, but says why there is none."""
 
+NOTE = "note"
+"""Title and citation of a node that is no passage."""
+
 FIGURE_TITLE = "figure_title"
 """Metadata key of what the printed caption of a figure begins with."""
 
-_CHUNK_KEYS = ("kind", "position", "section", "first_line", "last_line", "first_page", "last_page", HEADER_PATH)
+_CHUNK_KEYS = ("kind", "position", "section", *PLACE_KEYS, HEADER_PATH)
 _FOUND_KEYS = ("document_id", HEADINGS, CITATION, PROVENANCE, UNKNOWN)
 ORIGINAL = "llama_index_node"
 """Metadata key under which a foreign node travels through the core."""
 
 _LEAST = 5e-324  # in place of 0, which LlamaIndex takes for no score where an IndexNode leads on, and makes 1
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_STEP = re.compile(r"((?:[^\\/]|\\.)*)/", re.DOTALL)
+_STEP = re.compile(r"((?:[^\\/]++|\\.)*+)(/?)", re.DOTALL)
 
 
 def header_path(path: Sequence[str]) -> str:
@@ -74,7 +78,7 @@ def header_path(path: Sequence[str]) -> str:
 
 def headings_of(written: str) -> tuple[str, ...]:
     """Return the headings that `header_path` wrote."""
-    return tuple(_ESCAPED.sub(r"\1", step[1]) for step in _STEP.finditer(written, 1))
+    return tuple(_ESCAPED.sub(r"\1", step[1]) for step in _STEP.finditer(written, 1) if step[2])
 
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
@@ -86,15 +90,7 @@ def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
         "section": chunk.section,
         HEADER_PATH: header_path(chunk.path),
     }
-    return {**known, **_spans(chunk)}
-
-
-def _spans(found: model.Chunk | model.Segment) -> dict[str, int]:
-    spans: dict[str, int] = {}
-    for name, span in (("page", found.pages), ("line", found.lines)):
-        if span is not None:
-            spans[f"first_{name}"], spans[f"last_{name}"] = span
-    return spans
+    return {**known, **place_metadata(chunk.place)}
 
 
 def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
@@ -130,10 +126,13 @@ def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, fi
 
 
 def notice_node(query: str, ranking: model.Ranking) -> NodeWithScore:
-    """Return a node that says which names of a question stand nowhere; its score is 0."""
-    told = _unknown(ranking)
-    text = f"{told[UNKNOWN]}."
-    metadata = {"kind": NOTICE, **told, PROVENANCE: written_provenance(ranking)}
+    """Return a node that says which names of a question stand nowhere; its score is 0.
+
+    It has the keys that prompts ask of every passage, of no passage's value.
+    """
+    text = model.nowhere_in_words(ranking.unknown)
+    neutral = {CITATION: NOTE, TITLE: NOTE, SOURCE: ""}
+    metadata = {**neutral, "kind": NOTICE, **_unknown(ranking), PROVENANCE: written_provenance(ranking)}
     node = TextNode(id_=digest(NOTICE, query, text), text=text, metadata=metadata)
     node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = list(metadata)
     return NodeWithScore(node=node, score=0.0)
@@ -158,10 +157,10 @@ def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking)
     """Return the whole section of a hit as a node with the hit's score, provenance and best chunk (`chunk_id`)."""
     title = str(hit.chunk.metadata.get(TITLE, ""))
     metadata = {
-        **{key: value for key, value in hit.chunk.metadata.items() if key in (TITLE, SOURCE)},
+        **segment.metadata,
         "section": hit.chunk.section,
         HEADER_PATH: header_path(segment.path),
-        **_spans(segment),
+        **place_metadata(segment.place),
         **headings_metadata(hit.chunk, title),
         "document_id": segment.document_id,
         CITATION: citation(segment, title=title),
@@ -172,14 +171,15 @@ def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking)
 
 def _slice_node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) -> TextNode:
     source = RelatedNodeInfo(node_id=found.document_id, node_type=ObjectType.DOCUMENT)
+    of_document = [key for key in found.metadata if key not in CHUNK_KEYS]
     return TextNode(
         id_=found.id,
         text=found.text,
         start_char_idx=found.start,
         end_char_idx=found.end,
         metadata=metadata,
-        excluded_embed_metadata_keys=machine_keys(metadata, shown=[HEADINGS]),
-        excluded_llm_metadata_keys=machine_keys(metadata, shown=[CITATION, UNKNOWN]),
+        excluded_embed_metadata_keys=joined_keys(machine_keys(metadata, shown=[HEADINGS]), of_document),
+        excluded_llm_metadata_keys=joined_keys(machine_keys(metadata, shown=[CITATION, UNKNOWN]), of_document),
         relationships={NodeRelationship.SOURCE: source},
     )
 
@@ -239,7 +239,7 @@ def to_chunk(node: BaseNode) -> model.Chunk:
     text, metadata = text_of(node), node.metadata
     start = node.start_char_idx if isinstance(node, TextNode) else None
     kind = metadata.get("kind")
-    written = str(metadata.get(HEADER_PATH, "/"))
+    written, place = str(metadata.get(HEADER_PATH, "/")), place_in(metadata)
     return model.Chunk(
         id=node.node_id,
         document_id=node.ref_doc_id or node.node_id,
@@ -250,9 +250,10 @@ def to_chunk(node: BaseNode) -> model.Chunk:
         kind=kind if kind in ("text", "table", "figure") else "text",
         path=headings_of(written),
         section=_integer(metadata, "section"),
-        pages=_span(metadata, "page"),
-        lines=_span(metadata, "line"),
-        metadata=scalars(metadata, without=(*_CHUNK_KEYS, *_FOUND_KEYS)),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
+        metadata=cast("model.Metadata", {k: v for k, v in metadata.items() if k not in (*_CHUNK_KEYS, *_FOUND_KEYS)}),
     )
 
 
@@ -302,8 +303,3 @@ def _carrying(node: BaseNode) -> model.Chunk:
 def _integer(metadata: Mapping[str, Any], key: str) -> int:
     value = metadata.get(key)
     return value if isinstance(value, int) else 0
-
-
-def _span(metadata: Mapping[str, Any], unit: str) -> tuple[int, int] | None:
-    first, last = metadata.get(f"first_{unit}"), metadata.get(f"last_{unit}")
-    return (first, last) if isinstance(first, int) and isinstance(last, int) else None

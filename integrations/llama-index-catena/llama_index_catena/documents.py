@@ -4,104 +4,97 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Document, MediaResource, MetadataMode
+from llama_index.core.schema import BaseNode, Document, MediaResource, MetadataMode, TextNode
 
 from catena import model
 from catena.citation import SOURCE, TITLE
-from catena.ids import digest
+from catena.text.loaded import MARKDOWN, MEDIA_TYPE, JoinedPages, joined_pages, media_type_of, source_of
 
 PAGE_STARTS, PAGE_LABELS = "catena_page_starts", "catena_page_labels"
 """Metadata keys of a document with pages: JSON lists, as the core's `Document` has them."""
 
-PAGE_LABEL = "page_label"  # as LlamaIndex's readers name what a file prints on a page
-
-DOCUMENT_KEYS = (TITLE, SOURCE, PAGE_STARTS, PAGE_LABELS)
+DOCUMENT_KEYS = (TITLE, SOURCE, MEDIA_TYPE, PAGE_STARTS, PAGE_LABELS)
 """Metadata keys that are fields of a core document."""
-
-_MEDIA_TYPES = ("text/markdown", "text/plain")
-_PAGE_BREAK = "\n\n"  # between the texts of two pages, as the core's own PDF reader sets it
 
 
 def to_core_document(node: BaseNode, *, media_type: str | None = None) -> model.Document:
     """Return a document or node as a core document of the same id.
 
-    The title is the metadata's `title`, or else the file's name; nested metadata is left out, as the core's is
-    flat: who makes nodes puts it back.
+    The title is the metadata's `title`, or else the file's name. A store keeps the metadata as
+    `catena.model.plain_metadata` says, and hits give them back.
 
     Args:
         node: anything with text.
-        media_type: "text/markdown" or "text/plain"; None takes what a `Document` says, else Markdown.
+        media_type: "text/markdown" or "text/plain"; None takes what the document or its metadata say, see
+            `catena.text.loaded.media_type_of`.
+
+    Raises:
+        ParameterError: the media type is another.
     """
     metadata = node.metadata
-    stated = getattr(getattr(node, "text_resource", None), "mimetype", None)
-    source = str(metadata.get(SOURCE) or metadata.get("file_path") or metadata.get("file_name") or "")
     title = metadata.get(TITLE)
     return model.Document(
         id=node.node_id,
         text=text_of(node),
         title=str(title) if title is not None else PurePath(str(metadata.get("file_name") or "")).stem,
-        source=source,
-        media_type=media_type or (stated if stated in _MEDIA_TYPES else "text/markdown"),
+        source=source_of(metadata),
+        media_type=media_type_of(metadata, given=media_type, stated=_stated(node)),
         page_starts=tuple(json.loads(metadata.get(PAGE_STARTS, "[]"))),
         page_labels=tuple(json.loads(metadata.get(PAGE_LABELS, "[]"))),
-        metadata=scalars(metadata, without=DOCUMENT_KEYS),
+        metadata={key: value for key, value in metadata.items() if key not in DOCUMENT_KEYS},
     )
+
+
+def _stated(node: BaseNode) -> str | None:
+    """Return the media type that a document or node says of its text; "text/plain" is a text node's default."""
+    if isinstance(node, TextNode):
+        return node.mimetype if node.mimetype == MARKDOWN else None
+    return getattr(getattr(node, "text_resource", None), "mimetype", None)
 
 
 def from_core_document(document: model.Document) -> Document:
     """Return a core document as one of LlamaIndex, from which `to_core_document` makes the same again."""
-    pages: dict[str, Any] = {}
+    # the media type stands in the metadata, too: `set_content` of LlamaIndex drops that of the text
+    hidden: dict[str, Any] = {SOURCE: document.source, MEDIA_TYPE: document.media_type}
     if document.page_starts:
-        pages[PAGE_STARTS] = json.dumps(document.page_starts)
+        hidden[PAGE_STARTS] = json.dumps(document.page_starts)
     if document.page_labels:
-        pages[PAGE_LABELS] = json.dumps(document.page_labels)
+        hidden[PAGE_LABELS] = json.dumps(document.page_labels)
     return Document(
         id_=document.id,
         text_resource=MediaResource(text=document.text, mimetype=document.media_type),
-        metadata={**document.metadata, TITLE: document.title, SOURCE: document.source, **pages},
-        excluded_embed_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
-        excluded_llm_metadata_keys=[SOURCE, PAGE_STARTS, PAGE_LABELS],
+        metadata={**document.metadata, TITLE: document.title, **hidden},
+        excluded_embed_metadata_keys=list(hidden),
+        excluded_llm_metadata_keys=list(hidden),
     )
 
 
 def join_pages(documents: Sequence[Document]) -> list[Document]:
     """Return one document per file where a reader gave one per page (as LlamaIndex's PDF readers do).
 
-    Headings then reach over pages, and chunks say on which pages they stand. Neighbours with a `page_label`
-    and the same `file_path` (or `file_name`) are joined, in their order; the id is derived from that name,
-    the metadata is what all pages share. Other documents are returned as they are.
+    Chunks then reach over pages, and say on which pages they stand. A page has a `page_label` (or a number `page`)
+    and a `file_path` (or `file_name`). The id is derived from that name, the metadata is what all pages share. Other
+    documents are returned as they are.
+
+    Raises:
+        ParameterError: a page comes twice, as after a splitter.
     """
-    joined: list[Document] = []
-    for name, run in groupby(documents, key=_file_of_page):
-        pages = list(run)
-        joined.extend(pages if name is None else [_joined(name, pages)])
-    return joined
+    texts, metadata = [text_of(each) for each in documents], [each.metadata for each in documents]
+    return [
+        documents[each] if isinstance(each, int) else _joined(each, documents[each.members[0]])
+        for each in joined_pages(texts, metadata)
+    ]
 
 
-def _file_of_page(document: Document) -> str | None:
-    metadata = document.metadata
-    name = metadata.get("file_path") or metadata.get("file_name")
-    return str(name) if name and PAGE_LABEL in metadata else None
-
-
-def _joined(name: str, pages: Sequence[Document]) -> Document:
-    texts = [text_of(page) for page in pages]
-    starts = [0]
-    for text in texts[:-1]:
-        starts.append(starts[-1] + len(text) + len(_PAGE_BREAK))
-    first = pages[0]
-    shared = {k: v for k, v in first.metadata.items() if all(k in p.metadata and p.metadata[k] == v for p in pages)}
-    shared.pop(PAGE_LABEL, None)
-    labels = [str(page.metadata[PAGE_LABEL]) for page in pages]
-    ours = [PAGE_STARTS, PAGE_LABELS]
+def _joined(pages: JoinedPages, first: Document) -> Document:
+    ours = {PAGE_STARTS: json.dumps(pages.starts), PAGE_LABELS: json.dumps(pages.labels)}
     return Document(
-        id_=digest("pages", name),
-        text_resource=MediaResource(text=_PAGE_BREAK.join(texts)),
-        metadata={**shared, PAGE_STARTS: json.dumps(starts), PAGE_LABELS: json.dumps(labels)},
+        id_=pages.id,
+        text_resource=MediaResource(text=pages.text, mimetype=_stated(first)),
+        metadata={**pages.metadata, **ours},
         excluded_embed_metadata_keys=[*first.excluded_embed_metadata_keys, *ours],
         excluded_llm_metadata_keys=[*first.excluded_llm_metadata_keys, *ours],
     )

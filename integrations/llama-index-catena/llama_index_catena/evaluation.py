@@ -116,7 +116,7 @@ class RecallAt(BaseRetrievalMetric):
 class StandardMeasure(BaseRetrievalMetric):
     """`recall@k`, `precision@k`, `ndcg`, `mrr` or `map`, the last three with or without `@k`, as trec_eval has them.
 
-    Every expected node has grade 1. Needs the extra `catena[eval]`.
+    Every expected node has grade 1. Needs the extra `catena-core[eval]`.
 
     Attributes:
         measure: its name, as `catena.evaluation.standard.evaluate` has them.

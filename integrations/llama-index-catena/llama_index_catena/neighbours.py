@@ -229,13 +229,13 @@ class _Nodes:
         try:
             return tuple(map(linked_chunk, fetch()))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._store) from None
 
     async def _aall(self, fetching: Coroutine[Any, Any, Sequence[BaseNode]]) -> tuple[Linked, ...]:
         try:
             return tuple(map(linked_chunk, await fetching))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._store) from None
 
 
 def _within(span: tuple[str, int, int]) -> MetadataFilters:

@@ -15,13 +15,13 @@ from llama_index.core.schema import Document
 
 from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
 from catena.errors import ParameterError, ParseError
-from catena.faults import redact
 from catena.formatting import format_layout
 from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
 from catena.layout import Parsed
 from catena.parsing import file_bytes, parse_bytes
 from catena.pipeline import Preparation
+from catena.redaction import redact
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import joined_keys
 from llama_index_catena.documents import from_core_document
@@ -140,6 +140,7 @@ class CatenaReader(BaseReader):
                 limits=how.limits,
                 engine=how.engine,
                 ruled_tables=how.ruled_tables,
+                hidden_text=how.hidden_text,
             )
             for name in map(str, _each(file))
         ]
@@ -197,7 +198,7 @@ def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any
 
 
 def _unread(parsed: Parsed) -> dict[str, str]:
-    pages = [str(note.page) for note in parsed.notes if note.state not in {"blank", "text"}]
+    pages = [str(note.page) for note in parsed.notes if note.lost]
     return {"unread_pages": ", ".join(pages)} if pages else {}
 
 

@@ -29,6 +29,7 @@ from catena.rerank.calibration import (
     Identity,
     Linear,
     Logistic,
+    calibration_given,
 )
 from catena.rerank.reranking import OnFailure, rerank
 from llama_index_catena.arguments import checked_arguments
@@ -68,7 +69,7 @@ class LlamaIndexReranker:
         try:
             found = self._for(len(texts)).postprocess_nodes(nodes, query_bundle=QueryBundle(query))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._postprocessor) from None
         return self._scores(found, len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -77,7 +78,7 @@ class LlamaIndexReranker:
         try:
             found = await self._for(len(texts)).apostprocess_nodes(nodes, query_bundle=QueryBundle(query))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._postprocessor) from None
         return self._scores(found, len(texts))
 
     def _for(self, count: int) -> BaseNodePostprocessor:
@@ -161,11 +162,11 @@ class CatenaRerank(Component, BaseNodePostprocessor):
     on_failure: OnFailure = Field(default="raise", description="What a failing reranker means.")
 
     @checked_arguments
-    def __init__(self, reranker: Any, *, calibration: Calibration | Artefact, **fields: Any) -> None:
+    def __init__(self, reranker: Any, *, calibration: Calibration | Artefact | None = None, **fields: Any) -> None:
         if isinstance(reranker, str):
             raise ParameterError("reranker", reranker, "given again: from_dict(data, reranker=...)")
         own = core_reranker(reranker)
-        rule = rule_for(revived_options(calibration, CALIBRATIONS), own.identity)
+        rule = rule_for(revived_options(calibration_given(calibration), CALIBRATIONS), own.identity)
         super().__init__(**{**fields, "reranker": own, "calibration": rule})
 
     @classmethod

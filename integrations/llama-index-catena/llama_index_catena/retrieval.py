@@ -17,20 +17,19 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
-from catena.enrichment.entities import QueryEntities, query_entities
 from catena.errors import ParameterError
-from catena.model import Ranking, Where
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve
+from catena.library.ask import SearchOptions, passages_step, search_step, views_step
+from catena.model import Ranking
+from catena.retrieval.foreign import named
+from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown
 from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import Route, stored
 from catena.retrieval.tuned import Tuned
-from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages
-from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
-from llama_index_catena.arguments import checked_arguments
+from catena.section_search import ViewSearch
+from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.convert import notice_node, section_node, to_node
+from llama_index_catena.filters import Filters, where_of
 from llama_index_catena.libraries import AnyLibrary, check_source
-from llama_index_catena.query_routes import routes_for
 from llama_index_catena.services import LlamaIndexLLM, language_model
 from llama_index_catena.stores import RetrieverStore
 
@@ -62,32 +61,34 @@ class UnknownNameEvent(BaseEvent):
         return "UnknownNameEvent"
 
 
-class CatenaRetriever(BaseRetriever):
+class CatenaRetriever(Remade, BaseRetriever):
     """Finds the best chunks of a library, or of any services, over several routes.
 
     A question about a name that stands nowhere ("HX999") gives no passages instead of another product's. It is never
     lost why: the log and an `UnknownNameEvent` say it, so does `ranking(question).unknown`; nodes that are returned
-    all the same have it in their metadata `unknown_names`, which models that answer read; and where there are none,
-    one node of the `kind` "notice" says it, so that a query engine has something to answer from.
+    all the same have it in their metadata `unknown_names`, which models that answer read; and a first node of the
+    `kind` "notice" says it, on top of `similarity_top_k`, so that a query engine has something to answer from.
 
     Of a query bundle, the dense route takes `custom_embedding_strs` (HyDE), as LlamaIndex's own retrievers do:
     the mean of their vectors. A vector in the bundle is not used: nothing says which model made it.
 
     Args:
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
-        similarity_top_k: how many chunks, >= 0; with views also 1.5.
-        routes, where, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
+        similarity_top_k: how many chunks, >= 0, with views also 1.5; by default as many as the library's own method
+            returns: 10, 3 with views, and with `budget_tokens` it looks into 20.
+        routes, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
             them; by default the routes of `Library.search`, which finds long chunks by their passages, too.
+        where, filters: Catena's filter, or LlamaIndex's `MetadataFilters`; where both are given, both hold.
         fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
         views: search under several views, as `Library.search_views` does, in place of routes and names; for a library
             whose preparation makes them.
         budget_tokens: return the passages of those chunks that say most about the question, as many as fit, as
-            `Library.passages` does (which looks into 20 chunks: `similarity_top_k=20`).
+            `Library.passages` does.
         reading: how these passages are ranked.
         detectors: who else finds names in a question, e.g. `ExpertDetector` those of a list; one that asks a
             recogniser needs services that have it.
         llm: finds names in the question, one call each; those that the question does not print are refused.
-        notice: False returns no nodes at all where a name stands nowhere.
+        notice: False leaves that first node out.
         expand_to: "section" returns the whole section of each of those chunks, each section once, with the
             score of its best chunk; needs a library.
         callback_manager: told of each retrieval, as by every LlamaIndex retriever.
@@ -103,9 +104,10 @@ class CatenaRetriever(BaseRetriever):
         self,
         source: AnyLibrary | Services,
         *,
-        similarity_top_k: float = 10,
+        similarity_top_k: float | None = None,
         routes: Sequence[str] | Mapping[str, Route] | None = None,
-        where: Where | None = None,
+        where: Filters | None = None,
+        filters: Filters | None = None,
         fusion: Fusion | Tuned | None = None,
         depth: int | None = None,
         on_route_error: OnRouteError = "degrade",
@@ -140,18 +142,23 @@ class CatenaRetriever(BaseRetriever):
             raise ParameterError("reading", reading, "given with budget_tokens")
         self.similarity_top_k: Any = similarity_top_k
         self.views, self.budget_tokens, self.reading = views, budget_tokens, reading
-        self.routes, self.where = routes, where
+        self.routes, self.where, self.fusion = routes, where_of(where, filters), fusion
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
         self.by_name, self.on_unknown, self.notice = by_name, on_unknown, notice
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
         self._library = source if isinstance(source, AnyLibrary) else None
         services = source.services if isinstance(source, AnyLibrary) else source
         self._services = services if llm is None else replace(services, llm=language_model(llm))
-        self.fusion = _formula(fusion, services)
+        if isinstance(fusion, Tuned) and services.embedder is not None:
+            fusion.fusion_for(services.embedder.identity)  # said now, not at the first question
 
     @classmethod
     def over(
-        cls, retrievers: Mapping[str, BaseRetriever], *, weights: Mapping[str, float] | None = None, **options: Any
+        cls,
+        retrievers: Mapping[str, BaseRetriever] | Sequence[BaseRetriever],
+        *,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        **options: Any,
     ) -> Self:
         """Return a retriever that fuses LlamaIndex retrievers by rank, weights obeyed, equal texts kept apart.
 
@@ -160,13 +167,13 @@ class CatenaRetriever(BaseRetriever):
         No model is asked, the nodes given stay as they are, and one failing retriever does not fail the question.
 
         Args:
-            retrievers: name of the route -> retriever; how many nodes each finds is set there.
-            weights: by name; equal ones by default.
+            retrievers: name of the route -> retriever, or a list of them; how many nodes each finds is set there.
+            weights: by name, or in the same order; equal ones by default.
             options: as of `CatenaRetriever`, but for routes and fusion.
         """
-        routes = {name: stored(name) for name in retrievers}  # whatever its name: one called "dense" embeds itself
-        services = Services(store=RetrieverStore(retrievers))
-        return cls(services, routes=routes, fusion=RankFusion(weights=weights), **options)
+        by_name, fusion = named(retrievers, weights)
+        routes = {name: stored(name) for name in by_name}  # whatever its name: one called "dense" embeds itself
+        return cls(Services(store=RetrieverStore(by_name)), routes=routes, fusion=fusion, **options)
 
     def ranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """Return the core's ranking: chunks with provenance, what failed, and the names that stand nowhere.
@@ -175,22 +182,11 @@ class CatenaRetriever(BaseRetriever):
             query: a question, or a bundle of it.
             entities: names in the question, besides those that are found.
         """
-        asked = _bundle(query)
-        if self.views is not None and self._library is not None:
-            found = self._library.search_views(asked.query_str, self.views, k=self.similarity_top_k, where=self.where)
-        else:
-            found = run(self._step(asked, entities, self._usual()), self._services)
-        return run(self._read(asked.query_str, found), self._services)
+        return run(self._step(_bundle(query), entities), self._services)
 
     async def aranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        asked, k = _bundle(query), self.similarity_top_k
-        if self.views is not None and self._library is not None:
-            found = await self._library.asearch_views(asked.query_str, self.views, k=k, where=self.where)
-        else:
-            usual = await asyncio.to_thread(self._usual)  # reads what the library holds from disk
-            found = await arun(self._step(asked, entities, usual), self._services)
-        return await arun(self._read(asked.query_str, found), self._services)
+        return await arun(self._step(_bundle(query), entities), self._services)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(query_bundle, self.ranking(query_bundle))
@@ -200,63 +196,41 @@ class CatenaRetriever(BaseRetriever):
         ranking = await self.aranking(query_bundle)
         return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
 
-    def _usual(self) -> tuple[Sequence[str] | Mapping[str, Route], Fusion | None]:
-        """Refuse a wrong filter, and return routes and fusion: those given, else those of `Library.search`."""
-        if self._library is not None:
-            self._library.check_filter(self.where)
-        by_passages = self._library is not None and self._library.store.has_view(PASSAGE)
-        routes: Sequence[str] = SECTION_ROUTES if by_passages else DEFAULT_ROUTES
-        fusion = SECTION_FUSION if by_passages else None
-        return routes if self.routes is None else self.routes, fusion if self.fusion is None else self.fusion
-
-    def _read(self, query: str, found: Ranking) -> Step[Ranking]:
-        """Return the best passages of what was found, where a budget asks for them."""
-        if self.budget_tokens is None:
-            return found
-        tokens = PASSAGE_TOKENS if self._library is None else self._library.preparation.passage_tokens
-        return (
-            yield from read_passages(
-                query, found, budget_tokens=self.budget_tokens, passage_tokens=tokens, options=self.reading
-            )
-        )
-
-    def _step(
-        self,
-        query_bundle: QueryBundle,
-        entities: Sequence[str],
-        usual: tuple[Sequence[str] | Mapping[str, Route], Fusion | None],
-    ) -> Step[Ranking]:
-        query = query_bundle.query_str
-        found = QueryEntities(())
-        if self.detectors:
-            found = yield from query_entities(query, self.detectors, on_error=self.on_route_error)
-        ranking = yield from retrieve(
-            query,
-            k=self.similarity_top_k,
-            routes=routes_for(query_bundle, usual[0]),
-            where=self.where,
-            fusion=usual[1],
-            depth=self.depth,
-            on_route_error=self.on_route_error,
-            by_name=self.by_name,
-            entities=(*entities, *found.names),
-            on_unknown=self.on_unknown,
-        )
-        return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
+    def _step(self, asked: QueryBundle, entities: Sequence[str]) -> Step[Ranking]:
+        question, how = asked.query_str, None if self._library is None else self._library.preparation
+        options: SearchOptions = {
+            "k": self.similarity_top_k,
+            "routes": self.routes,
+            "where": self.where,
+            "fusion": self.fusion,
+            "depth": self.depth,
+            "on_route_error": self.on_route_error,
+            "by_name": self.by_name,
+            "entities": entities,
+            "on_unknown": self.on_unknown,
+            "embedded_texts": asked.custom_embedding_strs,
+        }
+        if self.budget_tokens is not None:
+            return passages_step(
+                question, options, budget_tokens=self.budget_tokens, reading=self.reading, views=self.views,
+                detectors=self.detectors, preparation=how,
+            )  # fmt: skip
+        if self.views is not None:
+            return views_step(question, self.views, k=self.similarity_top_k, where=self.where, preparation=how)
+        return search_step(question, options, detectors=self.detectors)
 
     def _nodes(self, query_bundle: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
-        if not ranking.hits and ranking.unknown and self.notice:
-            return [notice_node(query_bundle.query_str, ranking)]
+        told = [notice_node(query_bundle.query_str, ranking)] if ranking.unknown and self.notice else []
         if self.expand_to is None or self._library is None:
-            return [to_node(hit, ranking) for hit in ranking.hits]
-        return [section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking)]
+            return [*told, *(to_node(hit, ranking) for hit in ranking.hits)]
+        return [*told, *(section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking))]
 
 
 def tell(ranking: Ranking) -> None:
     """Write to the log, and tell as events, what failed and what stands nowhere."""
     for part in ranking.degraded:
-        _log.warning("%s failed, ranked without it: %s", part.what, part.why)
+        _log.warning("%s: %s", part.what, part.why)
         dispatcher.event(RouteDegradedEvent(what=part.what, why=part.why))
     for name in ranking.unknown:
         _log.warning("%s", name)
@@ -265,9 +239,3 @@ def tell(ranking: Ranking) -> None:
 
 def _bundle(query: QueryType) -> QueryBundle:
     return QueryBundle(query) if isinstance(query, str) else query
-
-
-def _formula(fusion: Fusion | Tuned | None, services: Services) -> Fusion | None:
-    if not isinstance(fusion, Tuned):
-        return fusion
-    return fusion.fusion_for("" if services.embedder is None else services.embedder.identity)

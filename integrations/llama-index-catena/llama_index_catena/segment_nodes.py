@@ -11,7 +11,7 @@ from typing import Any, cast
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
 
 from catena.answering.integration import Passage
-from catena.citation import GENERATED_TITLE, TITLE, citation
+from catena.citation import GENERATED_TITLE, PLACE_KEYS, TITLE, citation, place_metadata
 from catena.extraction import Extraction, SegmentHit
 from catena.extraction.links import Linked
 from catena.model import Chunk, Degraded, FrozenMetadata, Hit, Provenance, Ranking, Scale, Segment, Unknown
@@ -47,7 +47,6 @@ POSITION = "position"
 """Metadata key of a node: its place in its document, from 0."""
 
 _MACHINE = ("kind", CHUNK_IDS, QUERIES, FIRST_POSITION, LAST_POSITION, HEADER_PATH, PROVENANCE, "document_id")
-_PLACES = ("first_line", "last_line", "first_page", "last_page")
 
 
 def linked_chunk(node: BaseNode) -> Linked:
@@ -132,7 +131,8 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
         "kind": SEGMENT,
         "document_id": segment.document_id,
         HEADER_PATH: header_path(segment.path),
-        **_spans(segment),
+        **place_metadata(segment.place),
+        **_positions(segment),
         **headings_metadata(segment.as_chunk(), title),
         CITATION: citation(segment, title=title),
         CHUNK_IDS: json.dumps(segment.chunk_ids),
@@ -140,7 +140,7 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
         **({UNKNOWN: ". ".join(map(str, found.unknown))} if found.unknown else {}),
         PROVENANCE: _provenance(hit, found),
     }
-    ours = {*_MACHINE, *_PLACES, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
+    ours = {*_MACHINE, *PLACE_KEYS, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
     machine = [key for key in metadata if key in ours]
     first = originals[0] if originals else None
     node = TextNode(
@@ -159,12 +159,10 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
     return NodeWithScore(node=node, score=hit.value)
 
 
-def _spans(segment: Segment) -> dict[str, int]:
-    spans: dict[str, int] = {}
-    for name, span in (("page", segment.pages), ("line", segment.lines), ("position", segment.positions)):
-        if span is not None:
-            spans[f"first_{name}"], spans[f"last_{name}"] = span
-    return spans
+def _positions(segment: Segment) -> dict[str, int]:
+    if segment.positions is None:
+        return {}
+    return {FIRST_POSITION: segment.positions[0], LAST_POSITION: segment.positions[1]}
 
 
 def _provenance(hit: SegmentHit, found: Extraction) -> str:
@@ -223,16 +221,18 @@ def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWi
         if found.node.ref_doc_id == segment.document_id and _overlaps(found.node, segment)
     )
     first = same or next(within, None)
-    known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in (CHUNK_IDS, *_PLACES)}
+    own = (CHUNK_IDS, *PLACE_KEYS)
+    known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in own}
     metadata = {
         **known,
         "document_id": segment.document_id,
-        **_spans(segment),
+        **place_metadata(segment.place),
+        **_positions(segment),
         CITATION: passage.citation,
         CHUNK_IDS: json.dumps(segment.chunk_ids),
     }
     originals = [] if first is None else [first.node]
-    machine = [key for key in metadata if key in {*_MACHINE, *_PLACES}]
+    machine = [key for key in metadata if key in {*_MACHINE, *PLACE_KEYS}]
     node = TextNode(
         id_=segment.id,
         text=segment.text,

@@ -20,14 +20,15 @@ from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Handler, Search, Services, Step, arun, ask, run
 from catena.errors import ParameterError
 from catena.extraction import BALANCED, Extraction, ExtractionParams, preset
-from catena.library import SegmentSearchOptions
+from catena.library.ask import SegmentSearchOptions, segments_step
 from catena.model import Hit, Ranking, Scale
 from catena.rerank.calibration import Calibration
 from catena.rerank.reranking import probabilities
-from catena.segment_search import SegmentSearch, find_segments
-from llama_index_catena.arguments import checked_arguments, checked_with
+from catena.segment_search import SegmentSearch
+from llama_index_catena.arguments import Remade, checked_arguments, checked_with
 from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import notice_node
+from llama_index_catena.filters import Filters, where_of
 from llama_index_catena.libraries import AnyLibrary, check_source
 from llama_index_catena.neighbours import Neighbours, NeighbourStore
 from llama_index_catena.reranking import CALIBRATIONS, core_reranker, reranking_told
@@ -142,7 +143,7 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
         ranking = probabilities(ranking_of(passages), self.calibration)
         store = NeighbourStore(self.neighbours, self.params)
         how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
-        step = find_segments(query, how, ranked=lambda _: _given(ranking), place=store.place)
+        step = segments_step(query, how, ranked=lambda _: _given(ranking), place=store.place)
         return step, Services(store=store, handlers=store.handlers)
 
     def _nodes(self, nodes: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
@@ -152,7 +153,7 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
         return [*(segment_node(hit, found) for hit in found.segments), *notices]
 
 
-class CatenaSegmentRetriever(BaseRetriever):
+class CatenaSegmentRetriever(Remade, BaseRetriever):
     """Finds the segments that answer a question, in a library or by any LlamaIndex retriever.
 
     Nodes are as those of `CatenaSegmentPostprocessor`; what failed and what stands nowhere is told as
@@ -165,9 +166,10 @@ class CatenaSegmentRetriever(BaseRetriever):
         neighbours: of a retriever: where the nodes beside those found are.
         reranker: the core's, or a LlamaIndex postprocessor that scores; given, it is used.
         llm: writes the queries, where the options say `queries_by="llm"`.
-        notice: False returns no node where a name stands nowhere and there is no segment.
+        notice: False leaves out the first node, which says where a name in the question stands nowhere.
         callback_manager: told of each retrieval, as by every LlamaIndex retriever.
         verbose: as LlamaIndex has it.
+        filters: LlamaIndex's `MetadataFilters`, of a library or services; so may `where` be.
         search: of a library or services: routes, where, fusion, by_name, …, as `Library.segments` takes them.
 
     Raises:
@@ -185,12 +187,15 @@ class CatenaSegmentRetriever(BaseRetriever):
         reranker: Any = None,
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
+        filters: Filters | None = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
         **search: Unpack[SegmentSearchOptions],
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         check_source("source", source, Services, BaseRetriever)
+        if (where := where_of(search.get("where"), filters)) is not None:
+            search["where"] = where
         given = source.services if isinstance(source, AnyLibrary) else source
         own = given if isinstance(given, Services) else Services()
         self._services = replace(
@@ -215,13 +220,11 @@ class CatenaSegmentRetriever(BaseRetriever):
 
     def extraction(self, question: str) -> Extraction:
         """Return the core's extraction, which `catena.extraction.explain` explains."""
-        self._check()
         step, services = self._step(question)
         return run(step, services)
 
     async def aextraction(self, question: str) -> Extraction:
         """As `extraction`, without blocking the event loop."""
-        await asyncio.to_thread(self._check)  # reads what the library holds from disk
         step, services = self._step(question)
         return await arun(step, services)
 
@@ -232,19 +235,15 @@ class CatenaSegmentRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(query_bundle.query_str, await self.aextraction(query_bundle.query_str))
 
-    def _check(self) -> None:
-        if self.library is not None:
-            self.library.check_filter(self.search.get("where"))
-
     def _step(self, question: str) -> tuple[Step[Extraction], Services]:
         if self._retriever is None:
-            return find_segments(question, self.options, **self.search), self._services
+            return segments_step(question, self.options, self.search), self._services
         routes = retriever_store({_ROUTE: self._retriever})
         store = NeighbourStore(self._neighbours, self.options.extraction or BALANCED)
         searching = Handler(identity=_ROUTE, call=routes.search, acall=routes.asearch)
         handlers = {**store.handlers, Search: searching}
         services = replace(self._services, store=store, handlers=handlers)
-        step = find_segments(question, self.options, ranked=self._ranked, place=store.place)
+        step = segments_step(question, self.options, ranked=self._ranked, place=store.place)
         return step, services
 
     def _ranked(self, query: str) -> Step[Ranking]:
@@ -256,9 +255,8 @@ class CatenaSegmentRetriever(BaseRetriever):
     def _nodes(self, question: str, found: Extraction) -> list[NodeWithScore]:
         ranking = found.ranking()
         tell(ranking)
-        if not found.segments and found.unknown and self.notice:
-            return [notice_node(question, ranking)]
-        return [segment_node(hit, found) for hit in found.segments]
+        told = [notice_node(question, ranking)] if found.unknown and self.notice else []
+        return [*told, *(segment_node(hit, found) for hit in found.segments)]
 
 
 def _nodes_of(found: Ranking) -> Iterator[tuple[BaseNode, Hit]]:

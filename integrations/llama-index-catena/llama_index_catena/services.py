@@ -7,27 +7,32 @@ block the event loop), the sync code runs in a thread.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlock, MessageRole, TextBlock
 from llama_index.core.llms import LLM, CustomLLM
+from pydantic import BaseModel, create_model
 
-from catena.effects import Complete, Journal, Services
+from catena.effects import Complete, Describe, Journal, Services
 from catena.errors import CatenaError, InvalidReplyError, ParameterError
 from catena.faults import service_error
+from catena.local_models import turn_if_local
+from catena.output_limits import limit_setting, with_limit
 from catena.ports import Completion, Embedder
+from catena.replies import caption_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-CAPTION_TOKENS = 400  # at most, of a caption; three sentences take some 100
 
 _JPEG = b"\xff\xd8\xff"
 _FINISHED = {
@@ -42,6 +47,8 @@ _FINISHED = {
 class LlamaIndexEmbedder:
     """A LlamaIndex embedding model as the core's embedder; rows are brought to unit length.
 
+    A model in this process (`HuggingFaceEmbedding`) is called by one thread at a time.
+
     Args:
         embedding: any model.
         dim: length of its vectors; where it is not given, the model is asked once, when it is first needed.
@@ -50,6 +57,7 @@ class LlamaIndexEmbedder:
     def __init__(self, embedding: BaseEmbedding, *, dim: int | None = None) -> None:
         self._embedding = embedding
         self._dim = dim
+        self._turn = turn_if_local(embedding)
         self.identity = f"llama-index:{embedding.class_name()}/{embedding.model_name}"
 
     @property
@@ -64,35 +72,40 @@ class LlamaIndexEmbedder:
         if not texts:
             return self._rows([], texts)
         try:
-            rows = self._embedding.get_text_embedding_batch(list(texts))
+            with self._turn:
+                rows = self._embedding.get_text_embedding_batch(list(texts))
         except Exception as error:
-            raise self._ours(error) from error
+            raise self._ours(error) from None
         return self._rows(rows, texts)
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `embed_documents`, without blocking the event loop."""
-        if not texts or inherits(self._embedding, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings"):
+        inherited = inherits(self._embedding, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings")
+        if not texts or inherited or not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self.embed_documents, texts)
         try:
             rows = await self._embedding.aget_text_embedding_batch(list(texts))
         except Exception as error:
-            raise self._ours(error) from error
+            raise self._ours(error) from None
         return self._rows(rows, texts)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return a unit vector, shape (dim,)."""
         try:
-            row = self._embedding.get_query_embedding(text)
+            with self._turn:
+                row = self._embedding.get_query_embedding(text)
         except Exception as error:
-            raise self._ours(error) from error
+            raise self._ours(error) from None
         return self._row(row)
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
         """As `embed_query`, awaiting the model."""
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.embed_query, text)
         try:
             row = await self._embedding.aget_query_embedding(text)
         except Exception as error:
-            raise self._ours(error) from error
+            raise self._ours(error) from None
         return self._row(row)
 
     def _row(self, row: Sequence[float]) -> NDArray[np.float32]:
@@ -114,43 +127,77 @@ class LlamaIndexEmbedder:
         return (array / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
 
     def _ours(self, error: Exception) -> CatenaError:
-        return service_error(error, self.identity)
+        return service_error(error, self.identity, holder=self._embedding)
 
 
 class LlamaIndexLLM:
     """A LlamaIndex language model as the core's.
 
+    A model that calls functions is asked through `as_structured_llm` where the form of a reply is known, until it
+    fails so; what it writes is read all the same.
+
     Args:
-        llm: any model; it is asked through `chat`.
-        max_tokens_name: under what name this model takes the limit of a reply; None gives it no limit.
+        llm: any model; it is asked through `chat`. One that runs in this process is called by one thread at a time.
+        max_tokens_name: under what name this model takes the limit of a reply as an argument of `chat`; by default
+            "max_tokens", or else the setting of this kind that its class has ("max_new_tokens", ...), in a copy of
+            the model; None gives it no limit.
     """
 
-    def __init__(self, llm: LLM, *, max_tokens_name: str | None = "max_tokens") -> None:
+    def __init__(self, llm: LLM, *, max_tokens_name: str | None = "") -> None:
         self._llm = llm
-        self._max_tokens_name = max_tokens_name
+        self._turn = turn_if_local(llm)
+        setting = limit_setting(llm) if max_tokens_name == "" else None
+        self._setting = None if setting == "max_tokens" else setting
+        self._max_tokens_name = ("" if self._setting else "max_tokens") if max_tokens_name == "" else max_tokens_name
         self.identity = f"llama-index:{llm.class_name()}/{llm.metadata.model_name}"
+        self._keeps_to_schemas = llm.metadata.is_function_calling_model
+        inherited = isinstance(llm, CustomLLM) and inherits(llm, CustomLLM, "achat")
+        self._in_thread = inherited or not isinstance(self._turn, nullcontext)
 
     def complete(self, request: Complete) -> Completion:
         """Return the reply to one prompt, with why it ended and what it took where the model says so."""
+        if request.schema and self._keeps_to_schemas:
+            try:
+                with self._turn:
+                    model = self._limited(request.max_tokens).as_structured_llm(_form(request.schema))
+                    return completion_of(model.chat(_messages(request), **self._limit(request.max_tokens)))
+            except (NotImplementedError, TypeError, ValueError):
+                self._keeps_to_schemas = False
+            except Exception as error:
+                raise service_error(error, self.identity, holder=self._llm) from None
         return self._chat(_messages(request), request.max_tokens)
 
     async def acomplete(self, request: Complete) -> Completion:
         """As `complete`, without blocking the event loop."""
+        if request.schema and self._keeps_to_schemas:
+            if self._in_thread:
+                return await asyncio.to_thread(self.complete, request)
+            try:
+                model = self._limited(request.max_tokens).as_structured_llm(_form(request.schema))
+                return completion_of(await model.achat(_messages(request), **self._limit(request.max_tokens)))
+            except (NotImplementedError, TypeError, ValueError):
+                self._keeps_to_schemas = False
+            except Exception as error:
+                raise service_error(error, self.identity, holder=self._llm) from None
         return await self._achat(_messages(request), request.max_tokens)
 
     def _chat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
         try:
-            return completion_of(self._llm.chat(messages, **self._limit(max_tokens)))
+            with self._turn:
+                return completion_of(self._limited(max_tokens).chat(messages, **self._limit(max_tokens)))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._llm) from None
 
     async def _achat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
-        if isinstance(self._llm, CustomLLM) and inherits(self._llm, CustomLLM, "achat"):
+        if self._in_thread:
             return await asyncio.to_thread(self._chat, messages, max_tokens)
         try:
-            return completion_of(await self._llm.achat(messages, **self._limit(max_tokens)))
+            return completion_of(await self._limited(max_tokens).achat(messages, **self._limit(max_tokens)))
         except Exception as error:
-            raise service_error(error, self.identity) from error
+            raise service_error(error, self.identity, holder=self._llm) from None
+
+    def _limited(self, max_tokens: int) -> LLM:
+        return with_limit(self._llm, self._setting, max_tokens)
 
     def _limit(self, max_tokens: int) -> dict[str, Any]:
         return {self._max_tokens_name: max_tokens} if self._max_tokens_name else {}
@@ -162,28 +209,42 @@ class LlamaIndexCaptioner(LlamaIndexLLM):
     Made as `LlamaIndexLLM`; the picture goes with the message as an `ImageBlock`.
     """
 
+    def describe(self, request: Describe) -> Completion:
+        """Return the description of a picture, with why it ended and what it took."""
+        return self._chat(_about(request.image, request.prompt), request.max_tokens)
+
+    async def adescribe(self, request: Describe) -> Completion:
+        """As `describe`, without blocking the event loop."""
+        return await self._achat(_about(request.image, request.prompt), request.max_tokens)
+
     def caption(self, image: bytes, prompt: str) -> str:
         """Return a description of the image (PNG or JPEG bytes).
 
         Raises:
             ServiceError: the call failed, or the reply was cut or refused.
         """
-        return self._described(self._chat(_about(image, prompt), CAPTION_TOKENS))
+        return caption_of(self.describe(Describe(image=image, prompt=prompt)), self.identity)
 
     async def acaption(self, image: bytes, prompt: str) -> str:
         """As `caption`, without blocking the event loop."""
-        return self._described(await self._achat(_about(image, prompt), CAPTION_TOKENS))
-
-    def _described(self, completion: Completion) -> str:
-        if completion.finish_reason != "stop":
-            why = f"the caption did not end by itself (finish_reason {completion.finish_reason!r})"
-            raise InvalidReplyError(self.identity, why)
-        return completion.text
+        return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
 
 
-def language_model(llm: LLM | LlamaIndexLLM) -> LlamaIndexLLM:
-    """Return a LlamaIndex language model as the core's; one that is the core's already as it is."""
-    return llm if isinstance(llm, LlamaIndexLLM) else LlamaIndexLLM(llm)
+def language_model(llm: LLM | LlamaIndexLLM | None) -> LlamaIndexLLM:
+    """Return a LlamaIndex language model as the core's, for None that of `Settings`; one of the core as it is."""
+    return llm if isinstance(llm, LlamaIndexLLM) else LlamaIndexLLM(llm_given(llm))
+
+
+def llm_given(llm: LLM | None) -> LLM:
+    """Return a language model, for None that of `Settings`.
+
+    Raises:
+        ParameterError: `Settings` have none either.
+    """
+    try:
+        return Settings.llm if llm is None else llm
+    except (ImportError, ValueError) as error:  # LlamaIndex then looks for OpenAI's, its package and its key
+        raise ParameterError("llm", None, "given, or set as llama_index.core.Settings.llm") from error
 
 
 def core_embedder(embed_model: BaseEmbedding | Embedder) -> Embedder:
@@ -246,6 +307,27 @@ def _messages(request: Complete) -> list[ChatMessage]:
     return [*system, ChatMessage(role=MessageRole.USER, content=request.prompt)]
 
 
+_KINDS: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
+
+
+@cache
+def _form(schema: str) -> type[BaseModel]:
+    """Return the class of pydantic that a JSON Schema describes, as LlamaIndex wants it."""
+    form = json.loads(schema)
+    return cast("type[BaseModel]", _kind(form, form.get("title", "reply")))
+
+
+def _kind(form: Mapping[str, Any], name: str) -> Any:
+    if form["type"] == "array":
+        return list[_kind(form["items"], name)]  # type: ignore[misc]
+    if form["type"] == "object":
+        members: dict[str, Any] = {
+            each: (_kind(inner, f"{name}_{each}"), ...) for each, inner in form["properties"].items()
+        }
+        return create_model(name, **members)
+    return _KINDS[form["type"]]
+
+
 def completion_of(response: ChatResponse) -> Completion:
     """Return a chat response as the core's completion; what the model does not say is "stop" and 0 tokens."""
     said = {**_fields(response.raw), **response.additional_kwargs}
@@ -258,6 +340,9 @@ def completion_of(response: ChatResponse) -> Completion:
         finish_reason=_FINISHED.get(str(getattr(reason, "value", reason)).lower(), "stop"),
         input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
         output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        reasoning_tokens=_count(
+            _fields(usage.get("completion_tokens_details") or usage.get("output_tokens_details")), "reasoning_tokens"
+        ),
     )
 
 

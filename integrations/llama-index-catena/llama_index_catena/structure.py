@@ -88,7 +88,8 @@ class CatenaNodeParser(Component, NodeParser):
         chunks: what a chunk is, in place of these two: a short piece (`ChunkOptions`), a whole smallest division, as
             in MC-indexing (`SectionChunkOptions`), or a fixed length (`FixedLength`). What is longer than a vector
             can say is found by its views: see `CatenaViewExtractor`.
-        media_type: how to read the texts; None reads each as the document says, else as Markdown.
+        media_type: how to read the texts; None goes by the document and its metadata, see
+            `catena.text.loaded.media_type_of`: what a reader made of a PDF, a web page or a text file is plain.
         segmentation: divide documents by meaning instead of by printed headings: `SegmentOptions` asks `llm`,
             `EmbeddingOptions` asks `embed_model`; with `under="headings"` they divide what is long below headings.
             What a model fails at is divided at headings and paragraphs, told in the log and as a
@@ -106,7 +107,7 @@ class CatenaNodeParser(Component, NodeParser):
     max_tokens: int = Field(description="Hard cap of a chunk, in tokens.")
     min_tokens: int = Field(description="Shorter text joins a neighbour in its section.")
     media_type: Literal["text/markdown", "text/plain"] | None = Field(
-        description="How to read the texts; by default as each document says, else as Markdown."
+        description="How to read the texts; by default as each document and its metadata say."
     )
     embed_tables: Literal["definition", "whole"] = Field(
         default="whole", description="What an embedding is given of a table."

@@ -25,7 +25,7 @@ from llama_index_catena.answering import NO_ANSWER, answered, cited_response
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.graph.chains import chains_of
 from llama_index_catena.segment_nodes import apart, unknown_in
-from llama_index_catena.services import LlamaIndexLLM
+from llama_index_catena.services import LlamaIndexLLM, llm_given
 
 dispatcher = get_dispatcher(__name__)
 
@@ -33,9 +33,9 @@ dispatcher = get_dispatcher(__name__)
 class _CoreSynthesizer(BaseSynthesizer):
     """Has a step of the core write the response, and tells of start and end whatever happens."""
 
-    def __init__(self, llm: LLM, callback_manager: CallbackManager | None) -> None:
-        super().__init__(llm=llm, callback_manager=callback_manager)
-        self._services = Services(llm=LlamaIndexLLM(llm))
+    def __init__(self, llm: LLM | None, callback_manager: CallbackManager | None) -> None:
+        super().__init__(llm=llm_given(llm), callback_manager=callback_manager)
+        self._services = Services(llm=LlamaIndexLLM(self._llm))
 
     @abstractmethod
     def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]: ...
@@ -106,20 +106,24 @@ class CatenaSynthesizer(_CoreSynthesizer):
     and so not streamed.
 
     Args:
-        llm: any LlamaIndex language model.
+        llm: any LlamaIndex language model; by default that of `Settings`.
         options: what the model is given, and how much it may write.
         callback_manager: told of synthesis.
     """
 
     @checked_arguments
     def __init__(
-        self, llm: LLM, *, options: AnswerOptions | None = None, callback_manager: CallbackManager | None = None
+        self,
+        llm: LLM | None = None,
+        *,
+        options: AnswerOptions | None = None,
+        callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(llm, callback_manager)
         self.options = options or AnswerOptions()
 
     def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]:
-        answer = yield from answered(query.query_str, nodes, self.options, ())
+        answer = yield from answered(query.query_str, nodes, self.options)
         return cited_response(answer, nodes, ())
 
 
@@ -132,7 +136,7 @@ class CatenaChainSynthesizer(_CoreSynthesizer):
     itself alone. The response's metadata say whether it is `answerable`.
 
     Args:
-        llm: any LlamaIndex language model.
+        llm: any LlamaIndex language model; by default that of `Settings`.
         reading: order, budget and headers of the chains.
         max_tokens: of the reply.
         callback_manager: told of synthesis.
@@ -141,7 +145,7 @@ class CatenaChainSynthesizer(_CoreSynthesizer):
     @checked_arguments
     def __init__(
         self,
-        llm: LLM,
+        llm: LLM | None = None,
         *,
         reading: ChainReading | None = None,
         max_tokens: int = 512,

@@ -35,7 +35,7 @@ from catena.enrichment.raptor_summaries import ClusterSummaries
 from catena.errors import ParameterError
 from catena.model import Ranking
 from catena.retrieval.tree import collapsed, node_cosines, traverse
-from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import to_node
 from llama_index_catena.embedding import CatenaEmbedding
@@ -178,7 +178,7 @@ class CatenaTreeExtractor(Component, TransformComponent):
         return together([_tree(name, of, self.options) for name, of in documents.items()])
 
 
-class CatenaTreeRetriever(BaseRetriever):
+class CatenaTreeRetriever(Remade, BaseRetriever):
     """Finds nodes of one document through its tree of summaries: in all layers at once, or from the root down.
 
         CatenaTreeRetriever(build_tree(nodes, embed_model, llm=llm), embed_model)

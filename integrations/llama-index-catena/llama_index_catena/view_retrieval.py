@@ -20,11 +20,10 @@ from catena.enrichment.summaries import SUMMARY
 from catena.errors import ParameterError
 from catena.model import Ranking
 from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, found_by, retrieve_views
-from catena.retrieval.routes import Route, stored
+from catena.retrieval.routes import Route, dense_by_texts, stored
 from catena.structure.passages import PASSAGE
-from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
-from llama_index_catena.query_routes import by_texts, by_vector
 from llama_index_catena.retrieval import tell
 from llama_index_catena.services import LlamaIndexEmbedder
 from llama_index_catena.view_search import Filtering, Parents, ViewSource, in_index, in_retrievers, named
@@ -35,7 +34,7 @@ VIEWS = (PASSAGE, KEYWORDS, SUMMARY)
 dispatcher = get_dispatcher(__name__)
 
 
-class CatenaMultiViewRetriever(BaseRetriever):
+class CatenaMultiViewRetriever(Remade, BaseRetriever):
     """Finds nodes under several views, as MC-indexing does, and returns each once, in raw text.
 
         CatenaMultiViewRetriever(VectorStoreIndex(nodes), views=("passage", "keywords", "summary"), parents=docstore)
@@ -143,9 +142,7 @@ class CatenaMultiViewRetriever(BaseRetriever):
         """Return how a view is asked for: with the question's vector where an index compares vectors."""
         if self._index is None or not self._index.vector_store.is_embedding_query:
             return stored("views")
-        if asked.embedding is not None:
-            return by_vector(asked.embedding)
-        return by_texts(asked.embedding_strs)
+        return dense_by_texts(asked.embedding_strs) if asked.embedding is None else _by_vector(asked.embedding)
 
     def _services(self, asked: QueryBundle) -> Services:
         index, retrievers = self._index, self._retrievers
@@ -164,6 +161,16 @@ class CatenaMultiViewRetriever(BaseRetriever):
         embed_model: Any = getattr(index, "_embed_model", None)  # LlamaIndex has no public name for it
         embedder = None if embed_model is None else LlamaIndexEmbedder(embed_model)
         return Services(embedder=embedder, handlers={Search: source.handler})
+
+
+def _by_vector(vector: Sequence[float]) -> Route:
+    """Return the dense route with this vector in place of the query's."""
+
+    def route(query: str) -> Step[Search]:
+        yield from ()  # a step, though it has nothing to ask
+        return Search(route="dense", query=query, vector=vector, k=0)
+
+    return route
 
 
 def view_results(ranking: Ranking) -> list[NodeWithScore]:

@@ -23,7 +23,7 @@ from catena.server.records import PIECE, pieces_of
 from catena.server.restoring import entry_of
 from catena.server.wire import packed, restored, sendable, unpacked
 from catena.server.words import LONGEST, indexed_word, indexed_words
-from catena.text import tokenise
+from catena.text.words import tokenise
 from catena.vectors import ViewVectors
 
 CHUNK = Chunk(

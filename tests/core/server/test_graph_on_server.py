@@ -79,7 +79,7 @@ def test_a_node_lies_there_as_a_few_fields_and_one_string() -> None:
     assert source == {"id": "c", "words": ["ab", "h"], "length": 3, "vector": "AACAPwAAAAA="}
     assert text.isascii()
     assert json.loads(text) == {
-        "chunk": ["c", "d", 3, 5, 9, "ab\ud800c", "text", ["H"], 0, [1, 2], None, {"year": 2020}],
+        "chunk": ["c", "d", 3, 5, 9, "ab\ud800c", "text", ["H"], 0, [1, 2], None, None, {"year": 2020}],
         "counts": {"ab": 2, "h": 1},
         "titled": ["h"],
         "title_length": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +18,15 @@ from catena.enrichment.graph_keywords import keywords_of_view
 from catena.enrichment.keywords import Keywords
 from catena.errors import LibraryError, ParameterError, UnknownDocumentError
 from catena.graph.node import node_of
-from catena.model import Entry, View
+from catena.model import Entry, Outcome, Place, View
 from catena.pipeline import Preparation
 from catena.server.store import ServerOptions, ServerStore
 from catena.server_graph import graph_of
 from catena.server_library import ServerLibrary, several_kinds
 from catena.steps import FetchNodes
 from catena.structure.section_chunks import SectionChunkOptions
-from catena.testing.fake_server import FakeServer
+from catena.testing.fake_server import FakeServer, Killed
+from catena.testing.fakes import FakeEmbedder
 from catena.vectors import DEFAULT, ViewVectors
 
 
@@ -45,7 +47,7 @@ def test_figures_and_pages_are_those_of_the_entry(
     store.put([(entry, vectors)])
     document = entry.document
     asked = [(document.id, start, end) for start, end in spans]
-    assert store.pages([*asked, ("none", 0, 1)]) == (*(document.pages_of(*span) for span in spans), None)
+    assert store.places([*asked, ("none", 0, 1)]) == (*(document.pages_of(*span) for span in spans), Place())
     assert store.get(document.id, pictures=False).figures == ()
     for figure in entry.figures:
         assert store.figure(document.id, figure.name) == figure
@@ -91,3 +93,26 @@ def test_what_is_asked_for_and_not_given_is_named_by_the_line_that_opens(tmp_pat
         assert not library.has_graph
         with pytest.raises(LibraryError, match="no graph"):
             library.graph.about()
+
+
+def test_a_kill_at_any_call_of_a_run_leaves_the_ledger_of_an_undisturbed_one_to_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+
+    def indexed(server: FakeServer, version: int) -> Sequence[Outcome]:
+        file.write_text("# A\n" + "\n## Part\n\nSome words.\n" * (version + 1))
+        with ServerLibrary.open(server, "w-set", embedder=FakeEmbedder(dim=3), home=tmp_path) as library:
+            library.index(file)
+            return library.ledger()
+
+    whole = FakeServer()
+    indexed(whole, 0)
+    first = len(whole.calls)
+    wanted = indexed(whole, 1)
+    for kill in range(len(whole.calls) - first):
+        server = FakeServer()
+        indexed(server, 0)
+        server.kill_after = len(server.calls) + kill
+        with suppress(Killed):
+            indexed(server, 1)
+        server.kill_after = None
+        assert indexed(server, 1) == wanted, kill

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,6 +13,7 @@ from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step
 from catena.graph_search import GraphSearch
+from catena.library.ask import check_graph_step
 from catena.ports import Graph
 from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import is_unknown
@@ -25,7 +25,7 @@ from langchain_catena.graph.widening import (
     walking_services,
     widened,
 )
-from langchain_catena.libraries import LibraryField, check_graph
+from langchain_catena.libraries import LibraryField
 from langchain_catena.running import arun_within, run_within
 
 _log = logging.getLogger(__name__)
@@ -76,23 +76,18 @@ class CatenaChainCompressor(CatenaBaseCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        self._check()
         return self._documents(documents, run_within(callbacks, self._step(documents, query), self._services()))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        await asyncio.to_thread(self._check)
         found = await arun_within(callbacks, self._step(documents, query), self._services())
         return self._documents(documents, found)
 
-    def _check(self) -> None:
-        if self.library is not None:
-            check_graph(self.library)
-
     def _step(self, documents: Sequence[Document], query: str) -> Step[Widened]:
+        yield from check_graph_step()
         keys = NodeKeys(id=self.id_key, source=self.source_key)
-        return widened(query, documents, keys, self.how, route="documents", k=self.k, where=self.where)
+        return (yield from widened(query, documents, keys, self.how, route="documents", k=self.k, where=self.where))
 
     def _services(self) -> Services:
         source = one_source(self.library, self.graph)

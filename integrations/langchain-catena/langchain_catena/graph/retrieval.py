@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
@@ -22,7 +21,8 @@ from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Failed, Handler, Services, Step
 from catena.errors import FilterError, MissingServiceError, ParameterError
-from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
+from catena.graph_search import GraphResult, GraphSearch, widen
+from catena.library.ask import check_graph_step, graph_step
 from catena.model import Degraded, Ranking, Scale
 from catena.ports import Graph
 from langchain_catena.base import CatenaBaseRetriever
@@ -36,7 +36,7 @@ from langchain_catena.graph.widening import (
     walking_services,
     widened,
 )
-from langchain_catena.libraries import LibraryField, check_graph
+from langchain_catena.libraries import LibraryField
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
 
@@ -156,17 +156,16 @@ class CatenaGraphRetriever(CatenaBaseRetriever):
         yield from (self.retriever, self.llm)
 
     def _run(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        self._check(asked)
         return run_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     async def _arun(self, callbacks: Callbacks, query: str, asked: AskedChains) -> Widened:
-        await asyncio.to_thread(self._check, asked)
         return await arun_within(callbacks, self._step(query, **asked), self._services(**asked))
 
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
         k, where = self.k if k is None else k, self.where if where is None else where
         if self.retriever is None and self.vectorstore is None:
-            return Widened((yield from search_graph(query, self.how, k=k, where=where)), {})
+            return Widened((yield from graph_step(query, self.how, k=k, where=where)), {})
+        yield from check_graph_step()
         first: list[Document] | Failed
         (first,) = yield [_Retrieve(query=query)]
         if isinstance(first, Failed):
@@ -175,14 +174,6 @@ class CatenaGraphRetriever(CatenaBaseRetriever):
             return Widened((yield from widen(query, nothing, how, k=k, where=where)), {})
         route = type(self._base(k)).__name__
         return (yield from widened(query, first, self._keys(), self.how, route=route, k=k, where=where))
-
-    def _check(self, asked: AskedChains) -> None:
-        if self.library is None:
-            return
-        check_graph(self.library)
-        if self.retriever is None:  # one of the user's may know fields that the library does not
-            where = asked.get("where")
-            self.library.check_filter(self.where if where is None else where)
 
     def _keys(self) -> NodeKeys:
         return NodeKeys(id=self.id_key, source=self.source_key)

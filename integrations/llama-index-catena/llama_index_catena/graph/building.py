@@ -160,7 +160,7 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     try:
         held = index.docstore.get_nodes(ids) if ids else _all_of(store)
     except Exception as error:
-        raise service_error(error, type(store).__name__) from error
+        raise service_error(error, type(store).__name__, holder=store) from None
     if not isinstance(store, SimpleVectorStore):
         return list(held)
     return [

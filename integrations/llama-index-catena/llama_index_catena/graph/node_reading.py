@@ -17,6 +17,7 @@ from catena.extraction.links import Linked
 from catena.extraction.placing import links_between, placed_by_links
 from catena.graph.node import Node, node_of
 from catena.model import Chunk, ChunkKind
+from catena.text.headings import atx_title
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.view_nodes import document_of
@@ -29,7 +30,7 @@ KEYWORD_KEYS = ("excerpt_keywords",)
 """Metadata keys of a node's keywords: that of LlamaIndex's `KeywordExtractor`."""
 
 _TABLE = "table_df"  # metadata of tables that LlamaIndex's element parsers cut
-_HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*(?:\n|$)")
+_HEADING = re.compile(r"#{1,6}[ \t](.+)")
 _SAID = re.compile(r"^\s*keywords?\s*:", re.IGNORECASE)  # as models begin the list that they are asked for
 _BETWEEN = re.compile(r"[,;\n]")
 
@@ -141,4 +142,4 @@ def _own_heading(node: BaseNode, chunk: Chunk) -> str:
     if counts_position(node):  # of Catena: the path ends with it
         return chunk.path[-1] if chunk.path else ""
     printed = _HEADING.match(chunk.text.lstrip())
-    return printed[1] if printed else ""
+    return atx_title(printed[1]) if printed else ""

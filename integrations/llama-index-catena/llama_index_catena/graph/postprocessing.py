@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from catena.graph_search import GraphSearch
 from catena.ports import Embedder, Graph
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import Component, check_pickles
-from llama_index_catena.graph.filters import Filters
+from llama_index_catena.filters import Filters
 from llama_index_catena.graph.widening import Nodes, Widener
 from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.reranking import required, reranking_told
@@ -123,7 +122,6 @@ class CatenaChainPostprocessor(Component, BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         asked = _asked(query_bundle)
         with self._told(asked, nodes) as returned:
-            self._widener.check()
             passages, notices = apart(nodes)
             step = self._widener.widened(asked, passages, self.top_n, _GIVEN)
             returned += [*run(step, self._widener.services_for(asked)).nodes(told=True), *notices]
@@ -135,7 +133,6 @@ class CatenaChainPostprocessor(Component, BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         asked = _asked(query_bundle)
         with self._told(asked, nodes) as returned:
-            await asyncio.to_thread(self._widener.check)
             passages, notices = apart(nodes)
             step = self._widener.widened(asked, passages, self.top_n, _GIVEN)
             returned += [*(await arun(step, self._widener.services_for(asked))).nodes(told=True), *notices]

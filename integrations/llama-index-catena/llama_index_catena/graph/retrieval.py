@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,14 +17,15 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from catena.effects import Embed, Step, arun, ask, run
 from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
-from catena.graph_search import GraphResult, GraphSearch, search_graph
+from catena.graph_search import GraphResult, GraphSearch
+from catena.library.ask import check_graph_step, graph_step
 from catena.model import Degraded
 from catena.ports import Embedder, Graph
-from llama_index_catena.arguments import checked_arguments
+from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.calls import copied, retrieved
 from llama_index_catena.convert import notice_node
+from llama_index_catena.filters import Filters, where_of
 from llama_index_catena.graph.building import index_model
-from llama_index_catena.graph.filters import Filters
 from llama_index_catena.graph.widening import Found, Nodes, Widener
 from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.services import LlamaIndexLLM
@@ -33,7 +33,7 @@ from llama_index_catena.services import LlamaIndexLLM
 dispatcher = get_dispatcher(__name__)
 
 
-class CatenaGraphRetriever(BaseRetriever):
+class CatenaGraphRetriever(Remade, BaseRetriever):
     """Finds nodes that answer a question together: a first ranking, then a walk over the chunk-interaction graph.
 
         CatenaGraphRetriever(library=library)  # after library.build_graph()
@@ -58,13 +58,13 @@ class CatenaGraphRetriever(BaseRetriever):
         nodes: the docstore, or id -> node, of what the graph brings; by default that of the index.
         similarity_top_k: nodes returned, >= 0.
         how: walk and scorer, and for a library the first ranking, too.
-        where: Catena's filter, or LlamaIndex's, that all obey; a retriever of your own obeys what is set there, and
-            the graph this one. What is set on a `VectorIndexRetriever` the graph obeys without being told.
+        where, filters: Catena's filter, or LlamaIndex's, that all obey; a retriever of your own obeys what is set
+            there, and the graph this one. What is set on a `VectorIndexRetriever` the graph obeys without being told.
         on_retriever_error: "degrade" walks from where the question's keywords stand in the graph when the retriever
             fails, and tells it; "raise" raises. What the walk itself fails with is treated as `how.on_graph_error`
             says, and raised where both fail.
         llm: finds the question's keywords, where `how` asks for one.
-        notice: False returns no nodes at all where a name in the question stands nowhere.
+        notice: False leaves out the first node, which says where a name in the question stands nowhere.
         callback_manager: told of each retrieval, as by every LlamaIndex retriever.
         verbose: as LlamaIndex has it.
 
@@ -85,6 +85,7 @@ class CatenaGraphRetriever(BaseRetriever):
         similarity_top_k: int = 10,
         how: GraphSearch | None = None,
         where: Filters | None = None,
+        filters: Filters | None = None,
         on_retriever_error: Literal["raise", "degrade"] = "degrade",
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
@@ -105,18 +106,19 @@ class CatenaGraphRetriever(BaseRetriever):
         self.on_retriever_error = on_retriever_error
         self._index = retriever if isinstance(retriever, VectorStoreIndex) else None
         self._retriever = retriever if isinstance(retriever, BaseRetriever) else None
-        if self._index is not None and not isinstance(where, MetadataFilters | None):
-            raise ParameterError(
-                "where", where, "MetadataFilters where the retriever is an index, which obeys no other"
-            )
+        given = [each for each in (where, filters) if each is not None]
+        if self._index is not None and not all(isinstance(each, MetadataFilters) for each in given):
+            allowed = "MetadataFilters where the retriever is an index, which obeys no other"
+            raise ParameterError("where", where, allowed)
         searched: Any = self._index or _index_of(self._retriever)
         self._same_model = embed_model is None and library is None and searched is not None
         if self._same_model:
             embed_model = index_model(searched)
         if nodes is None and searched is not None:
             nodes = searched.docstore
-        self._filters = where if isinstance(where, MetadataFilters) else None
-        obeyed = where if where is not None else getattr(self._retriever, "_filters", None)
+        own = [each for each in given if isinstance(each, MetadataFilters)]
+        self._filters = own[0] if len(own) == 1 else MetadataFilters(filters=[*own]) if own else None
+        obeyed = where_of(*given) if given else getattr(self._retriever, "_filters", None)
         self.similarity_top_k, self.notice = similarity_top_k, notice
         self._widener = Widener.of(
             library if graph is None else graph,  # type: ignore[arg-type]
@@ -148,23 +150,17 @@ class CatenaGraphRetriever(BaseRetriever):
         return self._told(query_bundle, await self._afound(query_bundle))
 
     def _found(self, asked: QueryBundle) -> Found:
-        self._check()
         return run(self._step(asked), replace(self._widener.services_for(asked), max_concurrency=1))
 
     async def _afound(self, asked: QueryBundle) -> Found:
-        await asyncio.to_thread(self._check)
         return await arun(self._step(asked), self._widener.services_for(asked))
-
-    def _check(self) -> None:
-        self._widener.check()
-        if self._widener.library is not None and self._retriever is None and self._index is None:
-            self._widener.library.check_filter(self._widener.where)
 
     def _step(self, asked: QueryBundle) -> Step[Found]:
         widener, k = self._widener, self.similarity_top_k
         if self._retriever is None and self._index is None:
-            result = yield from search_graph(asked.query_str, widener.how, k=k, where=widener.where)
+            result = yield from graph_step(asked.query_str, widener.how, k=k, where=widener.where)
             return (yield from widener.with_own(result))
+        yield from check_graph_step()
         retriever, bundle = yield from self._first(asked)
         try:
             found = yield from retrieved(retriever, bundle, "first ranking")
@@ -190,9 +186,7 @@ class CatenaGraphRetriever(BaseRetriever):
     def _told(self, asked: QueryBundle, found: Found) -> list[NodeWithScore]:
         ranking = found.result.ranking
         nodes = found.nodes(told=self._retriever is not None or self._index is not None)
-        if not nodes and ranking.unknown and self.notice:
-            return [notice_node(asked.query_str, ranking)]
-        return nodes
+        return [notice_node(asked.query_str, ranking), *nodes] if ranking.unknown and self.notice else nodes
 
 
 def _index_of(retriever: BaseRetriever | None) -> VectorStoreIndex | None:

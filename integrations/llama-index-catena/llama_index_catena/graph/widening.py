@@ -15,13 +15,14 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from catena.effects import Services, Step
 from catena.errors import CatenaError, MissingServiceError, ParameterError
 from catena.graph_search import GraphResult, GraphSearch, widen
+from catena.library.ask import check_graph_step
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.ports import Embedder, Graph
 from llama_index_catena.calls import calling
 from llama_index_catena.convert import provenance
+from llama_index_catena.filters import Filters, where_of
 from llama_index_catena.graph.chains import chained_nodes
-from llama_index_catena.graph.filters import Filters, where_of
-from llama_index_catena.libraries import AnyLibrary, check_graph
+from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
@@ -110,17 +111,13 @@ class Widener:
         library = graph if isinstance(graph, AnyLibrary) else None
         return cls(services=services, how=how, where=where_of(where), own=nodes, library=library)
 
-    def check(self) -> None:
-        """Raise `LibraryError` where the library has no graph: that is no failure to go on without."""
-        if self.library is not None:
-            check_graph(self.library)
-
     def services_for(self, asked: QueryBundle) -> Services:
         """Return the services with an embedder that embeds this question once."""
         return replace(self.services, embedder=QuestionEmbedder(self.services.embedder, asked, self.services.graph))
 
     def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[Found]:
         """Widen what a retriever found, best first; nodes given stay as they are."""
+        yield from check_graph_step()
         return (yield from self.with_own((yield from self._walked(asked, found, k, route))))
 
     def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[Found]:

@@ -38,7 +38,7 @@ from catena.pipeline import Preparation, embed, prepare, read
 from catena.retrieval.multi_route import DEFAULT_ROUTES
 from catena.structure.cascade import body_of
 from catena.structure.fixed_length import cut_fixed
-from catena.text import same_words
+from catena.text.words import same_words
 from catena_bench.collection import Collection, Judge, Question, read_collection, some_of_each_kind
 
 FULL = "full"  # the only row that knows documents by their titles

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from catena.errors import EvaluationError, ParameterError
 from catena.terms import TermMatcher
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text.words import is_border, normalise_query, normalise_term
 
 T = TypeVar("T")
 Spans: TypeAlias = Iterable[tuple[int, int]]

@@ -16,15 +16,8 @@ from rich.table import Table
 
 from catena.budget import Tariff
 from catena.cli.failures import ProblemError, check_targets
-from catena.cli.llm_options import (
-    BaseUrl,
-    JournalPath,
-    PriceIn,
-    PriceOut,
-    Spending,
-    SpendingCap,
-    stoppable,
-)
+from catena.cli.llm_options import ModelOptions, stoppable
+from catena.cli.option_groups import grouped
 from catena.errors import CatenaError, ParameterError
 from catena.graph.feature_scorer import FeatureScorer
 from catena.services import Services
@@ -45,6 +38,7 @@ Figures = Mapping[str, float | str]
 
 
 @app.command("graph")
+@grouped
 def command(
     *,
     data: Annotated[Path, typer.Option(help="A folder with dev_corpus and dev_questions, .jsonl or .jsonl.gz.")],
@@ -75,11 +69,7 @@ def command(
             metavar="MODEL", help="Let this model answer, from chains in three orders, from gold, from nothing."
         ),
     ] = None,
-    base_url: BaseUrl = None,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
     plots: Annotated[
         Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
@@ -107,14 +97,11 @@ def command(
         tuning = None
         if fine_tune:
             tuning = Tuning(model=model_named(embedder), epochs=epochs or 1, questions=sizes.get("train"))
-        about_model = (base_url, journal, price_in, price_out, budget, plan or None)
-        if llm is None and any(value is not None for value in about_model):
-            raise ProblemError("options of a model need its name", "--llm NAME")
+        asking.require(llm, plan=plan)
         figures |= {} if llm is None else {"about.model": llm}
-        spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
-        tariff = spending.tariff() if plan else None
+        tariff = asking.spending.tariff() if plan else None
         with (
-            services_of(llm, base_url, journal, spending, dry=plan) as services,
+            services_of(llm, asking, dry=plan) as services,
             stoppable(services.journal) if services.journal is not None else nullcontext(),
         ):
             figures |= graph.run(

@@ -16,7 +16,7 @@ from catena.citation import SOURCE, TITLE
 from catena.enrichment.critical_terms import critical_terms
 from catena.errors import ParameterError
 from catena.ids import digest, span_id
-from catena.model import Chunk, Document, Entry, Section
+from catena.model import Chunk, Document, Entry, Section, lines_in
 from catena.structure.cascade import headed_views
 from catena_bench.segments_data import rows, stored
 
@@ -132,7 +132,7 @@ def _passage(row: Mapping[str, Any]) -> tuple[Document, Chunk]:
         end=len(text),
         text=text,
         path=(title,) if title else (),
-        lines=document.lines_of(0, len(text)),
+        lines=lines_in(text, 0, len(text)),
         metadata={TITLE: title, SOURCE: document.id},
     )
     return document, chunk

@@ -60,7 +60,7 @@ def lists_of(
     if not has_split(setting.trained_on, TRAIN):
         raise LeftOut(f"needs {TRAIN}_corpus and {TRAIN}_questions in {setting.trained_on}")
     if find_spec("torch") is None:
-        raise LeftOut("needs torch: pip install 'catena[train]', or nox -s torch")
+        raise LeftOut("needs torch: pip install 'catena-core[train]', or nox -s torch")
     split = read_split(setting.trained_on, TRAIN, most)
     setting.tell(f"training on {split.name}: {len(split.questions):,} questions over {len(split.chunks):,} passages")
     vectors = setting.embedder.embed_documents([chunk.text for chunk in split.chunks])

@@ -245,7 +245,7 @@ def harmless_kinds() -> tuple[Harmless, ...]:
         "escaped": lambda text: text.replace("_", r"\_").replace(".", r"\.", 3),
         "page-comments": lambda text: text.replace("\n\n", "\n\n<!-- page 3 -->\n\n", 2),
         "rules": lambda text: text.replace("\n\n", "\n\n---\n\n", 3),
-        "math-units": lambda text: re.sub(r"(\d+) N·m", r"$\1 \\mathrm{N \\cdot m}$", text, count=2),
+        "math-units": lambda text: re.sub(r"(?<!\d)(\d++) N·m", r"$\1 \\mathrm{N \\cdot m}$", text, count=2),
         "soft-hyphens": lambda text: text.replace("bearing", "bear\u00ading").replace("Platform", "Plat\u00adform"),
         "hard-wrapped": lambda text: text_of(
             [textwrap.fill(b, 60) if kind_of(b) == "paragraph" else b for b in blocks_of(text)]

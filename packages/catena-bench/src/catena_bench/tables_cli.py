@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -14,18 +15,8 @@ import typer
 from rich.console import Console
 
 from catena.cli.failures import ProblemError, check_targets
-from catena.cli.llm_options import (
-    JOURNAL,
-    BaseUrl,
-    JournalPath,
-    PriceIn,
-    PriceOut,
-    Spending,
-    SpendingCap,
-    asking,
-    opened_llm,
-    stoppable,
-)
+from catena.cli.llm_options import JOURNAL, ModelOptions, Spending, stoppable
+from catena.cli.option_groups import grouped
 from catena.errors import CatenaError, ParameterError
 from catena.plan import Plan
 from catena.services import Services
@@ -44,6 +35,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
+@grouped
 def tables(
     *,
     data: Annotated[Path, typer.Option(help="A data set, as `catena questions` writes it, or a folder of several.")],
@@ -63,11 +55,7 @@ def tables(
     questions: Annotated[
         int | None, typer.Option(min=1, help="Ask only so many questions about each document.")
     ] = None,
-    base_url: BaseUrl = None,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write all figures.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Where to write the tables; stdout otherwise.")] = None,
@@ -82,12 +70,7 @@ def tables(
     console = Console(stderr=True)
     try:
         check_targets(json_file, markdown)
-        about_model = {
-            "--base-url": base_url, "--plan": plan or None, "--journal": journal, "--price-in": price_in,
-            "--price-out": price_out, "--budget": budget,
-        }  # fmt: skip
-        for option in (name for name, value in about_model.items() if value is not None and llm is None):
-            raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
+        asking.require(llm, plan=plan)
         choice = Choice(
             tables=_listed(table) if table is not None else (*USUAL, *(["5"] if llm else [])),
             judged_at=_cutoffs(judge_at) if judge else (),
@@ -96,9 +79,9 @@ def tables(
         )
         engines = retrievers_of(_listed(retrievers), embedder)
         sources = read_tabled_documents(data, questions)
-        spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
+        spending = asking.spending
         run = _Run(sources, engines, choice, llm or "", console)
-        with services_of(llm, base_url, journal, spending, dry=plan) as services:
+        with services_of(llm, asking, dry=plan) as services:
             if plan:
                 text, figures = run.planned(services, spending)
             else:
@@ -190,18 +173,15 @@ class _Run:
 
 
 @contextmanager
-def services_of(
-    llm: str | None, base_url: str | None, journal: Path | None, spending: Spending, *, dry: bool
-) -> Iterator[Services]:
+def services_of(llm: str | None, asking: ModelOptions, *, dry: bool) -> Iterator[Services]:
     """Open the services of a run, which has no model where none is named; a dry one leaves no journal."""
     if llm is None:
         yield Services()
         return
     with ExitStack() as stack:
-        kept = journal or JOURNAL
-        if dry and not kept.exists():  # without any, equal requests would be counted twice
-            kept = Path(stack.enter_context(TemporaryDirectory())) / JOURNAL
-        yield stack.enter_context(asking(opened_llm(llm, base_url), kept, spending))
+        if dry and not (asking.journal or JOURNAL).exists():  # without any, equal requests would be counted twice
+            asking = replace(asking, journal=Path(stack.enter_context(TemporaryDirectory())) / JOURNAL)
+        yield stack.enter_context(asking.services(llm))
 
 
 def _listed(given: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 | retriever | score |
 |---|---|
 | bm25 | the usual BM25: the package bm25s with its defaults, English stop words and the Snowball stemmer |
-| lexical | the library's lexical route: `catena.text.tokenise`, Lucene's BM25, k1 = 1.2, b = 0.75; any language |
+| lexical | the library's lexical route: `text.words.tokenise`, Lucene's BM25, k1 = 1.2, b = 0.75; any language |
 | static | cosine of the shipped embedding, which has no window |
 | minilm | cosine of all-MiniLM-L6-v2, which reads 256 word pieces |
 """

@@ -12,7 +12,6 @@ from catena.ports import Completion
 from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
 
 IMAGE_TOKENS = 1_500  # what vision models charge for one page-sized picture, roughly
-CAPTION_TOKENS = 300  # a long description
 ROUNDING = 1e-9  # relative; ten times 0.1 fits into a cap of 1
 
 
@@ -76,7 +75,7 @@ class Tariff:
                 query = self.count(request.query)
                 return self._usage(request, sum(query + self.count(text) for text in request.texts))
             case Describe():
-                return self._usage(request, IMAGE_TOKENS + self.count(request.prompt), CAPTION_TOKENS)
+                return self._usage(request, IMAGE_TOKENS + self.count(request.prompt), request.max_tokens)
         return self._usage(request)
 
     def after(self, request: Request, reply: Any) -> Usage:

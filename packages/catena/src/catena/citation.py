@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from catena.model import Chunk, Segment
-from catena.text import same_words
+from collections.abc import Mapping
+from dataclasses import replace
+
+from catena.model import PATH_SEPARATOR, Chunk, Place, Segment, Span
+from catena.text.words import same_words
 
 TITLE = "title"
 """Metadata key of a chunk: the title of its document."""
@@ -14,30 +17,76 @@ SOURCE = "source"
 GENERATED_TITLE = "generated_title"
 """Metadata key of a chunk: its section's title, where that was made and is not printed as a heading."""
 
-SEPARATOR = " › "
+SEPARATOR = PATH_SEPARATOR
 
 
-def citation(found: Chunk | Segment, *, title: str = "") -> str:
+def citation(found: Chunk | Segment, *, title: str = "", place: Place | None = None) -> str:
     """Return e.g. "HX210 manual › 3 Mounting › 3.2 Cover, page 7, lines 120-131".
 
-    A section's title that was made, and is not printed there, stands in square brackets.
+    Pages are called as the file prints them; where that is not their number, this follows: "page 53 (59th of the
+    file)". A section's title that was made, and is not printed there, stands in square brackets.
 
     Args:
         found: a chunk or a segment of a document.
         title: of the document; what the metadata say, or else the document's id, where it is not given.
+        place: of a part of it, such as a quote; its own where none is given.
     """
+    place = place or found.place
     name = title or str(found.metadata.get(TITLE) or found.document_id)
     path = found.path[1:] if found.path and same_words(found.path[0], name) else found.path
     if path and path[-1] == found.metadata.get(GENERATED_TITLE):
         path = (*path[:-1], f"[{path[-1]}]")
     where = [SEPARATOR.join((name, *path))]
-    if found.pages is not None:
-        where.append(_span("page", found.pages))
-    if found.lines is not None:
-        where.append(_span("line", found.lines))
+    where.extend(filter(None, (pages_in_words(place), _span("line", place.lines))))
     return ", ".join(where)
 
 
-def _span(unit: str, span: tuple[int, int]) -> str:
+def pages_in_words(place: Place) -> str:
+    """Return e.g. "page 7" or "pages iv-vi (6th-8th of the file)"; "" for a place without pages."""
+    if place.page_labels is None or place.pages is None:
+        return _span("page", place.pages)
+    counted = "-".join(dict.fromkeys(map(_ordinal, place.pages)))
+    return f"{_span('page', place.page_labels)} ({counted} of the file)"
+
+
+PLACE_KEYS = ("first_page", "last_page", "page_label", "last_page_label", "first_line", "last_line")
+"""Metadata keys of a framework's documents and nodes: where the text stands."""
+
+
+def place_metadata(place: Place) -> dict[str, int | str]:
+    """Return a place under flat keys, those of `PLACE_KEYS` that are known."""
+    found: dict[str, int | str] = {}
+    if place.pages is not None:
+        found |= {"first_page": place.pages[0], "last_page": place.pages[1]}
+    if place.page_labels is not None:
+        found |= {"page_label": place.page_labels[0], "last_page_label": place.page_labels[1]}
+    if place.lines is not None:
+        found |= {"first_line": place.lines[0], "last_line": place.lines[1]}
+    return found
+
+
+def place_in(metadata: Mapping[str, object]) -> Place:
+    """Return the place that `place_metadata` wrote, or that a store gave back with 3.0 for 3."""
+
+    def pair(unit: str) -> Span | None:
+        first, last = (metadata.get(f"{end}_{unit}") for end in ("first", "last"))
+        if not isinstance(first, int | float) or not isinstance(last, int | float) or first % 1 or last % 1:
+            return None
+        return int(first), int(last)
+
+    pages, lines = pair("page"), pair("line")
+    label = str(metadata.get("page_label") or "")
+    printed = (label, str(metadata.get("last_page_label") or label))
+    return replace(Place() if pages is None else Place.of_pages(pages, printed), lines=lines)
+
+
+def _span(unit: str, span: Span | tuple[str, str] | None) -> str:
+    if span is None:
+        return ""
     first, last = span
     return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from catena.citation import SEPARATOR, TITLE
 from catena.errors import ParameterError
 from catena.model import Chunk, Segment, View
-from catena.text import same_words
+from catena.text.words import same_words
 
 DOCUMENT_SUMMARY = "document_summary"
 """Metadata key of a chunk: what its document is about, in one sentence."""

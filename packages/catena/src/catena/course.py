@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from itertools import count
+from typing import Any, TypeAlias, TypeVar
 
 from catena.budget import Usage
 from catena.errors import (
@@ -22,12 +23,14 @@ from catena.errors import (
     CatenaError,
     InvalidReplyError,
     JournalError,
-    ServiceError,
 )
-from catena.faults import redact, service_error
+from catena.faults import service_error
 from catena.journal import Journal
+from catena.ports import Completion
+from catena.redaction import redact
 from catena.replies import Form
-from catena.services import Event, EventKind, Handler, Retry, Services
+from catena.retrying import Tries
+from catena.services import Event, EventKind, Handler, Services
 from catena.steps import Failed, Request
 
 T = TypeVar("T")
@@ -72,6 +75,7 @@ class Course:
         self._progress = services.progress
         self._stopped: CatenaError | None = None
         self._done = self._total = 0
+        self._found_secrets: dict[int, frozenset[str]] = {}  # by the id of a handler, which the services hold
         self._lock = threading.Lock()
 
     def begin(self, requests: Sequence[Request]) -> Batch:
@@ -151,38 +155,55 @@ class Course:
 
     def _called(self, request: Request, handler: Handler) -> Acts[Any]:
         """Call the service until it replies, or until it makes no sense to go on."""
-        retry, clock = self.services.retry, self.services.clock
-        for attempt in range(1, retry.attempts + 1):
-            while (wait := self.services.limiter.take(type(request), clock.now())) > 0 and not self.stopped():
+        tries = Tries(self.services, request, handler)
+        if (dead := tries.refusal()) is not None:
+            return self._failed(request, dead)
+        for attempt in count(1):
+            while (wait := tries.wait()) > 0 and not self.stopped():
                 yield from self._pause(wait)
             if (stopped := self.stopped()) is not None:
                 return Failed(stopped)
             self._tell("started", request, attempt=attempt)
-            reply = yield from self._attempt(request, handler)
+            tries.called()
+            try:
+                reply = yield from self._attempt(request, handler)
+            finally:
+                tries.ended()
             if not isinstance(reply, Failed):
+                tries.answered()
                 self._tell("finished", request, attempt=attempt)
                 return reply
             error = reply.error
             if self._stopped is not None and isinstance(error, BudgetExceededError):
                 return reply  # not this request's fault: it was not even asked
-            if not _worth_retrying(error, retry):
-                break
-            if error.retry_after is not None:  # the others wait, too
-                self.services.limiter.hold(type(request), clock.now() + error.retry_after)
-            if attempt == retry.attempts:
+            if (pause := tries.pause(error)) is None:
                 break
             self._tell("retried", request, attempt=attempt, detail=str(error))
-            if error.retry_after is None:
-                yield from self._pause(retry.wait(attempt))
+            yield from self._pause(pause)
         return self._failed(request, error, attempt)
 
     def _attempt(self, request: Request, handler: Handler) -> Acts[Any]:
-        """Call the service once, within the budget; return a clean reply, or `Failed` with one of our errors."""
+        """Call the service, again with more room where its reply was cut; return a clean reply or `Failed`."""
+        sized = self.services.sized(request, handler.identity)
+        reply = yield from self._paid(sized, handler)
+        wider = self.services.wider(sized, reply)
+        if wider is not None and self.stopped() is None:
+            self._tell("retried", request, detail=f"the reply was cut at {sized.max_tokens} tokens")
+            second = yield from self._paid(wider, handler, needed=False)
+            reply = reply if isinstance(second, Failed) else second
+        return reply if isinstance(reply, Failed) else self._clean(request, handler, reply)
+
+    def _paid(self, request: Request, handler: Handler, *, needed: bool = True) -> Acts[Any]:
+        """Call the service once, within the budget; return what it replied, or `Failed` with one of our errors.
+
+        What does not fit into the budget stops the run where it is needed.
+        """
         budget = self.services.budget
         try:
             reserved = budget.reserve(request) if budget is not None else Usage()
         except BudgetExceededError as error:
-            self.stop(error)
+            if needed:
+                self.stop(error)
             return Failed(error)
         used = Usage()
         try:
@@ -191,10 +212,12 @@ class Course:
                 partial(handler.acall, request) if handler.acall else None,
             )
             if isinstance(reply, Failed):
-                return Failed(service_error(reply.error, handler.identity))
+                return Failed(service_error(reply.error, handler.identity, secrets=self._secrets(handler)))
+            if isinstance(reply, Completion):
+                self.services.health.thought(handler.identity, reply.reasoning_tokens)
             if budget is not None:  # a reply of no use is paid for, too
                 used = budget.tariff.after(request, reply)
-            return self._clean(request, handler, reply)
+            return reply
         finally:
             if budget is not None:
                 budget.settle(reserved, used)
@@ -205,9 +228,14 @@ class Course:
         try:
             return handler.form.clean(request, reply)
         except Exception as error:  # whatever a reply of the wrong form, or the caller's `validate`, raises
-            what = redact(str(error)) or "no reason given"
+            what = redact(str(error), self._secrets(handler)) or "no reason given"
             named = what if isinstance(error, ValueError) else f"{type(error).__name__}: {what}"
             return Failed(InvalidReplyError(handler.identity, f"invalid reply to {_purpose(request)!r}: {named}"))
+
+    def _secrets(self, handler: Handler) -> frozenset[str]:
+        if id(handler) not in self._found_secrets:
+            self._found_secrets[id(handler)] = handler.secrets
+        return self._found_secrets[id(handler)]
 
     def _pause(self, seconds: float) -> Acts[None]:
         """Wait, in slices, so that a stop is noticed."""
@@ -243,10 +271,6 @@ class Course:
 
 def _purpose(request: Request) -> str:
     return str(getattr(request, "purpose", type(request).__name__))
-
-
-def _worth_retrying(error: Exception, retry: Retry) -> TypeGuard[ServiceError]:
-    return isinstance(error, ServiceError) and error.retry and (error.retry_after or 0.0) <= retry.patience_seconds
 
 
 def _first_of_equals(requests: Sequence[Request], keeps: Callable[[type[Request]], bool]) -> list[int]:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
+from os import PathLike
 from pathlib import Path
+
+from catena.errors import ParameterError
+from catena.parsing.files import path_given
+
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
 
 
 def discover(
@@ -13,13 +20,18 @@ def discover(
     """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
 
     Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
-    are left out. A path that does not exist is yielded too, as is a folder that may not be listed: it is for the
-    reader to say so.
+    are left out. A path that does not exist, or that no file can have, is yielded too, as is a folder that may not be
+    listed: it is for the reader to say so.
+
+    Raises:
+        ParameterError: something is no path.
     """
     seen: set[str] = set()
-    for given in [paths] if isinstance(paths, str | Path) else paths:
-        root = Path(given)
-        found = _files_below(root, leave_out) if root.is_dir() else [root]
+    if not isinstance(paths, Iterable | PathLike):
+        raise ParameterError("paths", paths, "paths of files and folders, or one of them")
+    for given in [paths] if isinstance(paths, str | PathLike) else paths:
+        root = path_given(given)
+        found = _files_below(root, leave_out) if os.path.isdir(root) else [root]
         for path in found:
             key = os.path.abspath(path)
             if key not in seen:
@@ -28,8 +40,12 @@ def discover(
 
 
 def document_id_of(path: str | Path, home: str | Path) -> str:
-    """Return the id of a file's document: its path relative to the folder `home`, or whole on another drive."""
-    whole = os.path.abspath(path)
+    """Return the id of a file's document: its path relative to the folder `home`, or whole on another drive.
+
+    Raises:
+        ParameterError: it is no path.
+    """
+    whole = os.path.abspath(path_given(path))
     try:
         return path_text(Path(os.path.relpath(whole, os.path.abspath(home))))
     except ValueError:
@@ -50,8 +66,9 @@ def is_gone(document_id: str, home: str | Path) -> bool:
 
 
 def path_text(path: Path) -> str:
-    """Return a path with forward slashes; bytes that are no valid text are spelled out in hexadecimal."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+    """Return a path with forward slashes; what is no valid text in it is spelled out in hexadecimal."""
+    name = _NO_BYTE.sub(lambda found: f"\\u{ord(found.group()):04x}", path.as_posix())
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:

@@ -11,9 +11,9 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -31,6 +31,8 @@ MAX_THREADS = 256  # of the one pool of the process; started when first needed, 
 
 def run(step: Step[T], services: Services) -> T:
     """Drive a step with threads and return its result.
+
+    All that it asks of a store that has snapshots, as the embedded library has, is answered from one state of it.
 
     Requests of a batch run side by side; this thread works too, so that a batch of one costs no thread and
     runs inside runs cannot starve each other. Works inside a running event loop (which it blocks: there,
@@ -63,7 +65,8 @@ def run(step: Step[T], services: Services) -> T:
             raise
         return state.end(batch)
 
-    return _drive(step, answers)
+    with one_state(services):
+        return _drive(step, answers)
 
 
 async def arun(step: Step[T], services: Services, *, computes: bool = False) -> T:
@@ -93,7 +96,27 @@ async def arun(step: Step[T], services: Services, *, computes: bool = False) -> 
             await work()
         return state.end(batch)
 
-    return await (_adrive_apart if computes else _adrive)(step, answers)
+    drive = _adrive_apart if computes else _adrive
+    snapshot = services.snapshot()
+    if snapshot is None:
+        return await drive(step, answers)
+    with snapshot.active():
+        try:
+            return await drive(step, answers)
+        finally:
+            if snapshot.is_open:  # its files are not for the event loop's thread to touch
+                await _in_thread(snapshot.close)
+
+
+@contextmanager
+def one_state(services: Services) -> Iterator[None]:
+    """Let all that is asked of the store until the block ends, in steps or else, see one state of it."""
+    snapshot = services.snapshot()
+    if snapshot is None:
+        yield
+        return
+    with closing(snapshot), snapshot.active():
+        yield
 
 
 # The two worlds, side by side.

@@ -5,12 +5,14 @@ answers, `driver` how a step is run with threads or with asyncio.
 """
 
 from catena.budget import Budget, Price, Tariff, Usage
-from catena.driver import arun, run
+from catena.driver import arun, one_state, run
 from catena.journal import Journal
 from catena.plan import Plan, plan
+from catena.service_health import Health
 from catena.services import Cancel, Clock, Event, Handler, Limiter, Retry, Services
 from catena.steps import (
     Certificate,
+    CheckGraph,
     Complete,
     CountEdges,
     CountWords,
@@ -21,11 +23,15 @@ from catena.steps import (
     Failed,
     FetchById,
     FetchChunks,
+    FetchDocuments,
     FetchNodes,
+    FetchPlaces,
     FetchText,
     FindCovering,
     FindNames,
     Fused,
+    Holdings,
+    Inspect,
     NamesFound,
     Rate,
     Recognise,
@@ -52,6 +58,11 @@ __all__ = [
     "NamesFound",
     "FetchChunks",
     "FetchText",
+    "FetchPlaces",
+    "FetchDocuments",
+    "Inspect",
+    "Holdings",
+    "CheckGraph",
     "Expand",
     "FetchNodes",
     "CountWords",
@@ -69,6 +80,7 @@ __all__ = [
     "Handler",
     "Retry",
     "Limiter",
+    "Health",
     "Cancel",
     "Event",
     "Clock",
@@ -78,6 +90,7 @@ __all__ = [
     "Tariff",
     "Usage",
     "Plan",
+    "one_state",
     "plan",
     "run",
     "arun",

@@ -103,7 +103,7 @@ class MissingExtraError(CatenaError, ImportError):
         self.package, self.extra = package, extra
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed. Try: pip install 'catena[{self.extra}]'"
+        return f"{self.package} is not installed. Try: pip install 'catena-core[{self.extra}]'"
 
 
 class ParseError(CatenaError):
@@ -199,15 +199,23 @@ class ServiceError(CatenaError):
     """A request to a model or a store failed.
 
     `retry` says whether the same request may succeed later; `retry_after` is the wait the service asked
-    for, in seconds.
+    for, in seconds; `rate_limited` says that there were too many requests, which a minute's wait mends.
     """
 
     kept = "the replies that came before, in the journal where there is one"
     usual_advice = "the same again where `retry` is true; else the name, the key and the address of the service"
 
-    def __init__(self, service: str, what: str, retry: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(service, what, retry, retry_after)
+    def __init__(
+        self,
+        service: str,
+        what: str,
+        retry: bool = False,
+        retry_after: float | None = None,
+        rate_limited: bool = False,
+    ) -> None:
+        super().__init__(service, what, retry, retry_after, rate_limited)
         self.service, self.what, self.retry, self.retry_after = service, what, retry, retry_after
+        self.rate_limited = rate_limited
 
     def __str__(self) -> str:
         return f"{self.service}: {self.what}"
@@ -232,7 +240,7 @@ class ServerError(ServiceError):
         status: int | None = None,
         kind: str = "",
     ) -> None:
-        super().__init__(service, what, retry, retry_after)
+        super().__init__(service, what, retry, retry_after, rate_limited=retry and status == 429)
         self.args = (service, what, retry, retry_after, status, kind)
         self.status, self.kind = status, kind
 

@@ -7,11 +7,12 @@ the timeout classes) is looked up on the object.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from catena.errors import CatenaError, ServiceError
+from catena.redaction import redact, secrets_of, without_secrets
 
 RETRY_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})  # 529: overloaded
 # Names under which httpx, requests, aiohttp and the model SDKs know a connection that may work next time.
@@ -26,29 +27,11 @@ _TRANSIENT_NAMES = frozenset(
         "TransportError",
     }
 )
+_TOO_MANY_STATUS = frozenset({429, 529})
+# Names under which SDKs know a refusal for too many requests, where they tell no status.
+_TOO_MANY_NAMES = frozenset({"RateLimitError", "ResourceExhausted", "ThrottlingException", "TooManyRequestsError"})
 _NO_CREDIT = re.compile(r"insufficient[_ ]quota|exceeded your current quota|billing|credit balance", re.IGNORECASE)
-_SECRETS = (
-    # "Authorization: Bearer abc", {'x-api-key': 'abc'}, api_key="abc", ?key=abc&
-    (
-        re.compile(
-            r"""(?ix) ( \b (?: (?: proxy-)? authorization
-            | [\w-]*? (?: api[-_]?key | token | secret | password | passwd )
-            | (?<=[?&]) (?: key | sig | signature ) ) \b ["']? \s* [:=] \s* ["']? ) (?: (?: bearer | basic ) \s+ )?
-            [^\s"'&,;)}\]]+"""
-        ),
-        r"\1***",
-    ),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
-    (re.compile(r"(?<=://)[^/\s@]+@"), "***@"),  # https://user:password@host
-    (re.compile(r"\b(?:sk|pk|rk|pa|hf|gsk|xai|ghp|AIza)[-_]?[A-Za-z0-9_-]{16,}"), "***"),
-)
-
-
-def redact(text: str) -> str:
-    """Return the text without keys, tokens and passwords, as far as their form gives them away."""
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
+LONGEST_WORDS = 2_000  # characters of what a service says: some answer with a page
 
 
 def retry_after_seconds(value: str | float | None, now: datetime | None = None) -> float | None:
@@ -75,30 +58,46 @@ def retry_after_seconds(value: str | float | None, now: datetime | None = None) 
     return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
-def service_error(error: Exception, service: str, said: str | None = None) -> CatenaError:
-    """Return what a service raised as one of our errors; ours are returned as they are.
+def service_error(
+    error: Exception,
+    service: str,
+    said: str | None = None,
+    *,
+    holder: object = None,
+    secrets: Collection[str] | None = None,
+) -> CatenaError:
+    """Return what a service raised as one of our errors, without secrets; ours stay what they are.
 
-    `said` is what the service said, where that is not the text of the error. Timeouts, broken connections and the
-    statuses of `RETRY_STATUS` may be retried; everything else, and a quota that is used up, is final. The message
-    names the foreign type, is never empty, and holds no secret.
+    Timeouts, broken connections and the statuses of `RETRY_STATUS` may be retried; everything else, and a quota that
+    is used up, is final. The message names the foreign type and is never empty.
+
+    Args:
+        error: what was raised.
+        service: its identity.
+        said: what the service said, where that is not the text of the error.
+        holder: the service; the secrets that it was given are taken out letter by letter.
+        secrets: these, where they are known already.
     """
+    if secrets is None:
+        secrets = secrets_of(holder)
     if isinstance(error, CatenaError):
-        return error
+        return without_secrets(error, secrets)
     name = type(error).__name__
     status = _status(error)
-    text = redact((str(error) if said is None else said).strip()) or "no message"
+    text = redact((str(error) if said is None else said).strip(), secrets)[:LONGEST_WORDS] or "no message"
     what = f"{name}: {text}" if status is None else f"{name} (status {status}): {text}"
-    retry = _transient(error) if status is None else status in RETRY_STATUS
+    too_many = status in _TOO_MANY_STATUS or (status is None and _is_named(error, _TOO_MANY_NAMES))
+    retry = too_many or (_transient(error) if status is None else status in RETRY_STATUS)
     if retry and _NO_CREDIT.search(text):
-        retry = False
-    return ServiceError(service, what, retry, retry_after_seconds(_header(error, "retry-after")))
+        retry = too_many = False
+    return ServiceError(service, what, retry, retry_after_seconds(_header(error, "retry-after")), too_many)
 
 
 def _status(error: Exception) -> int | None:
     for holder in (error, getattr(error, "response", None)):
-        for name in ("status_code", "status", "http_status"):
+        for name in ("status_code", "status", "http_status", "code"):
             value = getattr(holder, name, None)
-            if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
                 return int(value)
     return None
 
@@ -116,4 +115,8 @@ def _header(error: Exception, name: str) -> str | None:
 def _transient(error: Exception) -> bool:
     if isinstance(error, TimeoutError | ConnectionError):
         return True
-    return any(base.__name__ in _TRANSIENT_NAMES for base in type(error).__mro__)
+    return _is_named(error, _TRANSIENT_NAMES)
+
+
+def _is_named(error: Exception, names: frozenset[str]) -> bool:
+    return any(base.__name__ in names for base in type(error).__mro__)

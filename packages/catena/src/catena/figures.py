@@ -19,8 +19,8 @@ FOLDER = "figures"
 
 _NAME = re.compile(r"[0-9a-f]{16}-p\d{4,6}-\d{1,4}\.png")
 _LINK = re.compile(
-    r"!\[(?P<alt>(?:\\.|[^\\\]\r\n])*)\]\(figures/(?P<name>[0-9a-f]{16}-p\d{4,6}-\d{1,4}\.png)"
-    r"(?: \"(?P<labels>(?:\\.|[^\\\"\r\n])*)\")?\)"
+    r"!\[(?P<alt>(?:\\.|[^\\\[\]\r\n])*+)\]\(figures/(?P<name>[0-9a-f]{16}-p\d{4,6}-\d{1,4}\.png)"
+    r"(?: \"(?P<labels>(?:\\.|[^\\\"\r\n])*+)\")?\)"
 )
 _MARKS = re.compile(r"[\\\[\]\"`*_<>&]")
 _ESCAPED = re.compile(r"\\([\\\[\]\"`*_<>&])")

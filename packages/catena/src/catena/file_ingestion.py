@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,6 +20,7 @@ from catena.errors import (
     ParameterError,
     ParseError,
 )
+from catena.frameworks import as_core
 from catena.ids import digest
 from catena.indexing.store import LibraryStore
 from catena.ingestion import ingest, ingest_document
@@ -41,6 +43,9 @@ STOPPING = (LibraryError, MissingExtraError, MissingServiceError)
 
 UNCHANGED = "unchanged"
 """Reason of a file that was skipped because the library holds it as it is."""
+
+_NO_TEXT = "there is no text in it"
+_LEFT_OUT = "all its sections are left out by SectionChunkOptions(leave_out=..., min_characters=...)"
 
 # A transaction's price against what a kill may cost: documents are written when either is reached.
 SIDE_BY_SIDE = 8  # files whose models are asked together: within a file one window waits for the other
@@ -118,14 +123,12 @@ class FileIngestion:
             ParseError: it gave no document.
             ParameterError: it is neither a path nor a document.
         """
+        source = as_core("document", source)
         if isinstance(source, Document):
-            if not source.text.strip():
-                raise ParseError(source.id, "empty", "there is no text in it")
-            done = yield from ingest_document(source, self.how, **self._held(source.id))
-            entry = done.entry
-            if not entry.chunks:
-                raise ParseError(source.id, "empty", _nothing(entry))
-            return replace(entry, fingerprint=entry.fingerprint and self._identified(entry.fingerprint))
+            outcome, entry_or_none = yield from self.prepared(source)
+            if entry_or_none is None:
+                raise ParseError(source.id, "empty", outcome.reason)
+            return entry_or_none
         if not isinstance(source, str | Path):
             allowed = "a path, or a Document, as catena.formatting.format_layout makes it of what parse returned"
             raise ParameterError("source", type(source).__name__, allowed)
@@ -135,6 +138,16 @@ class FileIngestion:
         if entry_or_none is None:
             raise ParseError(outcome.source, "empty", outcome.reason)
         return entry_or_none
+
+    def prepared(self, document: Document) -> Step[tuple[Outcome, Entry | None]]:
+        """Return how a document that is already parsed ends, and what is to be stored of it; no entry for nothing."""
+        outcome = Outcome(source=document.source or document.id, document_id=document.id, state="indexed")
+        if not document.text.strip():
+            return replace(outcome, state="failed", reason=_NO_TEXT), None
+        done = yield from ingest_document(document, self.how, **self._held(document.id))
+        identified = done.entry.fingerprint and self._identified(done.entry.fingerprint)
+        told = replace(outcome, reason="; ".join(done.notes))
+        return _ended(told, replace(done.entry, fingerprint=identified))
 
     def ingested(
         self, path: Path, source: str, password: str | None, *, embedded: bool = True, again: bool = False
@@ -158,7 +171,7 @@ class FileIngestion:
         """As `ingested`, of a file whose document's id is not for this library to say."""
         failed = Outcome(source=given.source, document_id=given.document_id, state="failed")
         suffix = given.path.suffix
-        there = given.content is not None or given.path.is_file()
+        there = given.content is not None or os.path.isfile(given.path)
         if there and suffix.lower() not in SUPPORTED_SUFFIXES:
             return replace(failed, state="skipped", reason=f"files of type {suffix or 'unknown'} are not read"), None
         try:
@@ -190,19 +203,16 @@ class FileIngestion:
         captions = self.services.captioner is not None
         done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
         entry = done.entry
-        told = [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]
+        told = "; ".join(filter(None, [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]))
         outcome = Outcome(
             source=source,
             document_id=document_id,
             state="indexed" if parsed.state == "parsed" else "partial",
-            reason="; ".join(filter(None, told)),
-            chunks=len(entry.chunks),
-            pages=len(entry.document.page_starts),
-            failed_pages=tuple(note.page for note in parsed.notes if note.state not in {"blank", "text"}),
+            reason=f"{told}. Try: {parsed.retry}" if parsed.retry else told,
+            failed_pages=tuple(note.page for note in parsed.notes if note.lost),
+            cut=bool(parsed.retry),
         )
-        if not entry.chunks:
-            return replace(outcome, state="failed", reason=_nothing(entry)), None
-        return outcome, entry
+        return _ended(outcome, entry)
 
     def _held(self, document_id: str) -> _Held:
         """Return what an older version of a document offers to take over, where a model would write it again."""
@@ -288,10 +298,12 @@ def _without_vectors(preparation: Preparation) -> Preparation:
     return replace(preparation, context=None if offline else context, views=views)
 
 
-def _nothing(entry: Entry) -> str:
-    """Return why there is nothing to be found in a document."""
-    left_out = "all its sections are left out by SectionChunkOptions(leave_out=..., min_characters=...)"
-    return left_out if entry.left_out else "there is no text in it"
+def _ended(outcome: Outcome, entry: Entry) -> tuple[Outcome, Entry | None]:
+    """Return an outcome with the size of its entry; where there is nothing to be found, a failure and no entry."""
+    outcome = replace(outcome, chunks=len(entry.chunks), pages=len(entry.document.page_starts))
+    if entry.chunks:
+        return outcome, entry
+    return replace(outcome, state="failed", reason=_LEFT_OUT if entry.left_out else _NO_TEXT), None
 
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:
@@ -302,7 +314,19 @@ def _about_figures(parsed: Parsed, preparation: Preparation) -> str:
 
 
 def _reason(notes: Sequence[PageNote]) -> str:
-    """Return the pages without text in a few words."""
-    bad = [note for note in notes if note.state != "blank"]
-    shown = "; ".join(f"page {note.page}: {note.why}" for note in bad[:3])
-    return shown + (f"; and {len(bad) - 3} more pages" if len(bad) > 3 else "")
+    """Return the pages without text in a few words: those of one reason that follow each other together."""
+    runs: list[list[PageNote]] = []
+    for note in notes:
+        if note.state == "blank":
+            continue
+        if runs and note.why == runs[-1][-1].why and note.page <= runs[-1][-1].page + 1:
+            runs[-1].append(note)
+        else:
+            runs.append([note])
+    shown = "; ".join(f"{_pages(run[0].page, run[-1].page)}: {run[0].why}" for run in runs[:3])
+    more = sum(map(len, runs[3:]))
+    return shown + (f"; and {more} more pages" if more else "")
+
+
+def _pages(first: int, last: int) -> str:
+    return f"page {first}" if first == last else f"pages {first}-{last}"

@@ -16,18 +16,24 @@ Field names are only ever looked up in a mapping: nothing of a filter becomes pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, TypeAlias
 
 from catena.errors import FilterError
-from catena.model import Chunk, Where
+from catena.model import PATH_SEPARATOR, Chunk, Where
 from catena.nearest import meant
 
-RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page")
+RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page", "page_label")
+
+ALIASES = {"first_page": "page", "heading_path": "path", "header_path": "path", "headings": "path"}
+"""What hits call a field in the frameworks' metadata -> the field."""
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
+# of a path as LlamaIndex's "/A/B/", where "/" and "\" in a heading stand behind "\"
+_TOKEN = re.compile(r"\\.|/|[^\\/]++", re.DOTALL)
 _MISSING = object()
 _SHOWN = 12  # fields in a message
 _DEEPEST = 50  # nested filters; more is a mistake or an attack
@@ -47,33 +53,60 @@ def check(where: Where) -> None:
     compiled(where)
 
 
-def check_fields(where: Where, known: Collection[str]) -> None:
-    """Raise where a filter holds for nothing, because it asks for a field that nothing has.
+def checked(where: Where | None, known: Collection[str]) -> Where | None:
+    """Return a filter by the names that the library has for fields, after looking whether it can find anything.
 
     Nothing is refused that could be found: `$ne`, `$nin`, `$exists: false` and `$not` may speak of any field, and of
     the branches of an `$or` one with known fields is enough.
 
     Args:
-        where: a filter.
-        known: the fields of all that is searched; those of `RESERVED` are known anyway.
+        where: a filter; an alias in it, such as "first_page", becomes the field, unless something has a field of that
+            name. The aliases of "path" take a whole path, too, as hits show it.
+        known: the fields of all that is searched; those of `RESERVED` are known anyway. Where none are given it is
+            not known which there are: the filter is only checked for its form.
 
     Raises:
         FilterError: the filter is malformed, or asks for a field that is nowhere; the message says the nearest.
     """
+    if where is None:
+        return None
     check(where)
-    fields = sorted({*known, *RESERVED})
+    if not known:
+        return where
+    aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
+    where = _renamed(where, aliases)
+    fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
     missing = _nowhere(where, fields)
     if missing:
         more = ", …" if len(fields) > _SHOWN else ""
-        hint = meant(missing[0], fields) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+        hint = meant(missing[0], [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
         raise FilterError(where, f"no chunk and no document here has the field {missing[0]!r}{hint}")
+    return where
+
+
+def surely(where: Where, fields: Mapping[str, Any], *, holds: bool) -> bool:
+    """Return whether a well-formed filter surely holds, or surely fails, where only some fields are known.
+
+    Args:
+        where: a filter.
+        fields: what is known; any other field may have any value.
+        holds: whether it is to hold, or to fail.
+    """
+    told = (_surely(key, value, fields, holds) for key, value in where.items())
+    return all(told) if holds else any(told)
 
 
 def fields_of(chunk: Chunk) -> dict[str, Any]:
     """Return what filters see of a chunk that stands alone; its title and source are those in its metadata."""
-    pages = {} if chunk.pages is None else {"page": chunk.pages[0], "last_page": chunk.pages[1]}
     reserved = {"document_id": chunk.document_id, "chunk_id": chunk.id, "kind": chunk.kind, "path": chunk.path}
-    return {**chunk.metadata, **reserved, **pages}
+    return {**chunk.metadata, **reserved, **page_fields(chunk.pages, chunk.page_labels)}
+
+
+def page_fields(pages: Sequence[int] | None, labels: Sequence[str] | None = None) -> dict[str, int | str]:
+    """Return what filters see of the pages of a chunk: the first and the last, and what is printed on the first."""
+    if not pages:
+        return {}
+    return {"page": pages[0], "last_page": pages[1], "page_label": labels[0] if labels else str(pages[0])}
 
 
 def compiled(where: Where) -> Test:
@@ -83,6 +116,61 @@ def compiled(where: Where) -> Test:
         FilterError: unknown operator, or an operand of the wrong type.
     """
     return _compile(where, where, 0)
+
+
+def _surely(key: str, value: Any, fields: Mapping[str, Any], holds: bool) -> bool:
+    if key == "$not":
+        return surely(value, fields, holds=not holds)
+    if key in ("$and", "$or"):
+        told = (surely(part, fields, holds=holds) for part in value)
+        return all(told) if (key == "$and") == holds else any(told)
+    return key in fields and matches({key: value}, fields) == holds
+
+
+def _under(value: Any) -> Where:
+    """Return a filter on the headings of a path that may be written as hits show it: "A › B" or "/A/B/"."""
+    operator, operand = (
+        next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else ("$eq", value)
+    )
+    if operator in ("$ne", "$nin"):
+        return {"$not": _under({"$eq" if operator == "$ne" else "$in": operand})}
+    if operator == "$in" and isinstance(operand, Sequence):
+        return {"$or": [_under(each) for each in operand]}
+    if operator != "$eq" or not isinstance(operand, str):
+        return {"path": value}
+    first, *rest = _steps(operand) or operand.split(PATH_SEPARATOR)
+    if not rest:
+        return {"path": first}
+    # a path that is shown may begin with the title of the document
+    return {"$and": [{"$or": [{"path": first}, {"title": first}]}, *({"path": heading} for heading in rest)]}
+
+
+def _steps(written: str) -> list[str]:
+    """Return the headings of a path that is written as "/A/B/"; nothing of another text."""
+    steps = [""]
+    for token in _TOKEN.findall(written):
+        if token == "/":
+            steps.append("")
+        else:
+            steps[-1] += token[1:] if token.startswith("\\") else token
+    before, *within, after = (*steps, "") if len(steps) < 2 else steps
+    return within if not before and not after and all(within) else []
+
+
+def _renamed(where: Where, names: Mapping[str, str]) -> Where:
+    """Return a filter with other names of fields; two conditions that come to speak of one field both hold."""
+    parts: list[Where] = []
+    for key, value in where.items():
+        if key in ("$and", "$or"):
+            parts.append({key: [_renamed(part, names) for part in value]})
+        elif key == "$not":
+            parts.append({key: _renamed(value, names)})
+        elif names.get(key) == "path":
+            parts.append(_under(value))
+        else:
+            parts.append({names.get(key, key): value})
+    whole = {key: value for part in parts for key, value in part.items()}
+    return whole if len(whole) == len(parts) else {"$and": parts}
 
 
 def _nowhere(where: Where, known: Collection[str]) -> list[str]:

@@ -21,6 +21,7 @@ from catena.model import Chain, Chunk, Degraded, Ranking
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
 from catena.retrieval.routes import ROUTES, Route, stored
+from catena.retrieval.tuned import Tuned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,8 +41,8 @@ class GraphSearch:
     Attributes:
         walk: from where, over which edges, how far.
         scorer: of each hop; the shipped one, `FeatureScorer.shipped()`, where None.
-        routes: of the first ranking, as `retrieve` takes them.
-        fusion: of these; the default of `retrieve` where None.
+        routes: of the first ranking, as `retrieve` takes them; the usual ones where None.
+        fusion: of these, or weights that were tuned on questions; the usual formula where None.
         depth: chunks of the first ranking, at least; more where `k` asks for more. The walk looks at the first
             `walk.pool` of them, and a scorer is told the ranks of all.
         keywords_by: who finds the question's keywords, for seeds that cover them: "offline" by rules, or the run's
@@ -52,8 +53,8 @@ class GraphSearch:
 
     walk: WalkOptions = field(default_factory=WalkOptions)
     scorer: Scorer | None = None
-    routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES
-    fusion: Fusion | None = None
+    routes: Sequence[str] | Mapping[str, Route] | None = None
+    fusion: Fusion | Tuned | None = None
     depth: int = 50
     keywords_by: KeywordsBy = "offline"
     on_graph_error: OnGraphError = "degrade"
@@ -65,8 +66,8 @@ class GraphSearch:
             raise ParameterError(
                 "scorer", self.scorer, "FeatureScorer.shipped(), UntrainedScorer(), one of your own, or None"
             )
-        if not isinstance(self.fusion, ScoreFusion | RankFusion | None):
-            raise ParameterError("fusion", self.fusion, "ScoreFusion(...), RankFusion(...) or None")
+        if not isinstance(self.fusion, ScoreFusion | RankFusion | Tuned | None):
+            raise ParameterError("fusion", self.fusion, "ScoreFusion(...), RankFusion(...), Tuned(...) or None")
         if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 1:
             raise ParameterError("depth", self.depth, "an integer >= 1")
         if self.keywords_by not in get_args(KeywordsBy):
@@ -136,9 +137,10 @@ def search_graph(
     how = how or GraphSearch()
     asked = _Asked(query=query, how=how, k=k, where=where)
     vector = yield from _attempt(_vector(query), how.on_graph_error)
-    routes = how.routes if isinstance(vector, Degraded) else _knowing(query, vector, how.routes)
+    routes = DEFAULT_ROUTES if how.routes is None else how.routes
+    routes = routes if isinstance(vector, Degraded) else _knowing(query, vector, routes)
     depth = max(k, how.depth) if k else 0
-    first = yield from retrieve(query, k=depth, routes=routes, fusion=how.fusion, where=where)
+    first = yield from retrieve(query, k=depth, routes=routes, fusion=how.fusion, where=where)  # type: ignore[arg-type]  # it refuses tuned weights itself
     return (yield from _widened(asked, vector, first))
 
 

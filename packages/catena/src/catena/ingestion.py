@@ -96,7 +96,7 @@ def ingest(
         parsed.document, how, fingerprint=fingerprint, figures=figures, held=held, model=model
     )
     entry = done.entry
-    again = again or not entry.fingerprint
+    again = again or not entry.fingerprint or bool(parsed.retry)
     notes += done.notes
     if captions and figures:
         entry, lost = yield from caption(entry)

@@ -10,7 +10,7 @@ from math import log2
 from operator import itemgetter
 
 from catena.phrases import name_of, named_phrases, without_parenthesis
-from catena.text import UNSPACED
+from catena.text.words import UNSPACED
 
 COUNT = 5
 """Keywords of a chunk, as IIER has them."""

@@ -120,7 +120,8 @@ class Page:
     lines: tuple[Line, ...]
     label: str = ""
     state: PageState = "text"
-    note: str = ""  # why, when the state is "failed"
+    note: str = ""  # why, when the state is "failed", or what may be missing or wrong in its text
+    hidden: str = ""  # what text nobody sees who looks at it: how many characters in which way
     tables: tuple[RuledTable, ...] = ()
     figures: tuple[FigureCrop, ...] = ()  # from top to bottom
 
@@ -147,11 +148,19 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageNote:
-    """A page that gave no text, or ("text") not all of its figures, and why."""
+    """A page that gave no text, or ("text") perhaps not all of its text or figures, or has hidden text; and why.
+
+    What may be missing from the whole file is told of page 1.
+    """
 
     page: int  # from 1
-    state: PageState
+    state: PageState | Literal["hidden"]
     why: str
+
+    @property
+    def lost(self) -> bool:
+        """Whether the page gave no text, though something is on it."""
+        return self.state in {"no-text", "failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +170,13 @@ class Parsed:
     Attributes:
         document: the text in reading order, pages mapped; plain for PDF, Markdown for HTML and Markdown.
         layout: positions and sizes for a formatter; None for sources without a layout.
-        state: "partial" when at least one page gave no text though it shows something, or failed.
-        notes: the pages without text, blank ones included.
+        state: "partial" when at least one page gave no text though it shows something, or failed, or may lack some.
+        notes: the pages without text, blank ones included, and those whose text may not be whole.
+        retry: what to change before it is read again, where time or memory cut this reading; "" where they did not.
     """
 
     document: Document
     layout: Layout | None = None
     state: ParseState = "parsed"
     notes: tuple[PageNote, ...] = ()
+    retry: str = ""

@@ -7,11 +7,16 @@ pages and lines are counted from 1, as a reader does.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, time
+from decimal import Decimal
 from enum import Enum
 from math import isnan
-from typing import Any, Literal, TypeAlias
+from numbers import Integral, Real
+from pathlib import PurePath
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
 
 from catena.errors import ParameterError
 
@@ -46,6 +51,149 @@ def frozen(metadata: Metadata) -> Metadata:
     return metadata if isinstance(metadata, FrozenMetadata) else FrozenMetadata(metadata)
 
 
+_LARGEST: Final = 10**4_000  # Python refuses to write, and to read, whole numbers that are much longer
+_DEEPEST: Final = 50  # lists and mappings inside each other
+_PLAIN: Final = frozenset({str, float, bool, type(None)})
+_KEPT: Final = "text, a number, true or false, None, a date or time, a path, a UUID, or lists and mappings of these"
+
+
+def plain_metadata(metadata: Metadata, owner: str) -> Metadata:
+    """Return metadata as every store keeps them: what JSON knows, and what stands for the other values.
+
+    Dates and times become text in ISO 8601 (a missing one, NaT, None); NumPy's numbers and truth values Python's;
+    paths, UUIDs and `Decimal` text; members of an `Enum` their values; tuples lists. NaN and infinity stay.
+
+    Args:
+        metadata: of a document or a chunk, by its field.
+        owner: whose they are, for errors.
+
+    Raises:
+        ParameterError: any other value (bytes, sets, time spans, arrays, objects), a field that is no text, a whole
+            number of more than 4,000 digits, or lists and mappings nested more than 50 deep.
+    """
+    if all(type(name) is str and _is_plain(value) for name, value in metadata.items()):
+        return metadata
+    return FrozenMetadata(_plain(metadata, f"metadata of {owner}", 0))
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    return kind in _PLAIN or (kind is int and abs(value) < _LARGEST)
+
+
+def _plain(value: Any, name: str, depth: int) -> Any:
+    if _is_plain(value):
+        return value
+    become = _become(value)
+    if depth > _DEEPEST or become is None:
+        raise ParameterError(name, f"a value of type {type(value).__name__}", _KEPT, "str(value), or no such field")
+    if isinstance(value, Mapping):
+        if strange := [field for field in value if not isinstance(field, str)]:
+            raise ParameterError(f"the name of a field in {name}", strange[0], "text")
+        return {
+            str.__str__(field): _plain(each, f"{name}, field {field!r}", depth + 1) for field, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(each, name, depth + 1) for each in value]
+    return _plain(become(value), name, depth + 1)
+
+
+def _become(value: object) -> Callable[[Any], Any] | None:
+    """Return what makes a plainer value of one that is not plain, None where nothing does."""
+    if type(value).__module__ == "numpy" and type(value).__name__ in _OF_NUMPY:
+        return _OF_NUMPY[type(value).__name__]
+    return next((become for kind, become in _OF_PYTHON.items() if isinstance(value, kind)), None)
+
+
+def _moment(value: Any) -> str | None:
+    text = str(value.isoformat() if isinstance(value, date | time) else value)
+    return None if text == "NaT" else text
+
+
+_OF_PYTHON: Final[Mapping[type, Callable[[Any], Any]]] = {
+    Mapping: dict,
+    list: list,
+    tuple: list,
+    Enum: lambda member: member.value,
+    str: str.__str__,
+    date: _moment,  # and with it `datetime`, and pandas' Timestamp and NaT
+    time: _moment,
+    UUID: str,
+    PurePath: str,
+    Decimal: str,
+    Integral: int,
+    Real: float,  # and with it most numbers of NumPy
+}
+_OF_NUMPY: Final[Mapping[str, Callable[[Any], Any] | None]] = {
+    "datetime64": _moment,
+    "timedelta64": None,  # which says that it is a whole number
+    "bool": bool,
+    "bool_": bool,
+}
+
+PATH_SEPARATOR = " › "  # between the headings of a path, where it is written as one text
+Span: TypeAlias = tuple[int, int]  # first and last, 1-based and inclusive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a slice of a document stands for a reader.
+
+    Attributes:
+        pages, lines: first and last, 1-based and inclusive; None where the source has no pages, or nobody counted.
+        page_labels: what the file prints on these two pages ("iv", "53"); None where it prints no more than their
+            numbers, or nothing.
+    """
+
+    pages: Span | None = None
+    page_labels: tuple[str, str] | None = None
+    lines: Span | None = None
+
+    @classmethod
+    def on_pages(cls, starts: Sequence[int], labels: Sequence[str], start: int, end: int) -> Place:
+        """Return the pages of the slice [start, end), and their labels.
+
+        Args:
+            starts: offset of the first character of each page, ascending, the first 0; empty without pages.
+            labels: what is printed on each page, "" on one without; empty, or one per page.
+            start: offset of the first character.
+            end: offset behind the last character.
+        """
+        if not starts:
+            return cls()
+        first, last = (bisect_right(starts, offset) for offset in (start, max(start, end - 1)))
+        printed = (labels[first - 1], labels[last - 1]) if labels else ("", "")
+        return cls.of_pages((first, last), printed)
+
+    @classmethod
+    def of_pages(cls, pages: Span, printed: tuple[str, str]) -> Place:
+        """Return these pages; their labels only where both print one, and it is not the page's number."""
+        told = all(printed) and printed != (str(pages[0]), str(pages[1]))
+        return cls(pages=pages, page_labels=printed if told else None)
+
+    @classmethod
+    def around(cls, places: Iterable[Place]) -> Place:
+        """Return the smallest place that holds all of the places, as far as each is known."""
+        held = tuple(places)
+        lined = [place.lines for place in held if place.lines]
+        lines = (min(first for first, _ in lined), max(last for _, last in lined)) if lined else None
+        ends = [
+            tuple(zip(place.pages, place.page_labels or map(str, place.pages), strict=True))
+            for place in held
+            if place.pages
+        ]
+        if not ends:
+            return cls(lines=lines)
+        (first, of_first), (last, of_last) = min(each[0] for each in ends), max(each[1] for each in ends)
+        return replace(cls.of_pages((first, last), (of_first, of_last)), lines=lines)
+
+
+def lines_in(text: str, start: int, end: int) -> Span:
+    """Return the first and the last line of the slice [start, end) of a text, in time linear in `end`."""
+    first = text.count("\n", 0, start) + 1
+    return first, first + text.count("\n", start, max(start, end - 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed file: Markdown (or plain) text, and where its pages begin.
@@ -55,6 +203,7 @@ class Document:
         page_starts: offset of the first character of each page; empty when the source has no pages.
         page_labels: what the file prints on each page ("iv", "12"); empty, or one per page.
         source: the file as the caller named it, for citations.
+        metadata: whatever is to be kept with it and filtered by; a store keeps them as `plain_metadata` says.
     """
 
     id: str
@@ -67,6 +216,9 @@ class Document:
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
+        for name in ("id", "text", "title", "source"):
+            if not isinstance(getattr(self, name), str):
+                raise ParameterError(f"{name} of a document", getattr(self, name), "a string")
         object.__setattr__(self, "metadata", frozen(self.metadata))
         starts = self.page_starts
         if starts and (starts[0] != 0 or list(starts) != sorted(starts) or starts[-1] > len(self.text)):
@@ -78,15 +230,13 @@ class Document:
         """Return the 1-based page that holds `offset`, or None for a source without pages."""
         return bisect_right(self.page_starts, offset) or None if self.page_starts else None
 
-    def pages_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the first and the last page (1-based, inclusive) of the slice [start, end)."""
-        first, last = self.page_at(start), self.page_at(max(start, end - 1))
-        return None if first is None or last is None else (first, last)
+    def place_of(self, start: int, end: int) -> Place:
+        """Return the pages, their labels and the lines of the slice [start, end), in time linear in `end`."""
+        return replace(self.pages_of(start, end), lines=lines_in(self.text, start, end))
 
-    def lines_of(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first and the last line (1-based, inclusive) of the slice [start, end)."""
-        first = self.text.count("\n", 0, start) + 1
-        return first, first + self.text.count("\n", start, max(start, end - 1))
+    def pages_of(self, start: int, end: int) -> Place:
+        """Return the pages of the slice [start, end) and their labels, without its lines, in logarithmic time."""
+        return Place.on_pages(self.page_starts, self.page_labels, start, end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +281,7 @@ class Chunk:
     Attributes:
         path: headings above the chunk, outermost first, its own section's title last.
         section: 0-based position of the section it was cut from.
-        pages, lines: first and last, 1-based and inclusive.
+        pages, page_labels, lines: see `Place`.
     """
 
     id: str
@@ -143,14 +293,20 @@ class Chunk:
     kind: ChunkKind = "text"
     path: tuple[str, ...] = ()
     section: int = 0
-    pages: tuple[int, int] | None = None
-    lines: tuple[int, int] | None = None
+    pages: Span | None = None
+    page_labels: tuple[str, str] | None = None
+    lines: Span | None = None
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metadata", frozen(self.metadata))
         if self.end - self.start != len(self.text) or self.start < 0:
             raise ParameterError("chunk span", (self.start, self.end), f"a span of {len(self.text)} characters")
+
+    @property
+    def place(self) -> Place:
+        """Return where it stands for a reader."""
+        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
 
     def as_segment(self) -> Segment:
         """Return the same slice as a segment of one chunk."""
@@ -163,6 +319,7 @@ class Chunk:
             path=self.path,
             chunk_ids=(self.id,),
             pages=self.pages,
+            page_labels=self.page_labels,
             lines=self.lines,
             positions=(self.position, self.position),
             metadata=self.metadata,
@@ -225,6 +382,8 @@ class Entry:
         figures: those that the text shows, in order.
         left_out: positions of the sections, ascending, whose text is in no chunk on purpose: left out by their
             titles, or nothing to read. Of all others every visible character is in a chunk or in a title.
+
+    The metadata of its document and chunks are plain, see `plain_metadata`.
     """
 
     document: Document
@@ -235,6 +394,16 @@ class Entry:
     fingerprint: str = ""
     figures: tuple[Figure, ...] = ()
     left_out: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        document, chunks = self.document, self.chunks
+        plain = plain_metadata(document.metadata, f"document {document.id!r}")
+        if plain is not document.metadata:
+            object.__setattr__(self, "document", replace(document, metadata=plain))
+        of_chunks = [plain_metadata(chunk.metadata, f"chunk {chunk.id!r}") for chunk in chunks]
+        if any(plain is not chunk.metadata for plain, chunk in zip(of_chunks, chunks, strict=True)):
+            pairs = zip(chunks, of_chunks, strict=True)
+            object.__setattr__(self, "chunks", tuple(replace(chunk, metadata=plain) for chunk, plain in pairs))
 
 
 class Scale(Enum):
@@ -278,6 +447,10 @@ class Degraded:
     why: str
 
 
+NO_DOCUMENTS = "it holds no documents"
+"""Why a part of a search found nothing: the library that was asked is empty, as one is that a mistyped path made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """A name of documents that a question says, normalised, and the ids of the documents that bear it."""
@@ -296,6 +469,11 @@ class Unknown:
     def __str__(self) -> str:
         near = f"; near it: {', '.join(self.near)}" if self.near else ""
         return f"{self.text!r} stands nowhere in the documents{near}"
+
+
+def nowhere_in_words(unknown: Iterable[Unknown]) -> str:
+    """Return sentences that say which names of a question stand nowhere, and what is like them; "" for none."""
+    return "".join(f"{name}. " for name in unknown).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +509,7 @@ class Segment:
 
     Attributes:
         path: the headings that all of it stands under.
+        pages, page_labels, lines: see `Place`.
         positions: of its first and its last chunk, 0-based and inclusive; None where nobody counted them.
         metadata: what all its chunks say of their document, as title and source.
     """
@@ -342,8 +521,9 @@ class Segment:
     text: str
     path: tuple[str, ...]
     chunk_ids: tuple[str, ...]
-    pages: tuple[int, int] | None = None
-    lines: tuple[int, int] | None = None
+    pages: Span | None = None
+    page_labels: tuple[str, str] | None = None
+    lines: Span | None = None
     positions: tuple[int, int] | None = None
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
@@ -351,6 +531,11 @@ class Segment:
         object.__setattr__(self, "metadata", frozen(self.metadata))
         if self.end - self.start != len(self.text) or self.start < 0:
             raise ParameterError("segment span", (self.start, self.end), f"a span of {len(self.text)} characters")
+
+    @property
+    def place(self) -> Place:
+        """Return where it stands for a reader."""
+        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
 
     def as_chunk(self) -> Chunk:
         """Return the same slice as a chunk, so that what ranks, rates or cites chunks does so with segments."""
@@ -363,6 +548,7 @@ class Segment:
             text=self.text,
             path=self.path,
             pages=self.pages,
+            page_labels=self.page_labels,
             lines=self.lines,
             metadata=self.metadata,
         )
@@ -424,8 +610,16 @@ def common_metadata(chunks: Sequence[Chunk]) -> Metadata:
     """Return what all of the chunks say, in the order in which the first says it; nothing of no chunks."""
     first, others = (chunks[0].metadata, chunks[1:]) if chunks else (NO_METADATA, ())
     return FrozenMetadata(
-        {key: value for key, value in first.items() if all(other.metadata.get(key) == value for other in others)}
+        {key: value for key, value in first.items() if all(_same(other.metadata.get(key), value) for other in others)}
     )
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two values are equal; arrays, whose comparison is none, where they are one and the same."""
+    try:
+        return one is other or bool(one == other)
+    except (TypeError, ValueError):
+        return False
 
 
 IngestState: TypeAlias = Literal["indexed", "partial", "failed", "skipped"]
@@ -433,7 +627,11 @@ IngestState: TypeAlias = Literal["indexed", "partial", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one input ended; together they are the ledger of a run."""
+    """How one input ended; together they are the ledger of a run.
+
+    Attributes:
+        cut: time or memory ended its reading: the next run reads it again.
+    """
 
     source: str
     document_id: str
@@ -442,3 +640,4 @@ class Outcome:
     chunks: int = 0
     pages: int = 0
     failed_pages: tuple[int, ...] = ()  # 1-based
+    cut: bool = False

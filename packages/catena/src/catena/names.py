@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from catena.model import Name, Unknown
 from catena.spellings import GAP, is_joined, places_of
 from catena.terms import TermMatcher
-from catena.text import UNSPACED, normalise_query, normalise_term
+from catena.text.words import UNSPACED, normalise_query, normalise_term
 
 # of a code: no script without spaces, and no Hangul, whose particles are written to the word ("HX-200의")
 _SIGN = rf"(?:(?![{UNSPACED}\uac00-\ud7a3])[^\W_])"
@@ -162,10 +162,11 @@ class NameIndex:
         documents: defaultdict[str, list[str]] = defaultdict(list)
         printed: dict[str, str] = {}
         for document_id in sorted(titles):
-            for name in names_of(titles[document_id]):
+            names = names_of(titles[document_id])
+            for name in names:
                 documents[name].append(document_id)
-                if name not in printed and _has_siblings(name):  # others are never shown
-                    printed[name] = as_written(titles[document_id], name)
+            shown = [name for name in names if name not in printed and _has_siblings(name)]  # no others ever are
+            printed |= all_as_written(titles[document_id], shown)
         patterns: defaultdict[str, list[str]] = defaultdict(list)
         for name in sorted(documents):
             if _has_siblings(name):

@@ -29,7 +29,8 @@ def names_in(allowed: str) -> tuple[str, ...]:
     if quoted:
         return tuple(quoted)
     listed = _LISTED.search(allowed)
-    return tuple(re.findall(r"[\w.$-]*\w", listed["names"])) if listed else ()
+    names = re.findall(r"[\w.$-]++", listed["names"]) if listed else ()
+    return tuple(name for each in names if (name := each.rstrip(".$-")))
 
 
 def meant(given: object, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from catena.names import codes_in, is_measure, says_something
-from catena.text import UNSPACED, normalise_term
+from catena.text.words import UNSPACED, normalise_term
 
 Phrase: TypeAlias = tuple[str, ...]
 """A name as the words between which it has white space, as printed."""
@@ -62,7 +62,7 @@ _UNSPACED_NAME = re.compile(
 # the end of a code in small letters, which is no run
 _LETTER_BY_DIGIT = re.compile(r"\d(?:(?<=[^\W\d_A-Z]\d)|(?<=[^\W\d_A-Z][./+\-_]\d))")
 _NOT_SPACED = re.compile("[\u3008-\u300f\u30a1-\u30fa]")
-_PARENTHESIS = re.compile(r"\s*[(\uff08][^()\uff08\uff09]*[)\uff09]\s*\Z")
+_PARENTHESIS = re.compile(r"(?:(?<!\s)\s++)?[(\uff08][^()\uff08\uff09]*+[)\uff09]\s*+\Z")
 _LOOSE = ".,;:!?'\"()[]"  # at the ends of a part
 _DATE = re.compile(r"\d{1,2} \w+ \d{4}")
 _OPENING = frozenset(" \t\"'\u201c\u201e\u2018\u00ab([*_#>`")

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
 
 from catena import prompts
-from catena.citation import SOURCE, TITLE
-from catena.context import CONTEXT
+from catena.citation import GENERATED_TITLE, SOURCE, TITLE
+from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY
 from catena.effects import Complete, Embed, Recognise, Request, Step, ask
 from catena.enrichment.context import ContextOptions
 from catena.enrichment.context_llm import versions as prompt_versions
@@ -24,11 +26,15 @@ from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, 
 from catena.enrichment.graph_keywords import KIND as GRAPH_KEYWORDS
 from catena.enrichment.view_maker import ViewMaker
 from catena.errors import ParameterError
+from catena.figures import CAPTION as SAID
+from catena.figures import FIGURE
 from catena.formatting import LayoutOptions, format_layout
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
 from catena.model import Chunk, Document, Entry, Figure, Section, View
+from catena.options import check_options
 from catena.parsing import Engine, Limits, file_bytes, parse_bytes
+from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
 from catena.structure.blocks import blocks_of
 from catena.structure.cascade import headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut
@@ -50,6 +56,11 @@ if TYPE_CHECKING:
     from catena.layout import Parsed
     from catena.structure.blocks import Block
 
+CHUNK_KEYS = frozenset(
+    {TITLE, SOURCE, GENERATED_TITLE, HEADING_ONLY, TABLE_HEADER, FIGURE, SAID, DOCUMENT_SUMMARY, SECTION_SUMMARY}
+)
+"""Metadata keys with which a chunk says something of itself: a document's metadata of these names stay with it."""
+
 _SHOWN = 20  # pages in a note
 EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 
@@ -65,14 +76,11 @@ class FixedLength:
     Source: the fixed-length baselines of MC-indexing (Dong et al., 2024).
     """
 
-    tokens: int = 300
+    tokens: Annotated[int, Ge(1)] = 300
     inside_sections: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tokens, int) or self.tokens < 1:
-            raise ParameterError("tokens", self.tokens, "an integer >= 1")
-        if not isinstance(self.inside_sections, bool):
-            raise ParameterError("inside_sections", self.inside_sections, "True or False")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +99,8 @@ class Preparation:
             columns and rows) or the "whole". The lexical route and the reader have the whole table either way.
         engine: the PDF reader, "pypdf" or "pypdfium2" (the extra `fast-pdf`).
         figures: crop the figures of PDFs and index them; only pypdfium2 can, the other engine gives none.
+        hidden_text: keep the text of PDFs that nobody sees who looks at a page, such as the layer that OCR puts below
+            a scan, or white text on white; the outcome tells of it either way.
         format_with_llm: let the run's language model write the Markdown of files that are not Markdown already, as
             `format_markdown` does; None leaves it to the layout formatter.
         detectors: find critical entities besides those that `terms` finds; they may ask the run's language model
@@ -113,6 +123,7 @@ class Preparation:
     ruled_tables: bool = False
     embed_tables: Literal["definition", "whole"] = "whole"  # the better one where measured: decision 12
     figures: bool = False
+    hidden_text: bool = True
     format_with_llm: FormatOptions | None = None
     detectors: tuple[Detector, ...] = ()
     segmentation: SegmentOptions | EmbeddingOptions | None = None
@@ -140,6 +151,7 @@ class Preparation:
             self.embed_tables,
         ]
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
+        decides += ["no hidden text"] * (not self.hidden_text)
         decides += [self.format_with_llm] * (self.format_with_llm is not None)
         decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
         if self.segmentation is not None:
@@ -238,6 +250,7 @@ def read(
         limits=how.limits,
         engine=how.engine,
         ruled_tables=how.ruled_tables,
+        hidden_text=how.hidden_text,
         figures=how.figures,
     )
     return (
@@ -255,29 +268,37 @@ def prepare(
 ) -> Entry:
     """Return all that a document puts into a store: sections, chunks, headed and table views, critical terms.
 
-    Each chunk carries its document's title and source as metadata, so that any hit can be cited as it is.
+    Each chunk carries its document's title, source and metadata (but for `CHUNK_KEYS`), so that any hit can be cited
+    as it is.
     A heading without any text below it gives no chunk: it is in the path of those under it, and on its own
     it would crowd out what a question is about. A chunk that shows one of `figures` has their views. `sections` tile
     the text; by default they are its outline, and where they are the chunks, that of its own table of contents if it
     prints one.
+
+    Raises:
+        ParseError: "limit", where there are more sections or chunks than `Preparation.limits` allows.
     """
     how = preparation or Preparation()
+    source = document.source or document.id
     blocks = blocks_of(document)
+    how.limits.check_count("sections", sum(block.kind == "heading" for block in blocks), source)
     if sections is None:
         by_contents = isinstance(how.chunks, SectionChunkOptions)
         sections = content_outline(document, blocks=blocks) if by_contents else outline(document, blocks=blocks)
     sections = tuple(sections)
     title = plain_title(document.title) if document.media_type == "text/markdown" else document.title
     document = replace(document, title=title or document.title or _title(document, sections))
+    how.limits.check_count("sections", len(sections), source)
     found = searchable(_cut(document, sections, how, blocks))
-    shown = {TITLE: document.title, SOURCE: document.source or document.id}
+    how.limits.check_count("chunks", len(found), source)
+    shown = {TITLE: document.title, SOURCE: source}
+    own = {key: value for key, value in document.metadata.items() if key not in CHUNK_KEYS}
     chunks = tuple(
-        replace(chunk, position=position, metadata={**chunk.metadata, **shown})
+        replace(chunk, position=position, metadata={**own, **chunk.metadata, **shown})
         for position, chunk in enumerate(found)
     )
     defined = table_views(document, chunks, blocks=blocks) if how.embed_tables == "definition" else ()
     passages = passage_views(document, chunks, max_tokens=how.passage_tokens) if how.has_passages else ()
-    content = repr((document.text, document.title, sorted(document.metadata.items())))
     if figures:
         chunks = mark_figures(document, chunks)
     entry = Entry(
@@ -286,10 +307,13 @@ def prepare(
         chunks=chunks,
         views=(*headed_views(document, chunks), *defined, *passages),
         terms=critical_terms(document, chunks, how.terms),
-        fingerprint=fingerprint or how.fingerprint(content),
+        fingerprint=fingerprint,
         figures=tuple(figures),
         left_out=_left_out(document, sections, chunks) if isinstance(how.chunks, SectionChunkOptions) else (),
     )
+    if not fingerprint:
+        content = repr((document.text, document.title, sorted(entry.document.metadata.items())))
+        entry = replace(entry, fingerprint=how.fingerprint(content))
     return with_figure_views(entry) if figures else entry
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -27,6 +29,7 @@ class Completion:
     finish_reason: str = "stop"  # "stop" | "length" | "refusal" | "content_filter"
     input_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0  # of the output tokens, those that the model thought and did not show
 
 
 @runtime_checkable
@@ -137,9 +140,11 @@ class Store(Protocol):
     """Anything that ranks chunks for a query: our library, a server, a framework's retriever.
 
     A store may also say which names of documents a question says (`names(FindNames) -> NamesFound`), give chunks
-    by their place (`chunks(FetchChunks)`), slices of documents (`texts(FetchText)`) and the ranking of the whole
-    formula in one go (`search_fused(SearchFused) -> Fused`), and have the async twin of each. What it lacks costs
-    what rests on it, never the search.
+    by their place (`chunks(FetchChunks)`), slices of documents (`texts(FetchText)`), their pages (`places(spans)`),
+    documents (`whole(ids)`), what it holds (`inspect(Inspect) -> Holdings`) and the ranking of the whole formula in
+    one go (`search_fused(SearchFused) -> Fused`), and have the async twin of each. What it lacks costs what rests on
+    it, never the search. Where it has `snapshot() -> StoreSnapshot | None`, all that one step asks is answered
+    from one state of it.
     """
 
     @property
@@ -153,6 +158,23 @@ class Store(Protocol):
         Raises:
             FilterError: the route cannot obey `request.where`; it is never ignored.
         """
+        ...
+
+
+class StoreSnapshot(Protocol):
+    """One state of a store, for as long as it is open; it is taken when the store is first asked something."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store was asked something."""
+        ...
+
+    def active(self) -> AbstractContextManager[None]:
+        """Answer this thread or task, and those that it starts, from this state until the block ends."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the state; what is still being answered is answered from it."""
         ...
 
 

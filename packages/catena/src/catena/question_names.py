@@ -10,7 +10,7 @@ from catena.model import Name, Unknown
 from catena.names import all_as_written, codes_in, is_measure, other_forms, pattern_of, says_something
 from catena.steps import FindNames, NamesFound
 from catena.table_cells import table_values
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text.words import is_border, normalise_query, normalise_term
 
 LOOKED_AT: Final = (
     200  # passages in which a name is looked for among the values, besides one for each of its documents

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from catena.errors import InvalidReplyError
 from catena.ports import Completion
 from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
+from catena.text.replies import answered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,14 +42,19 @@ class Form:
         return self.clean(request, self.decode(payload))
 
 
-def _clean_completion(request: Complete, reply: Completion) -> Completion:
+def _whole(reply: Completion) -> None:
     if reply.finish_reason != "stop":
-        raise ValueError(f"the reply did not end by itself (finish_reason {reply.finish_reason!r})")
-    if not reply.text.strip():
-        raise ValueError("the reply is empty")
+        more = ". Try: a greater limit (--max-output-tokens, Services(output_tokens=...)), or less reasoning"
+        why = more if reply.finish_reason == "length" else ""
+        raise ValueError(f"the reply did not end by itself (finish_reason {reply.finish_reason!r}){why}")
+
+
+def _clean_completion(request: Complete, reply: Completion) -> Completion:
+    _whole(reply)
+    text = answered(reply.text)  # here, once for every step
     if request.validate is not None:
-        request.validate(reply.text)
-    return reply
+        request.validate(text)
+    return reply if text == reply.text else replace(reply, text=text)
 
 
 def _encode_completion(reply: Completion) -> bytes:
@@ -58,18 +66,36 @@ def _decode_completion(payload: bytes) -> Completion:
     return Completion(text=text, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def _clean_caption(request: Describe, reply: str) -> str:
-    if not reply.strip():
-        raise ValueError("the reply is empty")
+def _clean_caption(request: Describe, reply: str | Completion) -> str:
+    if isinstance(reply, Completion):
+        _whole(reply)
+        reply = reply.text
+    caption = answered(reply)
     if request.validate is not None:
-        request.validate(reply)
-    return reply
+        request.validate(caption)
+    return caption
+
+
+def caption_of(reply: Completion, service: str) -> str:
+    """Return the text of a caption that ended by itself.
+
+    Raises:
+        InvalidReplyError: it was cut or refused.
+    """
+    try:
+        _whole(reply)
+    except ValueError as error:
+        raise InvalidReplyError(service, f"the caption: {error}") from None
+    return reply.text
 
 
 def _clean_rows(request: Embed, reply: Any) -> NDArray[np.float32]:
     import numpy as np
 
-    rows = np.ascontiguousarray(reply, dtype=np.float32)
+    given = np.asarray(reply)
+    if np.iscomplexobj(given):
+        raise ValueError("the vectors are complex numbers")  # numpy would drop their imaginary parts
+    rows = np.ascontiguousarray(given, dtype=np.float32)
     if rows.ndim != 2 or len(rows) != len(request.texts):
         raise ValueError(f"vectors of shape {rows.shape} for {len(request.texts)} texts")
     if not np.isfinite(rows).all():
@@ -89,9 +115,10 @@ def _decode_rows(payload: bytes) -> NDArray[np.float32]:
 
 
 def _clean_scores(request: Rate, reply: Any) -> tuple[float, ...]:
-    scores = tuple(float(score) for score in reply)
+    scores = tuple(float(score) for score in islice(reply, len(request.texts) + 1))  # a service may never end
     if len(scores) != len(request.texts):
-        raise ValueError(f"{len(scores)} scores for {len(request.texts)} texts")
+        many = "more" if len(scores) > len(request.texts) else str(len(scores))
+        raise ValueError(f"{many} scores for {len(request.texts)} texts")
     if not all(map(isfinite, scores)):
         raise ValueError("a score is NaN or infinite")
     return scores

@@ -6,12 +6,14 @@ Each part works without the others; this module composes them as most readers wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catena.effects import Step
-from catena.errors import ParameterError
+from catena.effects import Failed, FetchPlaces, Step
+from catena.errors import MissingServiceError, ParameterError
+from catena.filters import fields_of, surely
+from catena.model import Place
 from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.retrieval.multi_route import Fusion
 from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, retrieve_views
@@ -107,6 +109,7 @@ def read_passages(
     budget_tokens: int,
     passage_tokens: int = PASSAGE_TOKENS,
     options: ReadingOptions | None = None,
+    where: Where | None = None,
 ) -> Step[Ranking]:
     """Return the passages of the first hits that say most about the question, as many as fit into a budget.
 
@@ -116,20 +119,50 @@ def read_passages(
         budget_tokens: of all passages together, >= 0.
         passage_tokens: of one passage, at most.
         options: how passages are ranked.
+        where: the filter that the chunks obey: a passage that does not, on its own pages, is left out.
 
     Returns:
-        Exact slices of their documents, best first, in `Scale.NORMALIZED`.
+        Exact slices of their documents with pages of their own, best first, in `Scale.NORMALIZED`.
 
     Raises:
         ParameterError: the budget is negative, or no whole number.
     """
     check_budget(budget_tokens)
 
-    def worth_reading(chunk: Chunk) -> tuple[Chunk, ...]:
-        return searchable(passages_of(chunk, max_tokens=passage_tokens))
-
-    ranked = yield from rank_passages(query, ranking, worth_reading, options)
+    chunks = [hit.chunk for hit in ranking.hits[: (options or ReadingOptions()).hits]]
+    passages = {chunk.id: searchable(passages_of(chunk, max_tokens=passage_tokens)) for chunk in chunks}
+    passages = yield from _placed(chunks, passages)
+    if where is not None:
+        passages = {chunk.id: _allowed(where, chunk, passages[chunk.id]) for chunk in chunks}
+    ranked = yield from rank_passages(query, ranking, lambda chunk: passages[chunk.id], options)
     return within_tokens(ranked, budget_tokens, count_tokens)
+
+
+def _placed(chunks: Sequence[Chunk], passages: Mapping[str, Sequence[Chunk]]) -> Step[dict[str, tuple[Chunk, ...]]]:
+    """Return passages with their own pages: a chunk alone says only on which pages it is itself."""
+    several = [chunk for chunk in chunks if chunk.pages is not None and chunk.pages[0] < chunk.pages[1]]
+    spans = [(each.document_id, each.start, each.end) for chunk in several for each in passages[chunk.id]]
+    (found,) = (yield [FetchPlaces(spans=tuple(spans))]) if spans else ((),)
+    if isinstance(found, Failed):
+        if not isinstance(found.error, MissingServiceError):  # whoever answers searches without a store has no pages
+            raise found.error
+        found = (Place(),) * len(spans)
+    places = dict(zip(spans, found, strict=True))
+
+    def placed(each: Chunk) -> Chunk:
+        place = places.get((each.document_id, each.start, each.end))
+        if place is None or place.pages is None:
+            return each
+        return replace(each, pages=place.pages, page_labels=place.page_labels)
+
+    return {chunk.id: tuple(map(placed, passages[chunk.id])) for chunk in chunks}
+
+
+def _allowed(where: Where, chunk: Chunk, passages: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Return the passages of a chunk which a filter that the chunk obeys does not surely refuse."""
+    return tuple(
+        each for each in passages if not surely(where, {**fields_of(each), "chunk_id": chunk.id}, holds=False)
+    )
 
 
 def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:

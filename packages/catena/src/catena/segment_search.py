@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Le
 
 from catena.context import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.effects import Failed, Step, together
 from catena.errors import ParameterError
 from catena.extraction import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.model import Degraded, Ranking, Scale
+from catena.options import check_options
 from catena.rerank.calibration import Calibration, Constant
 from catena.rerank.reranking import OnFailure, probabilities, rerank
 from catena.retrieval.decomposition import decompose
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     Header: TypeAlias = Callable[[Chunk | Segment], str]
 
 QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
+
+MOST_TOKENS = 1_000_000_000  # of a budget
+MOST_HITS = 1_000_000  # of one ranking
 
 Place: TypeAlias = Callable[[tuple[Ranking, ...]], Step[tuple[Ranking, ...]]]
 """Gives the chunks of rankings their positions, all rankings at once."""
@@ -52,7 +58,7 @@ class SegmentSearch:
         depth: chunks that each query ranks and hands on; 200 as in dsRAG.
         queries_by: who says what to search for: the "question" as it is, its "decomposition" without a model, or the
             run's "llm".
-        most_queries: of one question, >= 1.
+        most_queries: of one question.
         guidance: what the model should know of the documents when it writes queries.
         never_empty: return the best segment, and say so, where none is worth the minimum value and something was
             found; False returns none, as the article and dsRAG do.
@@ -62,13 +68,13 @@ class SegmentSearch:
     """
 
     extraction: ExtractionParams | None = None
-    budget_tokens: int = 2_000
+    budget_tokens: Annotated[int, Ge(1), Le(MOST_TOKENS)] = 2_000
     adjust: Callable[[ExtractionParams], ExtractionParams] | None = None
     rerank: bool = False
     calibration: Calibration = field(default_factory=Constant)
-    depth: int = 200
+    depth: Annotated[int, Ge(1), Le(MOST_HITS)] = 200
     queries_by: QueriesBy = "question"
-    most_queries: int = 6
+    most_queries: Annotated[int, Ge(1), Le(1_000)] = 6
     guidance: str = ""
     never_empty: bool = True
     on_failure: OnFailure = "raise"
@@ -81,14 +87,7 @@ class SegmentSearch:
         if not isinstance(self.calibration, Calibration):
             allowed = "a rule such as catena.rerank.calibration.COHERE, or one that `load` read from a file"
             raise ParameterError("calibration", self.calibration, allowed)
-        if self.budget_tokens < 1:
-            raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 1")
-        if self.depth < 1:
-            raise ParameterError("depth", self.depth, "an integer >= 1")
-        if self.most_queries < 1:
-            raise ParameterError("most_queries", self.most_queries, "an integer >= 1")
-        if self.queries_by not in get_args(QueriesBy):
-            raise ParameterError("queries_by", self.queries_by, f"one of {', '.join(get_args(QueriesBy))}")
+        check_options(self)
 
 
 def find_segments(
@@ -131,6 +130,8 @@ def find_segments(
     header = None if how.header is None else partial(segment_header, template=how.header)
     params = _params(rankings, how, header, by_order)
     params = params if how.adjust is None else how.adjust(params)
+    if not isinstance(params, ExtractionParams):
+        raise ParameterError("adjust", how.adjust, f"a function that returns ExtractionParams, not {params!r}")
     found = yield from extract(rankings, params=params, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
         anything = replace(params, minimum_value=0.0)

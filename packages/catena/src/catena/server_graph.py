@@ -18,7 +18,7 @@ from catena.server.graph_index import GraphAbout
 from catena.server.graph_node import GraphNode
 from catena.server.graph_writing import put_graph
 from catena.server.store import ServerOptions, calling
-from catena.text import word_keys
+from catena.text.words import word_keys
 from catena.vectors import DEFAULT, mean_direction
 
 if TYPE_CHECKING:

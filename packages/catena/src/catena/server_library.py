@@ -13,10 +13,10 @@ from catena.effects import Budget, Cancel, Event, Failed, Limiter, Retry, Servic
 from catena.errors import CancelledError, LibraryError, ParameterError
 from catena.file_ingestion import SIDE_BY_SIDE, UNCHANGED, Input, Progress, Source, grouped
 from catena.ids import digest
-from catena.library_questions import LibraryQuestions
-from catena.library_reading import check_embedder
-from catena.model import Entry, Outcome
-from catena.pipeline import Preparation, embed
+from catena.library.questions import LibraryQuestions
+from catena.library.reading import Paths, documents_given, embedder_given
+from catena.model import Document, Entry, Outcome
+from catena.pipeline import Preparation
 from catena.server.call import Transport
 from catena.server.contents import DocumentInfo, ServerStats
 from catena.server.graph import ServerGraph
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from catena.graph.options import GraphOptions
     from catena.journal import Journal
     from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
-    from catena.vectors import ViewVectors
 
 
 class ServerLibrary(LibraryQuestions):
@@ -76,6 +75,7 @@ class ServerLibrary(LibraryQuestions):
         max_concurrency: int = 8,
         limiter: Limiter | None = None,
         retry: Retry | None = None,
+        output_tokens: int | Mapping[str, int] | None = None,
         create: bool = True,
         vector_index: VectorIndex = "int8_hnsw",
         several: Sequence[str] | None = None,
@@ -102,6 +102,7 @@ class ServerLibrary(LibraryQuestions):
             max_concurrency: requests to models at once, >= 1; those to the server are counted by `options`.
             limiter: as in `Library.open`; so is `retry`.
             retry: when a request to a model is made again; `options` says it of those to the server.
+            output_tokens: as in `Library.open`.
             create: False refuses to make a new library.
             vector_index: how vectors of a set that is made are kept; see `IndexLayout` for this and the next three.
             several: kinds of view of which a chunk may have more than one; None for those of the preparation.
@@ -115,11 +116,7 @@ class ServerLibrary(LibraryQuestions):
             MissingExtraError: the server's client is not installed.
             ServerError: the server refused, or cannot be reached.
         """
-        if embedder is None:
-            from catena.enrichment.static_embedding import StaticEmbedder
-
-            embedder = StaticEmbedder()
-        check_embedder(embedder)
+        embedder = embedder_given(embedder)
         how = preparation or Preparation()
         transport = _transport(server, product, connection)
         try:
@@ -153,6 +150,7 @@ class ServerLibrary(LibraryQuestions):
             max_concurrency=max_concurrency,
             limiter=limiter or Limiter(),
             retry=retry or Retry(),
+            output_tokens=output_tokens,
         )
         return cls(store, graph, services, how, Path(home))
 
@@ -190,10 +188,6 @@ class ServerLibrary(LibraryQuestions):
     def _home(self) -> Path:
         return self._folder
 
-    @property
-    def _encoder(self) -> str:
-        return self._store.layout.embedder
-
     # Documents in and out.
 
     def add(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
@@ -204,7 +198,7 @@ class ServerLibrary(LibraryQuestions):
             DuplicateDocumentError: a document is there already; nothing was written.
             ServerError: the server refused a part of one; the others are written.
         """
-        return self._store.add(self._additions(sources, password))
+        return self._store.add(self._additions(self._entries(sources, password)))
 
     def replace(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
         """Put documents in place of their older versions; return the ids of those that changed.
@@ -213,7 +207,10 @@ class ServerLibrary(LibraryQuestions):
             ParseError: a file gave no document; nothing was written.
             ServerError: the server refused a part of one; the others are written.
         """
-        return self._store.replace(self._additions(sources, password))
+        return self._replaced(self._entries(sources, password))
+
+    def _replaced(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        return self._store.replace(self._additions(entries))
 
     def delete(self, document_id: str) -> None:
         """Remove a document with every chunk, view and vector of it.
@@ -225,7 +222,7 @@ class ServerLibrary(LibraryQuestions):
 
     def index(
         self,
-        paths: str | Path | Iterable[str | Path],
+        paths: Paths | Sequence[Document],
         *,
         password: str | None = None,
         progress: Callable[[Progress], None] | None = None,
@@ -237,7 +234,8 @@ class ServerLibrary(LibraryQuestions):
         What is written is searched when this returns. A document that the server refuses is "failed".
 
         Args:
-            paths: files, or folders that are searched for files of the types Catena reads; or one of them.
+            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or a list
+                of documents, of any loader, each put in place of its older version; the ledger is of files alone.
             password: opens encrypted PDFs.
             progress: called after each file.
             watch: told of each request to a model, see `Services.progress`.
@@ -252,8 +250,10 @@ class ServerLibrary(LibraryQuestions):
             ParameterError: the preparation asks a model that was not given.
             ServerError: nobody may write there, or the server cannot be reached for too long; what was done is kept.
         """
+        if documents := documents_given(paths):
+            return self._indexed(documents)
         self._files.check_models()
-        files = list(discover(paths))
+        files = list(discover(cast("Paths", paths)))
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         try:
@@ -285,19 +285,13 @@ class ServerLibrary(LibraryQuestions):
             outcomes.append(outcome)
             if addition is not None:
                 additions.append(addition)
-        report = self._store.put(additions, visible=False)
+        told = [outcome for outcome in outcomes if outcome.reason != UNCHANGED]  # else the ledger keeps its line
+        report = self._store.put(additions, outcomes=told, visible=False)
         ended = [_ended(outcome, report) for outcome in outcomes]
-        told = [outcome for outcome in ended if outcome.reason != UNCHANGED]  # the ledger keeps what it says of them
-        if told:
-            self._store.record(told, visible=False)
+        refused = [outcome for outcome in ended if outcome not in outcomes]
+        if refused:
+            self._store.record(refused, visible=False)
         yield from ended
-
-    def _additions(self, sources: Sequence[Source], password: str | None) -> list[tuple[Entry, ViewVectors]]:
-        files = self._files
-        files.check_models()
-        entries = [run(files.entry(source, password), self._services) for source in sources]
-        known = self._store.known_vectors
-        return [(entry, run(embed(entry, known=known(entry.document.id)), self._services)) for entry in entries]
 
     # The graph.
 
@@ -309,9 +303,6 @@ class ServerLibrary(LibraryQuestions):
         except LibraryError:
             return False
         return True
-
-    def _require_graph(self) -> None:
-        self._graph.about()
 
     def build_graph(
         self,
@@ -351,10 +342,6 @@ class ServerLibrary(LibraryQuestions):
     def drop_graph(self) -> None:
         """Remove the graph, where there is one; nothing else of the library changes."""
         run(drop_graph(self._store.layout.name), calling(self._store.transport, self._store.options))
-
-    @property
-    def _field_names(self) -> frozenset[str]:
-        return self._store.field_names()
 
     # What is there.
 

@@ -7,15 +7,30 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from catena.budget import Budget
 from catena.errors import MissingServiceError, ParameterError
+from catena.frameworks import as_core
 from catena.journal import Journal
-from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Graph, Reranker, Store
+from catena.model import Place
+from catena.ports import (
+    LLM,
+    Captioner,
+    Completion,
+    Embedder,
+    EntityRecognizer,
+    Graph,
+    Reranker,
+    Store,
+    StoreSnapshot,
+)
+from catena.redaction import secrets_of
 from catena.replies import FORMS, Form
+from catena.service_health import Health
 from catena.steps import (
+    CheckGraph,
     Complete,
     CountEdges,
     CountWords,
@@ -25,10 +40,14 @@ from catena.steps import (
     Expand,
     FetchById,
     FetchChunks,
+    FetchDocuments,
     FetchNodes,
+    FetchPlaces,
     FetchText,
     FindCovering,
     FindNames,
+    Holdings,
+    Inspect,
     NamesFound,
     Rate,
     Recognise,
@@ -36,6 +55,9 @@ from catena.steps import (
     Search,
     SearchFused,
 )
+
+MORE = 4  # times the limit at which a reply was cut
+LEAST_MORE = 4_096  # tokens
 
 EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached"]
 
@@ -96,6 +118,11 @@ class Retry:
 
     A wait asked for by the service (Retry-After) is obeyed instead, by all requests of the type; one longer
     than `patience_seconds` counts as a failure at once.
+
+    A request that is refused because there were too many (429) waits with all of its type, and is asked again,
+    however many attempts that takes, until `rate_limit_seconds` have passed since it was first refused and since
+    another of the type was answered: limits are mostly per minute. A call that failed after more than 10 s, as by a
+    time limit, is repeated once at most. What questions ask of stores is tried again once, and not after such a wait.
     """
 
     attempts: int = 4  # calls in all, the first included
@@ -103,6 +130,7 @@ class Retry:
     max_seconds: float = 30.0
     jitter: float = 0.5  # share of the wait that is random, in [0, 1]
     patience_seconds: float = 300.0
+    rate_limit_seconds: float = 60.0
     random: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
@@ -110,7 +138,7 @@ class Retry:
             raise ParameterError("attempts", self.attempts, "at least 1")
         if not 0 <= self.jitter <= 1:
             raise ParameterError("jitter", self.jitter, "in [0, 1]")
-        if min(self.base_seconds, self.max_seconds, self.patience_seconds) < 0:
+        if min(self.base_seconds, self.max_seconds, self.patience_seconds, self.rate_limit_seconds) < 0:
             raise ParameterError("retry seconds", (self.base_seconds, self.max_seconds), "numbers >= 0")
 
     def wait(self, attempt: int) -> float:
@@ -128,6 +156,9 @@ class Limiter:
             if not rate > 0:
                 raise ParameterError(f"requests per minute of {kind.__name__}", rate, "a number > 0")
         self._free_at: dict[type[Request], float] = {}
+        self._refusals: dict[type[Request], int] = {}  # rounds of them since the last reply
+        self._replied_at: dict[type[Request], float] = {}
+        self._under_way: dict[type[Request], int] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Limiter], tuple[()]]:
@@ -156,6 +187,44 @@ class Limiter:
         with self._lock:
             self._free_at[kind] = max(until, self._free_at.get(kind, until))
 
+    def refused(self, kind: type[Request], now: float, wait: Callable[[int], float]) -> None:
+        """Hold the type after a refusal that names no wait; those that come while it is held are of the same round.
+
+        Args:
+            kind: of the request that was refused.
+            now: the time.
+            wait: round, from 1 -> seconds.
+        """
+        with self._lock:
+            if self._free_at.get(kind, now) > now:
+                return
+            self._refusals[kind] = self._refusals.get(kind, 0) + 1
+            self._free_at[kind] = now + wait(self._refusals[kind])
+
+    def begun(self, kind: type[Request]) -> None:
+        """Note that a call of this type begins."""
+        with self._lock:
+            self._under_way[kind] = self._under_way.get(kind, 0) + 1
+
+    def ended(self, kind: type[Request]) -> None:
+        """Note that a call of this type ended."""
+        with self._lock:
+            self._under_way[kind] -= 1
+
+    def is_busy(self, kind: type[Request]) -> bool:
+        """Tell whether calls of this type are under way."""
+        return self._under_way.get(kind, 0) > 0
+
+    def replied(self, kind: type[Request], now: float) -> None:
+        """Note that a request of this type was answered."""
+        with self._lock:
+            self._refusals.pop(kind, None)
+            self._replied_at[kind] = now
+
+    def replied_at(self, kind: type[Request]) -> float:
+        """Return when a request of this type was last answered; minus infinity where none was."""
+        return self._replied_at.get(kind, float("-inf"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
@@ -166,16 +235,24 @@ class Handler:
         call: request -> reply.
         acall: request -> awaitable of the reply.
         form: what a valid reply is; without it replies are neither checked nor kept in the journal.
+        holder: the service itself, by default that whose methods are called; its secrets show in no error.
     """
 
     identity: str
     call: Callable[[Any], Any] | None = None
     acall: Callable[[Any], Awaitable[Any]] | None = None
     form: Form | None = None
+    holder: object = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.call is None and self.acall is None:
             raise ParameterError(f"handler {self.identity}", None, "given `call`, `acall` or both")
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The keys, tokens and passwords that the service was given; looked for each time."""
+        own = getattr(self.call or self.acall, "__self__", None)
+        return secrets_of(own if self.holder is None else self.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +261,18 @@ class Services:
 
     Attributes:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
-            `Recognise`, `Search`; a store also `SearchFused`, `FindNames`, `FetchChunks` and `FetchText`, as far as
-            it can.
-        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges` and
-            `CountEdges`, as far as it can.
+            `Recognise`, `Search`; a store also `SearchFused`, `FindNames`, `FetchChunks`, `FetchText`, `FetchPlaces`,
+            `FetchDocuments` and `Inspect`, as far as it can.
+        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges`,
+            `CountEdges` and `CheckGraph`, as far as it can.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
+        health: which services are dead for the moment, shared likewise.
+        output_tokens: limits of replies in place of those that prompts ask for: one for all, or by the name of the
+            prompt ("section_summary", "figure_caption"). Without one, a reply that is cut at its limit is asked for
+            once again with four times as much, at least 4,096, and a model that is seen to think before it writes
+            gets room for that beside each limit.
         journal: keeps every valid reply; nothing in it is asked or paid for again.
         budget: the cap that no run with it passes.
         progress: told of every event, one at a time, by whichever thread does the work; if it raises, that is
@@ -209,6 +291,8 @@ class Services:
     max_concurrency: int = 8
     retry: Retry = field(default_factory=Retry)
     limiter: Limiter = field(default_factory=Limiter)
+    health: Health = field(default_factory=Health)
+    output_tokens: int | Mapping[str, int] | None = None
     journal: Journal | None = None
     budget: Budget | None = None
     progress: Callable[[Event], None] | None = None
@@ -219,6 +303,9 @@ class Services:
     def __post_init__(self) -> None:
         if self.max_concurrency < 1:
             raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
+        _check_limits(self.output_tokens)
+        for kind in ("llm", "embedder", "reranker", "captioner"):
+            object.__setattr__(self, kind, as_core(kind, getattr(self, kind)))
         known: dict[type[Request], Handler] = {}
         if self.llm is not None:
             known[Complete] = _answering(self.llm, Complete, "complete", lambda request: (request,))
@@ -227,21 +314,13 @@ class Services:
         if self.reranker is not None:
             known[Rate] = _answering(self.reranker, Rate, "score", lambda request: (request.query, request.texts))
         if self.captioner is not None:
-            known[Describe] = _answering(
-                self.captioner, Describe, "caption", lambda request: (request.image, request.prompt)
-            )
+            known[Describe] = _describing(self.captioner)
         if self.recognizer is not None:
             known[Recognise] = _answering(
                 self.recognizer, Recognise, "recognise", lambda request: (request.texts, request.labels)
             )
-        if self.store is not None:
-            known[Search] = _answering(self.store, Search, "search", lambda request: (request,))
-            known[SearchFused] = _if_able(self.store, SearchFused, "search_fused", lambda request: None)
-            known[FindNames] = _if_able(self.store, FindNames, "names", lambda request: NamesFound())
-            known[FetchChunks] = _if_able(
-                self.store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)
-            )
-            known[FetchText] = _if_able(self.store, FetchText, "texts", lambda request: (None,) * len(request.spans))
+        if self.store is not None or self.embedder is not None:
+            known.update(_store_handlers(self.store, "" if self.embedder is None else _identity(self.embedder)))
         if self.graph is not None:
             known.update(_graph_handlers(self.graph))
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
@@ -259,9 +338,39 @@ class Services:
             raise MissingServiceError(kind.__name__, tuple(sorted(known.__name__ for known in self._handlers)))
         return self._handlers[kind]
 
+    def sized(self, request: Any, service: str) -> Any:
+        """Return a request with the limit that its reply is to have at this service."""
+        if not isinstance(request, Complete | Describe):
+            return request
+        limit = self._own_limit(request) or request.max_tokens + self.health.room(service)
+        return replace(request, max_tokens=limit)
+
+    def wider(self, request: Any, reply: Any) -> Any:
+        """Return the request with more room where its reply was cut at a limit that nobody set; else None."""
+        cut = isinstance(reply, Completion) and reply.finish_reason == "length"
+        if not cut or not isinstance(request, Complete | Describe) or self._own_limit(request):
+            return None
+        return replace(request, max_tokens=max(MORE * request.max_tokens, LEAST_MORE))
+
+    def _own_limit(self, request: Complete | Describe) -> int | None:
+        if isinstance(self.output_tokens, Mapping):
+            return self.output_tokens.get(request.prompt_version.split("/")[0])
+        return self.output_tokens
+
+    def snapshot(self) -> StoreSnapshot | None:
+        """Return one state of the store for a whole run; None where it has none, or the run sees one already."""
+        begin = getattr(self.store, "snapshot", None)
+        return None if begin is None else begin()
+
     def keeps(self, kind: type[Request]) -> bool:
         """Return whether replies to this type of request are kept in the journal."""
         return self.journal is not None and kind in self._handlers and self._handlers[kind].form is not None
+
+
+def _check_limits(own: int | Mapping[str, int] | None) -> None:
+    for limit in own.values() if isinstance(own, Mapping) else () if own is None else (own,):
+        if not isinstance(limit, int) or limit < 1:
+            raise ParameterError("output_tokens", limit, "an integer >= 1, or such by the name of a prompt")
 
 
 def _services(given: Mapping[str, Any]) -> Services:
@@ -281,13 +390,39 @@ _ALSO_OF_GRAPH: Mapping[type[Request], str] = {
 }
 
 
+def _store_handlers(store: Store | None, embedder: str) -> dict[type[Request], Handler]:
+    """Return who answers what a store is asked; without one, what it holds is at least of this embedder."""
+    held: dict[type[Request], Handler] = {
+        Inspect: _if_able(store, Inspect, "inspect", lambda request: Holdings(embedder=embedder))
+    }
+    if store is None:
+        return held
+    return held | {
+        Search: _answering(store, Search, "search", lambda request: (request,)),
+        SearchFused: _if_able(store, SearchFused, "search_fused", lambda request: None),
+        FindNames: _if_able(store, FindNames, "names", lambda request: NamesFound()),
+        FetchChunks: _if_able(store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)),
+        FetchText: _if_able(store, FetchText, "texts", lambda request: (None,) * len(request.spans)),
+        FetchPlaces: _if_able(
+            store,
+            FetchPlaces,
+            "places",
+            lambda request: (Place(),) * len(request.spans),
+            lambda request: request.spans,
+        ),
+        FetchDocuments: _if_able(
+            store, FetchDocuments, "whole", lambda request: (None,) * len(request.ids), lambda request: request.ids
+        ),
+    }
+
+
 def _graph_handlers(graph: Graph) -> dict[type[Request], Handler]:
     """Return who answers what a graph is asked; what it need not have and has not, nobody answers."""
     able = {kind: name for kind, name in _ALSO_OF_GRAPH.items() if hasattr(graph, name) or hasattr(graph, f"a{name}")}
     return {
         kind: _answering(graph, kind, method, lambda request: (request,))
         for kind, method in {**_OF_GRAPH, **able}.items()
-    }
+    } | {CheckGraph: _if_able(graph, CheckGraph, "check", lambda request: None)}
 
 
 def _answering(
@@ -303,13 +438,27 @@ def _answering(
         call=None if call is None else lambda request: call(*arguments(request)),
         acall=None if acall is None else lambda request: acall(*arguments(request)),
         form=FORMS.get(kind),
+        holder=service,
     )
 
 
-def _if_able(store: Any, kind: type[Request], method: str, otherwise: Callable[[Any], Any]) -> Handler:
+def _describing(captioner: Any) -> Handler:
+    """Answer `Describe` with `describe(request)`, which tells why a caption ended, or else with `caption`."""
+    if hasattr(captioner, "describe") or hasattr(captioner, "adescribe"):
+        return _answering(captioner, Describe, "describe", lambda request: (request,))
+    return _answering(captioner, Describe, "caption", lambda request: (request.image, request.prompt))
+
+
+def _if_able(
+    store: Any,
+    kind: type[Request],
+    method: str,
+    otherwise: Callable[[Any], Any],
+    argument: Callable[[Any], Any] = lambda request: request,
+) -> Handler:
     """Answer with a method that a store need not have; one without it has nothing to say."""
     if hasattr(store, method) or hasattr(store, f"a{method}"):
-        return _answering(store, kind, method, lambda request: (request,))
+        return _answering(store, kind, method, lambda request: (argument(request),))
     return Handler(identity=_identity(store), call=otherwise)
 
 
@@ -331,6 +480,7 @@ def _embedding(embedder: Any) -> Handler:
         call=call if hasattr(embedder, "embed_documents") and hasattr(embedder, "embed_query") else None,
         acall=acall if hasattr(embedder, "aembed_documents") and hasattr(embedder, "aembed_query") else None,
         form=FORMS[Embed],
+        holder=embedder,
     )
 
 

@@ -14,6 +14,8 @@ from catena.model import Name, Ranking, Unknown, Where
 
 T = TypeVar("T")
 
+CAPTION_TOKENS = 400  # of a caption; three sentences take some 100
+
 Validate: TypeAlias = Callable[[str], object]
 """Looks at a reply's text and raises, saying what is wrong, when the reply is of no use."""
 
@@ -24,6 +26,8 @@ class Complete:
 
     Attributes:
         prompt_version: of the prompt file; a new version is never answered from an old version's reply.
+        schema: JSON Schema of the reply, as text, for services that can keep to it; the root is an object, whose
+            members are all required. "" leaves the form to the prompt.
         validate: a reply it refuses counts as failed (`InvalidReplyError`) and is never kept.
     """
 
@@ -32,6 +36,7 @@ class Complete:
     system: str = ""
     max_tokens: int = 1024
     prompt_version: str = ""
+    schema: str = field(default="", repr=False)
     validate: Validate | None = field(default=None, compare=False, repr=False)
 
 
@@ -60,6 +65,8 @@ class Describe:
     image: bytes = field(repr=False)
     prompt: str
     purpose: str = field(default="caption", compare=False)
+    max_tokens: int = field(default=CAPTION_TOKENS, compare=False)
+    prompt_version: str = field(default="figure_caption", compare=False)
     validate: Validate | None = field(default=None, compare=False, repr=False)
 
 
@@ -204,12 +211,68 @@ class FetchText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPlaces:
+    """Ask a store on which pages slices of documents are; the reply is one `Place` per span, without lines.
+
+    Attributes:
+        spans: as in `FetchText`.
+    """
+
+    spans: tuple[tuple[str, int, int], ...]
+    purpose: str = field(default="pages", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchDocuments:
+    """Ask a store for whole documents; the reply is one `Document` per id, None for one that it does not hold."""
+
+    ids: tuple[str, ...]
+    purpose: str = field(default="documents", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Ask a store for what decides how a question is put to it; the reply is a `Holdings`.
+
+    Attributes:
+        views: kinds of view to look for; None looks for all kinds.
+        fields: whether the fields are asked for by which chunks can be filtered.
+    """
+
+    views: tuple[str, ...] | None = ()
+    fields: bool = False
+    purpose: str = field(default="what is held", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What a store says of itself; a store that cannot say leaves all of it empty.
+
+    Attributes:
+        views: those kinds of view asked for that chunks have, sorted.
+        fields: by which chunks can be filtered; none where that is not known, or was not asked.
+        embedder: identity of the model whose vectors it holds.
+    """
+
+    views: tuple[str, ...] = ()
+    fields: frozenset[str] = frozenset()
+    embedder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckGraph:
+    """Ask a graph whether it is there; a `LibraryError` says that it is not."""
+
+    purpose: str = field(default="graph", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expand:
     """Ask a graph for the neighbours of chunks; the reply is a `Neighbourhood`.
 
     Attributes:
         chunk_ids: of the nodes to expand; one that the graph does not have has no neighbours.
-        words: of the question, as `catena.text.word_keys` gives them: to be counted in each neighbour.
+        words: of the question, as `catena.text.words.word_keys` gives them: to be counted in each neighbour.
         kinds: of edges to follow; None follows all that the graph has.
     """
 
@@ -252,7 +315,7 @@ class FindCovering:
     product of the node's vector with `vector`, then by id; a node that covers none is not in the reply.
 
     Attributes:
-        terms: words or phrases, as `catena.text.normalise_term` gives them.
+        terms: words or phrases, as `catena.text.words.normalise_term` gives them.
         vector: of the question, shape (dim,).
         k: nodes in the reply, at most.
         words: to be counted in each of them, as in `FetchNodes`.

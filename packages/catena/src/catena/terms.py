@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text.words import is_border, normalise_query, normalise_term
 
 
 class TermMatcher:
     """The terms of a vocabulary in a text, by Aho-Corasick: in time linear in the text and its matches.
 
-    Terms are compared in the form of `catena.text.normalise_term`, and count only between borders (see
-    `catena.text.is_border`): "STM32F103" is not in "STM32F103R4", and both are in "STM32F103 (STM32F103R4)".
+    Terms are compared in the form of `catena.text.words.normalise_term`, and count only between borders (see
+    `catena.text.words.is_border`): "STM32F103" is not in "STM32F103R4", and both are in "STM32F103 (STM32F103R4)".
 
     Args:
         terms: in any form, order and number; those of which normalising leaves nothing are left out.

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from catena.errors import ParameterError
+from catena.text.loose_json import whole_number
 
-_GROUP = re.compile(r"(?P<space>[ \t]*)\[(?P<inside>\s*\d+(?:\s*[,;–-]\s*\d+)*\s*)\]")
+_GROUP = re.compile(r"(?P<space>(?:(?<![ \t])[ \t]++)?)\[(?P<inside>\s*+\d++(?:\s*+[,;–-]\s*+\d++)*+\s*+)\]")
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)|(\d+)")
 _LONGEST_RANGE = 100  # passages; [1-99999] is not a citation
 
@@ -60,9 +61,8 @@ def _numbers(inside: str) -> list[int]:
     found: list[int] = []
     for first, last, single in _RANGE.findall(inside):
         if single:
-            found.append(int(single))
-        elif 0 <= int(last) - int(first) <= _LONGEST_RANGE:
-            found.extend(range(int(first), int(last) + 1))
-        else:
-            found.extend((int(first), int(last)))
+            found.append(whole_number(single))
+            continue
+        begin, end = whole_number(first), whole_number(last)
+        found.extend(range(begin, end + 1) if 0 <= end - begin <= _LONGEST_RANGE else (begin, end))
     return found

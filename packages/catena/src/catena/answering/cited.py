@@ -195,8 +195,7 @@ def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable
     written = read_reply(reply)
     quotes = _verified(written.quotes, passages, tuple(documents))
     citations = tuple(
-        Citation(quote, given[quote.passage].cited(quote.pages, quote.lines) if quote.passage in given else "")
-        for quote in quotes
+        Citation(quote, given[quote.passage].cited(quote.place) if quote.passage in given else "") for quote in quotes
     )
     checked = check_citations(written.text, given.keys())
     texts = statements_in(checked.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from catena.answering.sources import Citable, Source, sources
 from catena.answering.values import differ
 from catena.citation import TITLE
 from catena.names import codes_in, is_measure
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 ConflictKind: TypeAlias = Literal["between_documents", "within_document"]
 
@@ -252,7 +252,7 @@ def _stated(found: _Found) -> Stated:
         value=found.field.value.printed,
         pages=chunk.pages,
         line=found.line,
-        citation=found.source.cited(chunk.pages, lines),
+        citation=found.source.cited(replace(chunk.place, lines=lines)),
         dated=", ".join(said),
     )
 

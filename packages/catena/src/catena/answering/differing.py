@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from heapq import nsmallest
 
-from catena.answering.locating import NEGATING, Difference, Place, cuts_at, what_is_cut
+from catena.answering.locating import NEGATING, Difference, Located, cuts_at, what_is_cut
 from catena.answering.wording import Token, Wording
 
 _LONGEST_NEAR = 400  # words; beyond, a quote is found as printed or not at all
@@ -17,7 +17,7 @@ _TRIED = 16  # places that are looked at more closely
 _MANY = 1000  # votes of a word that stands once; of one that stands n times, each place has 1/n of it
 
 
-def nearest(quote: Wording, source: Wording) -> Place | None:
+def nearest(quote: Wording, source: Wording) -> Located | None:
     """Return where a quote with changed words stands in a source, or None where it does not.
 
     `near`: at most one word in five (and always one) was changed, left out or added, and none of them is a number, a
@@ -55,7 +55,7 @@ def _diagonals(quote: Wording, source: Wording) -> list[int]:
     return chosen
 
 
-def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int, Place] | None:
+def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int, Located] | None:
     """Return how many words differ, where, and the place; None where too many do."""
     length = len(quote)
     reach = _reach(length)
@@ -92,7 +92,7 @@ def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int,
     altered = value and changed <= max(3, length // 3) and equal * 10 >= length * 6
     if not (near or altered):
         return None
-    return changed, first, Place(*source.span(first, last), "near" if near else "altered", tuple(differences))
+    return changed, first, Located(*source.span(first, last), "near" if near else "altered", tuple(differences))
 
 
 def _unlike(said: Sequence[Token], printed: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:

@@ -10,18 +10,19 @@ from dataclasses import dataclass, replace
 from catena.answering.tables import Row, Table, split
 from catena.answering.units import unit_of
 from catena.answering.values import Value, value_of
-from catena.text import tokenise
+from catena.text.headings import atx_title
+from catena.text.words import tokenise
 
-_HEADING = re.compile(r"#{1,6}\s+(?P<title>.*?)\s*#*\s*$")
+_HEADING = re.compile(r"#{1,6}\s(?P<title>.*)")
 _LINE = re.compile(
-    r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?(?P<label>[^\W\d_][^:=|<>{}*]{1,60}?)(?:\*\*|__)?\s*(?::|\s=)(?:\*\*|__)?"
-    r"\s+(?P<value>\S.{0,79})$"
+    r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?(?P<label>[^\W\d_][^:=|<>{}*]{1,60}?)(?<!\s)(?:\*\*|__)?"
+    r"\s*+(?::|(?<=\s)=)(?:\*\*|__)?\s+(?P<value>\S.{0,79})$"
 )
 _SENTENCE = re.compile(
-    r"\b(?:[Tt]he|[Dd]ie|[Dd]er|[Dd]as)\s+(?P<label>[^.,:;|()!?]{2,50}?)\s+(?:is|are|ist|sind|beträgt|betragen)\s+"
-    r"(?P<value>[^,;:|!?]{1,40}?)(?=[.;](?:\s|\Z)|\Z)"
+    r"\b(?:[Tt]he|[Dd]ie|[Dd]er|[Dd]as)\s++(?P<label>[^.,:;|()!?]{2,50}?)(?<!\s)\s++"
+    r"(?:is|are|ist|sind|beträgt|betragen)\s+(?P<value>[^,;:|!?]{1,40}?)(?=[.;](?:\s|\Z)|\Z)"
 )
-_UNIT_IN_LABEL = re.compile(r"\s*(?:\((?P<round>[^()]{1,12})\)|\[(?P<square>[^\[\]]{1,12})\])\s*$")
+_UNIT_IN_LABEL = re.compile(r"(?:\((?P<round>[^()]{1,12})\)|\[(?P<square>[^\[\]]{1,12})\])\s*$")
 _GENERIC = frozenset({"", "value", "values", "wert", "werte", "rating", "specification", "data", "angabe"})
 _NO_LABELS = frozenset(
     {"note", "notes", "warning", "caution", "danger", "hint", "tip", "example", "important", "attention", "figure"}
@@ -60,7 +61,7 @@ def fields_in(text: str, title: str = "") -> tuple[Field, ...]:
         title: of the section in which the text begins.
     """
     tables, lines = split(text)
-    headings = [(place, match["title"]) for place, line in lines if (match := _HEADING.match(line))]
+    headings = [(place, atx_title(match["title"])) for place, line in lines if (match := _HEADING.match(line))]
 
     def titled(field: Field) -> Field:
         above = [heading for place, heading in headings if place <= field.line]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from catena.answering.wording import Wording
 
-_ELLIPSIS = re.compile(r"\s*(?:[\[(]\s*)?(?:…|\.{3,}|(?:\.\s){2,}\.)(?:\s*[\])])?\s*")
+_ELLIPSIS = re.compile(r"(?:(?<!\s)\s++)?(?:[\[(]\s*+)?(?:…|\.{3,}+|\.(?:\s\.){2,}+)(?:\s*+[\])])?\s*+")
 _MARKED = re.compile(r"[\"'“„«‹‘‚»›「『].*[\"'”“»›’‘«‹」』]", re.DOTALL)  # in quotation marks
 _GAP = 600  # characters that an ellipsis may leave out; a quote from two ends of a chapter is two quotes
 _REACH = 18 * _GAP  # the same in folded words: one character stands for 18 at most ("ﷺ" spelled out)
@@ -31,7 +31,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Located:
     """A quote in a source: offsets in the source's own text, half-open."""
 
     start: int
@@ -40,7 +40,7 @@ class Place:
     differences: tuple[Difference, ...] = ()
 
 
-def place_of(quote: Wording, source: Wording) -> Place | None:
+def place_of(quote: Wording, source: Wording) -> Located | None:
     """Return where all words of a quote stand in a source, in order; the most exact place, then the first.
 
     Returns:
@@ -50,8 +50,8 @@ def place_of(quote: Wording, source: Wording) -> Place | None:
     """
     if not len(quote):  # only marks
         at = source.text.find(quote.text) if quote.text else -1
-        return None if at < 0 else Place(at, at + len(quote.text), "exact")
-    best: tuple[int, Place] | None = None
+        return None if at < 0 else Located(at, at + len(quote.text), "exact")
+    best: tuple[int, Located] | None = None
     for at in _occurrences(quote, source):
         found = _judged(quote, source, at)
         if found is not None and (best is None or found[0] < best[0]):
@@ -86,7 +86,7 @@ def _same_words(quote: Wording, source: Wording, at: int) -> bool:
     return all(quote.spelled[first - at : last - at] == source.spelled[first:last] for first, last in cased)
 
 
-def _judged(quote: Wording, source: Wording, at: int) -> tuple[int, Place] | None:
+def _judged(quote: Wording, source: Wording, at: int) -> tuple[int, Located] | None:
     """Return a place with its order among others, the best 0."""
     end = at + len(quote.folded)
     start_offset, end_offset = source.span(at, end)
@@ -101,12 +101,12 @@ def _judged(quote: Wording, source: Wording, at: int) -> tuple[int, Place] | Non
     state: PlaceState = "exact" if exact else "normalised"
     cuts = cuts_at(source, at, end)
     if not cuts:
-        return (0 if exact else 1), Place(start_offset, end_offset, state)
+        return (0 if exact else 1), Located(start_offset, end_offset, state)
     if not any(cut.value for cut in cuts):
         if len(quote) < _LEAST_CUT:
             return None
-        return (2 if exact else 3), Place(start_offset, end_offset, state)
-    return 4, Place(start_offset, end_offset, "altered", what_is_cut(source, cuts, at, end))
+        return (2 if exact else 3), Located(start_offset, end_offset, state)
+    return 4, Located(start_offset, end_offset, "altered", what_is_cut(source, cuts, at, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +165,17 @@ def _cut_after(source: Wording, end: int) -> Cut | None:
     return None
 
 
-def _across_ellipses(quote: Wording, source: Wording) -> Place | None:
+def _across_ellipses(quote: Wording, source: Wording) -> Located | None:
     """Return where the parts of a quote around its ellipses stand in order, near each other."""
     if "…" not in quote.text and ".." not in quote.text and ". ." not in quote.text:
         return None
-    texts = _ELLIPSIS.split(" ".join(quote.text.split()))  # long runs of white space cost their square
+    texts = _ELLIPSIS.split(quote.text)
     if len(texts) < 2:
         return None
     parts = [part for part in map(Wording, texts) if len(part)]
     if len(parts) == 1:
         found = place_of(parts[0], source)
-        return found and Place(
+        return found and Located(
             found.start, found.end, "altered" if found.differences else "normalised", found.differences
         )
     if not parts or any(len(part) < _LEAST_PART for part in parts):
@@ -204,7 +204,7 @@ def _chained(parts: Sequence[Wording], source: Wording, first: int) -> list[tupl
     return spans
 
 
-def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Place:
+def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Located:
     hidden: list[Difference] = []
     for (_, start), (end, _) in pairwise(spans):
         left_out = _SENTENCE_END.split(source.text[start:end])
@@ -215,4 +215,4 @@ def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Place:
                 for t in words.tokens
                 if t.kind == "negation"
             ]
-    return Place(spans[0][0], spans[-1][1], "altered" if hidden else "normalised", tuple(hidden))
+    return Located(spans[0][0], spans[-1][1], "altered" if hidden else "normalised", tuple(hidden))

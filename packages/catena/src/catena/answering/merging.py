@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from catena.ids import span_id
-from catena.model import Segment, common_metadata
+from catena.model import Place, Segment, common_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,10 @@ def _union(first: Segment, second: Segment) -> Segment | None:
         return first
     if first.start == second.start:
         return second
-    text = first.text + second.text[len(common) :]
+    text, place = first.text + second.text[len(common) :], Place.around((first.place, second.place))
+    positions = None
+    if first.positions and second.positions:
+        positions = (min(first.positions[0], second.positions[0]), max(first.positions[1], second.positions[1]))
     return Segment(
         id=span_id(first.document_id, "passage", first.start, second.end),
         document_id=first.document_id,
@@ -82,9 +85,10 @@ def _union(first: Segment, second: Segment) -> Segment | None:
         text=text,
         path=_common(first.path, second.path),
         chunk_ids=tuple(dict.fromkeys((*first.chunk_ids, *second.chunk_ids))),
-        pages=_outer(first.pages, second.pages),
-        lines=_outer(first.lines, second.lines),
-        positions=_outer(first.positions, second.positions),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
+        positions=positions,
         metadata=common_metadata((first.as_chunk(), second.as_chunk())),
     )
 
@@ -92,7 +96,3 @@ def _union(first: Segment, second: Segment) -> Segment | None:
 def _common(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     pairs = zip(first, second, strict=False)
     return tuple(title for title, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _outer(first: tuple[int, int] | None, second: tuple[int, int] | None) -> tuple[int, int] | None:
-    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))

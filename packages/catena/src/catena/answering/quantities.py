@@ -54,9 +54,10 @@ class Quantity:
 
     def _slack(self, other: Quantity) -> float:
         largest = max(map(abs, (*self.lows, *self.highs, *other.lows, *other.highs)))
+        rounding = 1e-9 * largest  # of floats
         if self.about or other.about:
-            return _ABOUT * largest
-        return max(self.step, other.step) if self.size != other.size else 1e-9 * largest
+            return _ABOUT * largest + rounding
+        return max(self.step, other.step) if self.size != other.size else rounding
 
     @property
     def is_range(self) -> bool:

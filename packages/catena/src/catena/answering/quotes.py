@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from catena.answering.differing import nearest
-from catena.answering.locating import Difference, Place, place_of
+from catena.answering.locating import Difference, Located, place_of
 from catena.answering.sources import Citable, Source, sources, whole
 from catena.answering.wording import Wording
-from catena.model import Document
+from catena.model import Chunk, Document, Place, Span, lines_in
 
 __all__ = ["Difference", "Quote", "QuoteState", "VerifiedQuote", "verify_quotes"]
 
@@ -44,9 +44,8 @@ class VerifiedQuote:
         document_id: of that passage.
         start, end: of what is printed there, offsets in the document, half-open.
         printed: the source's own words, `document.text[start:end]`; "" where nothing was found.
-        pages: first and last page of the quote, from 1; those of its passage where that spans several and its
-            document was not given.
-        lines: first and last line of the quote in its document, from 1.
+        pages, page_labels, lines: of the quote in its document, see `catena.model.Place`; the pages are those of its
+            passage where that spans several and its document was not given.
         differences: what was changed, in order.
     """
 
@@ -58,9 +57,15 @@ class VerifiedQuote:
     start: int | None = None
     end: int | None = None
     printed: str = ""
-    pages: tuple[int, int] | None = None
-    lines: tuple[int, int] | None = None
+    pages: Span | None = None
+    page_labels: tuple[str, str] | None = None
+    lines: Span | None = None
     differences: tuple[Difference, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Return where it stands for a reader."""
+        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
 
     @property
     def verified(self) -> bool:
@@ -118,13 +123,12 @@ def verify_quotes(
 
 
 def _found(
-    quote: Quote, state: QuoteState, source: Source, place: Place, documents: Mapping[str, Document]
+    quote: Quote, state: QuoteState, source: Source, place: Located, documents: Mapping[str, Document]
 ) -> VerifiedQuote:
     found = source.found
     start, end = found.start + place.start, found.start + place.end
     document = documents.get(found.document_id)
-    pages = document.pages_of(start, end) if document else found.pages
-    lines = document.lines_of(start, end) if document else _lines(found.text, found.lines, place)
+    stands = document.place_of(start, end) if document else _inside(found, place)
     return VerifiedQuote(
         number=quote.number,
         text=quote.text,
@@ -134,14 +138,16 @@ def _found(
         start=start,
         end=end,
         printed=found.text[place.start : place.end],
-        pages=pages,
-        lines=lines,
+        pages=stands.pages,
+        page_labels=stands.page_labels,
+        lines=stands.lines,
         differences=place.differences,
     )
 
 
-def _lines(text: str, lines: tuple[int, int] | None, place: Place) -> tuple[int, int] | None:
-    if lines is None:
-        return None
-    first = lines[0] + text.count("\n", 0, place.start)
-    return first, first + text.count("\n", place.start, max(place.start, place.end - 1))
+def _inside(found: Chunk, located: Located) -> Place:
+    """Return where a part of a passage stands, as far as the passage alone says it."""
+    if found.lines is None:
+        return found.place
+    first, last = (found.lines[0] - 1 + line for line in lines_in(found.text, located.start, located.end))
+    return replace(found.place, lines=(first, last))

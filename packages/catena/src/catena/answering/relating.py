@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from catena.answering.support import stands, values_in, without_citations
 from catena.answering.wording import Wording
-from catena.text import UNSPACED, tokenise
+from catena.text.words import UNSPACED, tokenise
 
 __all__ = ["Proof", "Said", "judged", "nearest_of"]
 

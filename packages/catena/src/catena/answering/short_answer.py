@@ -13,6 +13,7 @@ from catena.context import segment_header
 from catena.effects import Complete, Step, ask
 from catena.errors import InvalidReplyError, ParameterError
 from catena.model import Chunk, Hit, Segment
+from catena.text.replies import plain
 
 Readable: TypeAlias = Chunk | Segment | Hit
 
@@ -21,17 +22,6 @@ NOT_ANSWERABLE = "Not answerable."
 
 LONGEST = 2_000  # characters; a longer one is no short answer
 
-# of models that reason aloud; only before all else, so that a reply of nothing but tags takes linear time
-_THOUGHT = re.compile(r"\A(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.DOTALL | re.IGNORECASE)
-_OPEN_THOUGHT = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
-_FENCE = "```"
-_LANGUAGE = re.compile(r"\w*[^\S\n]*\n")  # behind the marks that open a fence
-_TAGGED = re.compile(r"<(?P<tag>answer|response)>(?P<inside>.*)</(?P=tag)>", re.DOTALL | re.IGNORECASE)
-_LABEL = re.compile(
-    r"(?:\*\*|__)?(?:short |final )?(?:answer|antwort|réponse|respuesta|答案|回答)(?:\*\*|__)?\s*[:：]\s*"
-    r"(?:\*\*|__)?\s*",
-    re.IGNORECASE,
-)
 _NOT_ANSWERABLE = re.compile(r"\W*not answerable\b", re.IGNORECASE)
 
 
@@ -147,22 +137,12 @@ def _ask(name: str, context: IntegratedContext, max_tokens: int, **places: str) 
 
 
 def read_short_answer(reply: str) -> str:
-    """Return the answer in a reply, without thoughts, fences, tags and the word "Answer:" around it.
+    """Return the answer in a reply, without fences, tags and the word "Answer:" around it.
 
     Raises:
         ValueError: it is no short answer, with the reason.
     """
-    text = _THOUGHT.sub("", reply).strip()
-    if _OPEN_THOUGHT.search(text):
-        raise ValueError("the reply breaks off in its thoughts")
-    if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
-        inside = text[len(_FENCE) : -len(_FENCE)]
-        language = _LANGUAGE.match(inside)
-        text = inside[language.end() if language else 0 :].strip()
-    tagged = _TAGGED.fullmatch(text)
-    text = tagged["inside"].strip() if tagged else text
-    label = _LABEL.match(text)
-    text = text[label.end() :].strip() if label else text
+    text = plain(reply)
     if not any(map(str.isalnum, text)):
         raise ValueError("the reply holds no answer")
     if _NOT_ANSWERABLE.match(text):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from catena.citation import citation
 from catena.errors import ParameterError
-from catena.model import Chunk, Document, Hit, Segment
+from catena.model import Chunk, Document, Hit, Place, Segment
 
 
 class SegmentHolder(Protocol):
@@ -37,9 +37,9 @@ class Source:
     number: int
     found: Chunk
 
-    def cited(self, pages: tuple[int, int] | None, lines: tuple[int, int] | None) -> str:
-        """Return where a quote of the passage stands, for the reader."""
-        return citation(replace(self.found, pages=pages, lines=lines))
+    def cited(self, place: Place) -> str:
+        """Return where a quote of the passage stands, in the words of a citation."""
+        return citation(self.found, place=place)
 
 
 def sources(passages: Sequence[Citable]) -> tuple[Source, ...]:

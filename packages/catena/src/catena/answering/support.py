@@ -18,7 +18,7 @@ __all__ = ["StatementSupport", "SupportState", "values_in", "verify_answer"]
 
 SupportState: TypeAlias = Literal["found", "not found", "nothing to check", "not cited"]
 
-_CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\]")
+_CITATION = re.compile(r"(?:(?<!\s)\s++)?\[\s*+\d++(?:\s*+[,;–-]\s*+\d++)*+\s*+\]")
 _ORDINAL = re.compile(r"^\s*(?:[-*•+]\s+)?\d{1,3}[.)]\s+")
 _SPELLED_UNITS = frozenset(("rpm", "bar", "psi", "min", "mol", "lbs", "bit", "dpi", "fps", "ppm", "kwh", "mbar"))
 

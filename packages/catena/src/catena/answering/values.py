@@ -10,16 +10,16 @@ from decimal import Decimal
 
 from catena.answering.quantities import DASHED, QUANTITY, RANGED, TIMES, Quantity, quantities_in, unlike
 from catena.answering.units import unit_of
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 _NEGATIONS = frozenset({"no", "not", "nicht", "kein", "keine", "nie", "never"})
 _NOTE = re.compile(r"\[\d{1,3}\]|\((?:see|siehe|s\.|cf\.)[^()]*\)", re.IGNORECASE)
-_VULGAR = re.compile(r"(?P<whole>\d+)?\s?(?P<part>[¼½¾⅐-⅞])")
+_VULGAR = re.compile(r"(?P<whole>(?<!\d)\d++)?\s?(?P<part>[¼½¾⅐-⅞])")
 _POWER = re.compile(
-    r"(?:(?P<factor>\d+(?:[.,]\d+)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
+    r"(?:(?P<factor>(?<!\d)\d++(?:[.,]\d++)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
 )
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-_CODE = re.compile(r"(?<!\w)(?=[\w./+-]*\d)[\w]+(?:[./+-]\w+)*(?!\w)")
+_CODE = re.compile(r"\w++(?:[./+-]\w++)*+")
 _QUALIFIERS = {
     "max": "max", "maximum": "max", "maximal": "max", "most": "max", "up": "max", "höchstens": "max", "below": "max",
     "less": "max", "under": "max", "≤": "max", "<": "max", "unter": "max", "≥": "min", ">": "min", "over": "min",
@@ -61,8 +61,8 @@ _MONTHS = {
 _MONTH = "|".join(sorted(_MONTHS, key=lambda name: (-len(name), name)))
 _DATE = re.compile(
     r"(?<![\w-])(?:(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?|(?P<a>\d{1,2})(?P<mark>[./])(?P<b>\d{1,2})(?P=mark)"
-    rf"(?P<last>\d{{4}})|(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+)?(?P<name>{_MONTH})\.?(?:\s+(?P<e>\d{{1,2}})"
-    r"(?:st|nd|rd|th)?)?,?\s+(?P<y>\d{4}))(?![\w-])",
+    rf"(?P<last>\d{{4}})|(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s++)?(?P<name>{_MONTH})\.?(?:\s++(?P<e>\d{{1,2}})"
+    r"(?:st|nd|rd|th)?)?,?\s++(?P<y>\d{4}))(?![\w-])",
     re.IGNORECASE,
 )
 _LONGEST_TEXT = 4  # words of a value without numbers; longer ones describe
@@ -110,7 +110,7 @@ def value_of(printed: str, unit: str = "") -> Value:
         printed=" ".join(printed.split()),
         quantities=quantities,
         dates=tuple(date for date in dates if date),
-        codes=frozenset(code.casefold() for code in _CODE.findall(around)),
+        codes=frozenset(code.casefold() for code in _CODE.findall(around) if any(map(str.isdecimal, code))),
         words=frozenset(rest) - _QUALIFIERS.keys() - _ABOUT - RANGED - TIMES,
         qualifiers=_qualifiers(text, rest, quantities),
     )

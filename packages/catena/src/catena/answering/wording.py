@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.text import UNSPACED
+from catena.text.words import UNSPACED
 
 Kind: TypeAlias = Literal["word", "number", "unit", "symbol", "negation"]
 

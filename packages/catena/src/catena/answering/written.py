@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from catena.answering.quotes import Quote
+from catena.text.loose_json import whole_number
+from catena.text.replies import last_value, unfenced, without_thoughts
 
 _OPEN = '"“„«‹‟「『'
 _CLOSE = '"”“»›」』'
-_NUMBERS = r"\d+(?:\s*(?:[,;–-]|and|und|et|&)\s*\d+)*"
-_LABEL = r"(?:[\^#]|(?:passages?|sources?|quotes?|quelle|doc(?:ument)?)[\s:#]*)?"
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_NUMBERS = r"\d++(?:\s*+(?:[,;–-]|and|und|et|&)\s*+\d++)*+"
+_LABEL = r"(?:[\^#]|(?:passages?|sources?|quotes?|quelle|doc(?:ument)?)[\s:#]*+)?"
 _TAG = re.compile(r"</?(?:answer|response|quotes?|citations?)>", re.IGNORECASE)
-_FENCED = re.compile(r"\A\s*```[a-z]*\s*\n(?P<inside>.*?)\n?\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
-_PREFIX = re.compile(r"\A\s*[#*\s]*answer\s*[*\s]*:[*\s]*", re.IGNORECASE)
-_MARKER = re.compile(rf"[\[【［]\s*{_LABEL}(?P<numbers>{_NUMBERS})\s*(?:†[^\]】］]*)?[\]】］]", re.IGNORECASE)
-_AND = re.compile(r"\s*(?:;|and|und|et|&)\s*")
+_PREFIX = re.compile(r"\A[#*\s]*+answer[*\s]*+:[*\s]*+", re.IGNORECASE)
+_MARKER = re.compile(
+    rf"[\[【［]\s*+{_LABEL}(?P<numbers>{_NUMBERS})\s*+(?:†[^\[\]【】［］]*+)?[\]】］]", re.IGNORECASE
+)
+_AND = re.compile(r"(?:(?<!\s)\s++)?(?:;|and|und|et|&)\s*+")
 _INLINE = re.compile(
-    rf"\[(?P<number>\d+)\s*[:,]?\s*[{_OPEN}](?P<text>[^\[\]]{{2,1000}}?)[{_CLOSE}]\s*\]"
-    rf"|\[(?P<before>\d+)\]\s*\(\s*[{_OPEN}](?P<between>[^()\[\]]{{2,1000}}?)[{_CLOSE}]\s*\)"
+    rf"\[(?P<number>\d++)\s*+(?:[:,]\s*+)?[{_OPEN}](?P<text>[^\[\]]{{2,1000}}?)[{_CLOSE}]\s*\]"
+    rf"|\[(?P<before>\d++)\]\s*+\(\s*+[{_OPEN}](?P<between>[^()\[\]]{{2,1000}}?)[{_CLOSE}]\s*\)"
 )
 _HEADER = re.compile(
     r"^[\s#*_>-]{0,9}(?:(?:verbatim|supporting|exact|direct)\s+)?"
@@ -29,17 +32,19 @@ _HEADER = re.compile(
     r"[\s*_]{0,9}(?P<colon>:?)[\s*_]{0,9}(?P<rest>.*)$",
     re.IGNORECASE,
 )
-_BULLET = r"\s*(?:[-*•+>]\s+|\d{1,3}[.)]\s+(?=[\[(\"“„«]))?[*_]*"
+_BULLET = r"\s*+(?:[-*•+>]\s++|\d{1,3}[.)]\s++(?=[\[(\"“„«]))?[*_]*"
 _QUOTE = re.compile(
-    rf"^{_BULLET}(?:[\[(]\s*(?P<marked>{_NUMBERS})\s*[\])]|{_LABEL}(?P<bare>\d+(?=\s*[:.)=–—-]\s|\s+[{_OPEN}])))[*_]*"
-    r"\s*[:.)=–—-]*\s*(?P<text>\S.*)$",
+    rf"^{_BULLET}(?:[\[(]\s*+(?P<marked>{_NUMBERS})\s*+[\])]|{_LABEL}(?P<bare>\d++(?=\s*+[:.)=–—-]\s|\s++[{_OPEN}])))[*_]*+"
+    r"\s*+(?:[:.)=–—-]++\s*+)?(?P<text>\S.*)$",
     re.IGNORECASE,
 )
 _UNNUMBERED = re.compile(rf"^{_BULLET}(?P<text>[{_OPEN}].*[{_CLOSE}][.,;]?)\s*$")
-_SEVERAL = re.compile(rf"(?<=\S)[ \t,;]+(?=\[\s*\d+\s*\]\s*[:–-]?\s*[{_OPEN}])")
+_SEVERAL = re.compile(rf"(?<=[^\s,;])[ \t,;]++(?=\[\s*+\d++\s*+\]\s*+(?:[:–-]\s*+)?[{_OPEN}])")
 _IN_MARKS = re.compile(rf"^[*_]*[{_OPEN}](?P<text>.*)[{_CLOSE}][*_]*(?P<after>[^{_CLOSE}]{{0,80}})$", re.DOTALL)
 
-_NOTHING_MORE = re.compile(r"[\s.,;*_]*(?:\([^()]*\))?[\s.,;*_]*|\s*[,;]?\s*\[.*")  # a page, or the next quote
+_NOTHING_MORE = re.compile(
+    r"[\s.,;*_]*+(?:\([^()]*+\)[\s.,;*_]*+)?|\s*+(?:[,;]\s*+)?\[.*"
+)  # a page, or the next quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,8 @@ def read_reply(reply: str) -> Written:
     Read are lines like `[2] "..."`, with bullets, other brackets and quotation marks, under a heading or none; JSON
     with an answer and a list of quotes; markers like [passage 2], [^2], 【2】. All the rest is the answer's text.
     """
-    text = _TAG.sub("", _THOUGHT.sub("", reply)).strip()
-    fenced = _FENCED.match(text)
-    text = fenced["inside"] if fenced else text
-    given = _from_json(text)
+    text = unfenced(_TAG.sub("", without_thoughts(reply)))
+    given = last_value(text, partial(_from_json, alone=text.startswith("{")))
     if given is not None:
         return given
     above, below = _parted(_MARKER.sub(_plain_marker, text).splitlines())
@@ -74,23 +77,17 @@ def _plain_marker(marker: re.Match[str]) -> str:
     return f"[{_AND.sub(', ', marker['numbers'])}]"
 
 
-def _from_json(text: str) -> Written | None:
-    if not text.startswith("{"):
-        return None
-    try:
-        given = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
+def _from_json(given: Any, *, alone: bool) -> Written | None:
     answer = _first(given, ("answer", "text", "response"))
-    if not isinstance(answer, str):
-        return None
     listed = _first(given, ("quotes", "citations", "evidence"))
+    if not isinstance(answer, str) or not (alone or isinstance(listed, list)):
+        return None
     quotes = []
     for each in listed if isinstance(listed, list) else ():
         said = _first(each, ("quote", "text", "verbatim")) if isinstance(each, dict) else each
-        number = re.search(r"\d{1,9}", str(_first(each, ("number", "passage", "source", "id", "n"))))
+        number = re.search(r"\d+", str(_first(each, ("number", "passage", "source", "id", "n"))))
         if isinstance(said, str):
-            quotes.append(Quote(int(number[0]) if number else 0, said))
+            quotes.append(Quote(_number(number[0]) if number else 0, said))
     return Written(_MARKER.sub(_plain_marker, answer).strip(), tuple(quotes))
 
 
@@ -129,6 +126,7 @@ def _quotes(lines: list[str]) -> Iterator[Quote]:
     """Yield the quotes of the lines below the answer; a quote may go on in the next line."""
     numbers: tuple[int, ...] = ()
     said: list[str] = []
+    ends = ""  # of what is said
     for line in _SEVERAL.sub("\n", "\n".join(lines)).splitlines():
         start = _QUOTE.match(line) or _UNNUMBERED.match(line)
         if start is not None:
@@ -136,16 +134,23 @@ def _quotes(lines: list[str]) -> Iterator[Quote]:
             fields = start.groupdict()
             numbers = tuple(map(_number, re.findall(r"\d+", fields.get("marked") or fields.get("bare") or "0")))
             said = [fields["text"]]
-        elif said and line.strip() and not _IN_MARKS.match("\n".join(said)):
+            ends = _ends(fields["text"])
+        elif said and line.strip() and not _IN_MARKS.match(ends):
             said.append(line)
+            ends = _ends(f"{ends}\n{line}")
         else:
             yield from _ended(numbers, said)
             said = []
     yield from _ended(numbers, said)
 
 
+def _ends(text: str) -> str:
+    """Return the beginning and the end of a text, which say whether it stands in quotation marks."""
+    return text if len(text) <= 400 else text[:200] + text[-200:]
+
+
 def _number(digits: str) -> int:
-    return int(digits[:9])
+    return whole_number(digits)
 
 
 def _ended(numbers: tuple[int, ...], said: list[str]) -> Iterator[Quote]:
@@ -158,16 +163,17 @@ def _ended(numbers: tuple[int, ...], said: list[str]) -> Iterator[Quote]:
 
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•+]\s|\d{1,3}[.)]\s|#{1,6}\s|\|))")
 _HEADING = re.compile(r"\A\s*#{1,6}\s[^\n]*")
-_TABLE_RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
-_CITED = r"(?:\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\])"
+_TABLE_RULE = re.compile(r"(?=[^-]*+-)[\s|:+-]++")
+_CITED = r"(?:\s*+\[\s*+\d++(?:\s*+[,;–-]\s*+\d++)*+\s*+\])"
 _SENTENCE_END = re.compile(
-    rf"(?P<stop>[.!?…]+)[\"”»’')*_]*(?P<cited>{_CITED}*)(?=\s+(?P<next>\S)|\s*\Z)|[。！？][”」』]*{_CITED}*"
+    rf"(?<![.!?…])(?P<stop>[.!?…]++)[\"”»’')*_]*+(?P<cited>{_CITED}*)(?=\s+(?P<next>\S)|\s*\Z)|[。！？][”」』]*{_CITED}*"
 )
 _ABBREVIATED = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|z\.\s?b|d\.\s?h|approx|ca|cf|vs|bzw|ggf|incl|resp|max|min|dr|mr|mrs|prof|st|[a-z])$"
-    r"|^\s*[-*•+]?\s*\d{1,3}$",
+    r"|^\s*+(?:[-*•+]\s*+)?\d{1,3}$",
     re.IGNORECASE,
 )
+_BEFORE_STOP = 80  # characters before a stop that say whether it ends a sentence
 _BEFORE_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|nr|figs?|abb|tab|secs?|chap|ch|pp?|vol|eqs?|art)$", re.IGNORECASE)
 
 
@@ -190,7 +196,7 @@ def _sentences(block: str) -> Iterator[str]:
     begin = 0
     for end in _SENTENCE_END.finditer(block):
         if end["stop"] and not end["cited"]:
-            before = block[begin : end.start()]
+            before = block[max(begin, end.start() - _BEFORE_STOP) : end.start()]
             following = end["next"] or ""
             if following.islower() or (end["stop"] == "." and _ABBREVIATED.search(before)):
                 continue

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from catena.errors import MissingExtraError, ParameterError, ServiceError
+from catena.local_models import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ class GLiNERRecognizer:
         self._model: Any = _load(model) if isinstance(model, str) else model
         self._labels, self._threshold, self._batch_size = tuple(labels), threshold, batch_size
         self._max_words = int(getattr(getattr(self._model, "config", None), "max_len", None) or MAX_WORDS)
-        self._lock = threading.Lock()
+        self._turn = turn_of(self._model)
         shown = name or (_public_name(model) if isinstance(model, str) else "model")
         self.identity = f"{_SERVICE}/{shown}[{','.join(self._labels)};{threshold:g}]"
 
@@ -75,7 +75,7 @@ class GLiNERRecognizer:
         if not windows:
             return tuple(() for _ in texts)
         try:
-            with self._lock:
+            with self._turn:
                 replies = self._model.inference(
                     [window for _, window in windows],
                     list(labels or self._labels),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from catena.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
-from catena.faults import redact, service_error
+from catena.faults import service_error
+from catena.redaction import redact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -250,7 +251,7 @@ class Account:
     def words(self, body: Any) -> str:
         """Return what a body says, without the key, as one short line."""
         said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
-        text = " ".join(redact(str(said or "").replace(self.key, "***")).split())
+        text = " ".join(redact(str(said or ""), {self.key}).split())
         return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
 
 

@@ -6,10 +6,10 @@ import base64
 from typing import Any
 
 from catena.backends.openai_llm import OpenAILLM
-from catena.errors import ServiceError
-from catena.steps import Complete
+from catena.ports import Completion
+from catena.replies import caption_of
+from catena.steps import Describe
 
-MAX_TOKENS = 400  # of a caption; three sentences take some 100
 _JPEG = b"\xff\xd8\xff"
 
 
@@ -19,8 +19,17 @@ class OpenAICaptioner(OpenAILLM):
     Made as `OpenAILLM`, and fails as it does.
     """
 
-    def __repr__(self) -> str:
-        return f"OpenAICaptioner({self.identity!r})"
+    def describe(self, request: Describe) -> Completion:
+        """Return the description of a picture, with why it ended and what it took.
+
+        Raises:
+            ServiceError: the call failed.
+        """
+        return self._asked(_about(request), request.max_tokens)
+
+    async def adescribe(self, request: Describe) -> Completion:
+        """As `describe`, without blocking the event loop."""
+        return await self._aasked(_about(request), request.max_tokens)
 
     def caption(self, image: bytes, prompt: str) -> str:
         """Return a description of the image (PNG or JPEG bytes).
@@ -28,30 +37,15 @@ class OpenAICaptioner(OpenAILLM):
         Raises:
             ServiceError: the call failed, or the reply was cut or refused.
         """
-        try:
-            reply = self._client.chat.completions.create(**self._about(image, prompt))
-            return self._description(reply)
-        except Exception as error:
-            raise self._ours(error) from None
+        return caption_of(self.describe(Describe(image=image, prompt=prompt)), self.identity)
 
     async def acaption(self, image: bytes, prompt: str) -> str:
         """As `caption`, without blocking the event loop."""
-        try:
-            reply = await self._async_client.chat.completions.create(**self._about(image, prompt))
-            return self._description(reply)
-        except Exception as error:
-            raise self._ours(error) from None
+        return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
 
-    def _about(self, image: bytes, prompt: str) -> dict[str, Any]:
-        kind = "image/jpeg" if image.startswith(_JPEG) else "image/png"
-        url = f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
-        body = self._body(Complete(prompt=prompt, purpose="caption", max_tokens=MAX_TOKENS))
-        parts = [{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": url}}]
-        return {**body, "messages": [{"role": "user", "content": parts}]}
 
-    def _description(self, reply: Any) -> str:
-        completion = self._completion(reply)
-        if completion.finish_reason != "stop":
-            why = f"the caption did not end by itself (finish_reason {completion.finish_reason!r})"
-            raise ServiceError(self.identity, why)
-        return completion.text
+def _about(request: Describe) -> list[Any]:
+    kind = "image/jpeg" if request.image.startswith(_JPEG) else "image/png"
+    url = f"data:{kind};base64,{base64.b64encode(request.image).decode('ascii')}"
+    parts = [{"type": "text", "text": request.prompt}, {"type": "image_url", "image_url": {"url": url}}]
+    return [{"role": "user", "content": parts}]

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from catena.errors import ParameterError, ServerError
-from catena.faults import redact, retry_after_seconds
+from catena.faults import retry_after_seconds
+from catena.redaction import redact
 from catena.server.call import Call, Flavour
 
 try:
@@ -94,10 +95,7 @@ class Server:
 
     def said(self, text: object) -> str:
         """Return foreign words as one short line without secrets."""
-        shown = str(text)
-        for secret in self.secrets:
-            shown = shown.replace(secret, "***")
-        shown = " ".join(redact(shown).split())
+        shown = " ".join(redact(str(text), self.secrets).split())
         return f"{shown[:MAX_MESSAGE]}…" if len(shown) > MAX_MESSAGE else shown
 
     def refused(self, call: Call, status: int, body: Any, retry_after: str | None = None) -> ServerError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import PurePath
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from catena.errors import MissingExtraError, ParameterError, ServiceError
+from catena.local_models import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +42,7 @@ class SentenceTransformerEmbedder:
     def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
         name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
         self._model: Any = load_model(model, "SentenceTransformer") if isinstance(model, str) else model
+        self._turn = turn_of(self._model)
         self._batch_size = batch_size
         self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}"
         self.dim = len(self.embed_query("dimension"))
@@ -63,9 +64,12 @@ class SentenceTransformerEmbedder:
         prompts = self._model.prompts
         prompt = next((prompts[name] for name in prompt_names if prompts.get(name)), "")
         try:
-            windows = [self._windows(text, prompt) for text in texts]
-            flat = [window for group in windows for window in group]
-            vectors = encode(flat, batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False)
+            with self._turn:
+                windows = [self._windows(text, prompt) for text in texts]
+                flat = [window for group in windows for window in group]
+                vectors = encode(
+                    flat, batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+                )
         except Exception as error:  # whatever torch or a model's own code raises
             raise ServiceError(_SERVICE, f"embedding {len(texts)} texts failed: {type(error).__name__}") from error
         borders = np.cumsum([0, *map(len, windows)])
@@ -108,7 +112,7 @@ class CrossEncoderReranker:
         if (labels := int(self._model.config.num_labels)) != 1:
             raise ParameterError("labels of the model", labels, "1: its score is what texts are ranked by")
         self._batch_size, self._logits = batch_size, logits
-        self._lock = threading.Lock()  # tokenizers cannot be shared, and version 5 keeps the activation it is given
+        self._turn = turn_of(self._model)  # version 5 keeps the activation it is given, too
         unit = ";logits" if logits else ""
         self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}{unit}"
 
@@ -121,7 +125,7 @@ class CrossEncoderReranker:
         """
         if not texts:
             return ()
-        with self._lock:
+        with self._turn:
             windows = [fitting_windows(self._model.tokenizer, text, self._room(query)) for text in texts]
             values = self._values([(query, window) for group in windows for window in group])
         borders = np.cumsum([0, *map(len, windows)])

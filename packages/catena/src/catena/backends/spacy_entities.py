@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from catena.errors import MissingExtraError, ParameterError, ServiceError
 from catena.ids import digest
+from catena.local_models import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class SpacyRecognizer:
             raise ParameterError("batch_size", batch_size, "an integer >= 1")
         self._pipeline = _load(pipeline) if isinstance(pipeline, str) else pipeline
         self._batch_size = batch_size
-        self._lock = threading.Lock()
+        self._turn = turn_of(self._pipeline)
         self._known = _labels(self._pipeline)
         self._labels = tuple(labels)
         self._check(self._labels)
@@ -58,7 +58,7 @@ class SpacyRecognizer:
         self._check(labels)
         wanted = frozenset(labels or self._labels)
         try:
-            with self._lock:
+            with self._turn:
                 documents = list(self._pipeline.pipe(texts, batch_size=self._batch_size))
         except Exception as error:  # whatever a component's own code raises
             longest = max(map(len, texts), default=0)

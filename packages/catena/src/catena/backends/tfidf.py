@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import MissingExtraError
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,6 +9,7 @@ import numpy as np
 
 from catena.backends.sentence_transformers import fingerprint, fitting_windows, load_model, public_name, tokens_of
 from catena.errors import ServiceError
+from catena.local_models import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ class SentenceTransformerTokenEmbedder:
     def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
         name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
         self._model: Any = load_model(model, "SentenceTransformer") if isinstance(model, str) else model
+        self._turn = turn_of(self._model)
         self._batch_size = batch_size
         self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)};tokens"
 
@@ -65,12 +67,13 @@ class SentenceTransformerTokenEmbedder:
             return []
         prompt = next((self._model.prompts[name] for name in prompt_names if self._model.prompts.get(name)), "")
         try:
-            windows = [self._windows(text, prompt) for text in texts]
-            flat = [window for group in windows for window in group]
-            given = encode(
-                flat, batch_size=self._batch_size, output_value="token_embeddings", show_progress_bar=False
-            )
-            rows = [self._own(array, prompt, window) for array, window in zip(given, flat, strict=True)]
+            with self._turn:
+                windows = [self._windows(text, prompt) for text in texts]
+                flat = [window for group in windows for window in group]
+                given = encode(
+                    flat, batch_size=self._batch_size, output_value="token_embeddings", show_progress_bar=False
+                )
+                rows = [self._own(array, prompt, window) for array, window in zip(given, flat, strict=True)]
         except Exception as error:  # whatever torch or a model's own code raises
             what = f"embedding the tokens of {len(texts)} texts failed: {type(error).__name__}"
             raise ServiceError(_SERVICE, what) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 
 from catena.cli import ask_graph, ask_model, segment_views
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, check_question, hints_for, split_hint
+from catena.cli.failures import SOME_FAILED, ProblemError, check_question, hints_for, split_hint, unread
 from catena.cli.figures import places, shown_figures
 from catena.cli.graph_options import (
     BeamWidth,
@@ -28,8 +28,9 @@ from catena.cli.graph_options import (
     WalkOption,
 )
 from catena.cli.library import indexed
-from catena.cli.llm_options import BaseUrl
+from catena.cli.llm_options import CallOptions
 from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
+from catena.cli.option_groups import grouped
 from catena.cli.options import (
     AsJson,
     Engine,
@@ -39,7 +40,10 @@ from catena.cli.options import (
     NoNames,
     Password,
     PdfEngine,
+    ReadingMemory,
+    ReadingTime,
     RuledTables,
+    file_path,
     names_options,
     preparation_of,
 )
@@ -93,6 +97,7 @@ class _Found:
         return not (self.found.hits if isinstance(self.found, Ranking) else self.found.segments)
 
 
+@grouped
 def ask(
     words: Annotated[
         list[str], typer.Argument(metavar="FILES… QUESTION", help="Files or folders, then the question in quotes.")
@@ -102,7 +107,7 @@ def ask(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Let this OpenAI-compatible model write an answer.")
     ] = None,
-    base_url: BaseUrl = None,
+    asking: CallOptions,
     no_quotes: Annotated[
         bool,
         typer.Option("--no-quotes", help="Ask for no quotes: shorter, but no statement is checked."),
@@ -131,6 +136,8 @@ def ask(
     no_names: NoNames = False,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
     figures: Figures = False,
     password: Password = None,
     as_json: AsJson = False,
@@ -152,6 +159,7 @@ def ask(
     if not files and library is None:
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
     _check_order(files, question)
+    paths = [*map(file_path, files)]
     choices = SegmentChoices(
         preset=preset, budget_tokens=None if graph else budget_tokens, queries=queries, calibration=calibration,
         rerank=rerank,
@@ -168,16 +176,16 @@ def ask(
             "--entity, --keep-neighbours and --no-names": about_names,
         }
     )
-    _check(model, {"--base-url": base_url, "--no-quotes": no_quotes})
+    asking.require(model, "--model NAME", no_quotes=no_quotes)
     check_kind(segments, choices.given, {"-k": k, "--no-quotes": no_quotes})
     choices.check(model=model, whole=no_names, naming="--model NAME")
     options = names_options(entity, keep_neighbours, no_names)
-    preparation = preparation_of(engine, ruled_tables, figures)
+    preparation = preparation_of(engine, ruled_tables, figures, timeout=timeout, memory=memory)
     with (
-        choices.opened(model, base_url) as models,
+        choices.opened(model, asking) as models,
         _opened(library, preparation, models, create=bool(files)) as opened,
     ):
-        outcomes = indexed(opened, [*map(Path, files)], password) if files else ()
+        outcomes = indexed(opened, paths, password) if files else ()
         if graph:
             asked = _from_chains(opened, question, chains, models, k=k or 5, budget_tokens=budget_tokens)
         elif segments:
@@ -204,16 +212,11 @@ def _check_order(files: Sequence[str], question: str) -> None:
     raise ProblemError(f"{question} is a path, and stands where the question does: it comes last", hint)
 
 
-def _check(model: str | None, about_model: Mapping[str, object]) -> None:
-    for option in (name for name, value in about_model.items() if value and model is None):
-        raise ProblemError(f"{option} needs the name of a model", "--model NAME")
-
-
 def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     """Say on stderr which files were not read, what failed, and which names stand nowhere."""
     from catena.model import Ranking
 
-    failed = _failed(outcomes)
+    failed = unread(outcomes)
     for outcome in failed if not asked.is_empty or len(failed) > 1 else ():
         err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
     if not isinstance(asked.found, Ranking) or asked.chains is not None:
@@ -226,7 +229,7 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     """Raise where nothing was found, no answer was written, or a file was not read."""
     from catena.model import Ranking
 
-    failed = _failed(outcomes)
+    failed = unread(outcomes)
     if asked.is_empty:
         if failed or asked.found.unknown:
             raise _nothing_found(failed) if failed else stands_nowhere(asked.found)
@@ -235,12 +238,8 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
         raise ProblemError(f"no answer was written: {asked.problem}", where)
     if failed:
-        what = f"{len(failed)} of {len(outcomes)} files were not read; what is shown is from the others"
+        what = f"{len(failed)} of {len(outcomes)} files were not, or not wholly, read; what is shown is from the rest"
         raise ProblemError(what, _hint(failed), SOME_FAILED)
-
-
-def _failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.state == "failed"]
 
 
 def _from_passages(
@@ -252,10 +251,10 @@ def _from_passages(
     problem = None
     if models.llm is not None and ranking.hits and quotes:
         written, problem = ask_model.quoted_answer(
-            models.llm, question, ranking.hits, opened, nowhere=ranking.unknown, budget_tokens=None
+            models.services, question, ranking.hits, opened, nowhere=ranking.unknown, budget_tokens=None
         )
     elif models.llm is not None and ranking.hits:
-        written, problem = ask_model.plain_answer(models.llm, question, ranking)
+        written, problem = ask_model.plain_answer(models.services, question, ranking)
     return _Found(found=ranking, figures=shown, answer=written, problem=problem)
 
 
@@ -270,7 +269,7 @@ def _from_segments(
         return _Found(found=found)
     budget = choices.budget_tokens or AnswerOptions().budget_tokens
     written, problem = ask_model.quoted_answer(
-        models.llm, question, found.segments, opened, nowhere=found.unknown, budget_tokens=budget
+        models.services, question, found.segments, opened, nowhere=found.unknown, budget_tokens=budget
     )
     return _Found(found=found, answer=written, problem=problem)
 
@@ -281,7 +280,7 @@ def _from_chains(
     found = ask_graph.found_chains(opened, question, choices, k=k, budget_tokens=budget_tokens)
     if models.llm is None or not found.ranking.hits:
         return _Found(found=found.ranking, chains=found)
-    short, problem = ask_graph.answered(models.llm, question, found)
+    short, problem = ask_graph.answered(models.services, question, found)
     return _Found(found=found.ranking, chains=found, short=short, problem=problem)
 
 
@@ -294,7 +293,14 @@ def _opened(path: Path | None, preparation: Preparation, models: Models, *, crea
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="catena-ask-", ignore_cleanup_errors=True)
             path = Path(stack.enter_context(folder)) / "library"
-        library = Library.open(path, preparation=preparation, llm=models.llm, reranker=models.reranker, create=create)
+        library = Library.open(
+            path,
+            preparation=preparation,
+            llm=models.llm,
+            reranker=models.reranker,
+            create=create,
+            **models.behaviour,
+        )
         yield stack.enter_context(library)
 
 

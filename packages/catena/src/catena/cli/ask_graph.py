@@ -14,9 +14,9 @@ from catena.errors import ServiceError
 if TYPE_CHECKING:
     from catena.answering.short_answer import ShortAnswer
     from catena.cli.graph_options import GraphChoices
+    from catena.effects import Services
     from catena.graph_search import GraphResult
     from catena.library import Library
-    from catena.ports import LLM
 
 
 def found_chains(
@@ -37,19 +37,19 @@ def found_chains(
     return found
 
 
-def answered(llm: LLM, question: str, found: GraphResult) -> tuple[ShortAnswer | None, str | None]:
+def answered(services: Services, question: str, found: GraphResult) -> tuple[ShortAnswer | None, str | None]:
     """Return an answer of a few words from what was found and no problem, or no answer and the problem.
 
     Chunks of the ranking that are on no chain are read behind the chains.
     """
     from catena.answering.chain_answer import chain_answer
-    from catena.effects import Services, run
+    from catena.effects import run
 
     walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}
     rest = [hit for hit in found.ranking.hits if hit.chunk.id not in walked_to]
     try:
         with err().status("the model is writing …"):
-            return run(chain_answer(question, [*found.chains, *rest]), Services(llm=llm)), None
+            return run(chain_answer(question, [*found.chains, *rest]), services), None
     except ServiceError as error:
         return None, str(error)
 

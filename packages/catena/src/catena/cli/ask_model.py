@@ -13,10 +13,10 @@ from catena.model import Hit
 if TYPE_CHECKING:
     from catena.answering.answer import Answer
     from catena.answering.cited import Citation, CitedAnswer
+    from catena.effects import Services
     from catena.extraction import SegmentHit
     from catena.library import Library
     from catena.model import Ranking, Unknown
-    from catena.ports import LLM
     from catena.segment_answer import SegmentAnswer
 
 STATES = {
@@ -30,20 +30,20 @@ STATES = {
 """What became of a quote: in words, and its colour."""
 
 
-def plain_answer(llm: LLM, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
+def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
     """Return an answer without quotes and no problem, or no answer and the problem."""
     from catena.answering.answer import answer
-    from catena.effects import Services, run
+    from catena.effects import run
 
     try:
         with err().status("the model is writing …"):
-            return run(answer(question, ranking.hits, nowhere=ranking.unknown), Services(llm=llm)), None
+            return run(answer(question, ranking.hits, nowhere=ranking.unknown), services), None
     except ServiceError as error:
         return None, str(error)
 
 
 def quoted_answer(
-    llm: LLM,
+    services: Services,
     question: str,
     found: Sequence[Hit] | Sequence[SegmentHit],
     library: Library,
@@ -54,14 +54,14 @@ def quoted_answer(
     """Return an answer each of whose quotes is looked up and no problem, or no answer and the problem.
 
     Args:
-        llm: who writes.
+        services: who writes.
         question: as typed.
         found: what to answer from, best first.
         library: that holds their documents, in which a quote's page is looked up.
         nowhere: names in the question that stand nowhere.
         budget_tokens: of all that the model reads; None for no limit.
     """
-    from catena.effects import Services, run
+    from catena.effects import run
     from catena.segment_answer import AnswerOptions, answer_from
 
     names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
@@ -70,7 +70,7 @@ def quoted_answer(
     try:
         with err().status("the model is writing …"):
             step = answer_from(question, found, options, nowhere=nowhere, documents=documents)
-            written = run(step, Services(llm=llm))
+            written = run(step, services)
     except ServiceError as error:
         return None, str(error)
     return (written, None) if written.answer is not None else (None, f"nothing fits into {budget_tokens} tokens")

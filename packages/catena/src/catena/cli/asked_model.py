@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catena.cli.asking_progress import asking_bar
 from catena.cli.console import out, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import JOURNAL, Spending, asking, opened_llm, stoppable
+from catena.cli.llm_options import ModelOptions, Spending, stoppable
 
 if TYPE_CHECKING:
     from catena.effects import Request, Services, Step
@@ -26,17 +25,18 @@ class AskedModel:
 
     Attributes:
         llm: its name; None where nobody is asked.
-        base_url: where it is.
-        journal: where replies are kept; by default in the working directory.
-        spending: prices and cap.
+        options: where it is, how it is asked, what it may cost.
         plan: whether nothing is asked, only counted.
     """
 
     llm: str | None = None
-    base_url: str | None = None
-    journal: Path | None = None
-    spending: Spending = field(default_factory=Spending)
+    options: ModelOptions = field(default_factory=ModelOptions)
     plan: bool = False
+
+    @property
+    def spending(self) -> Spending:
+        """Prices and cap."""
+        return self.options.spending
 
     def check(self) -> None:
         """Refuse options about a model where none is named.
@@ -44,13 +44,7 @@ class AskedModel:
         Raises:
             ProblemError: there is one.
         """
-        about_model = {
-            "--base-url": self.base_url, "--plan": self.plan or None, "--journal": self.journal,
-            "--price-in": self.spending.price_in, "--price-out": self.spending.price_out,
-            "--budget": self.spending.cap,
-        }  # fmt: skip
-        for option in (name for name, value in about_model.items() if value is not None and self.llm is None):
-            raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
+        self.options.require(self.llm, plan=self.plan)
 
     @contextmanager
     def services(self) -> Iterator[Services]:
@@ -60,9 +54,7 @@ class AskedModel:
 
             yield Services()
             return
-        with asking(
-            opened_llm(self.llm, self.base_url), self.journal or JOURNAL, self.spending, dry=self.plan
-        ) as services:
+        with self.options.services(self.llm, dry=self.plan) as services:
             yield services
 
     def show_plan(

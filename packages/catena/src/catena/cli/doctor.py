@@ -68,7 +68,7 @@ def doctor(as_json: AsJson = False) -> None:
         _show(checks)
     if failed:
         names = ", ".join(check.name for check in failed)
-        raise ProblemError(f"not working: {names}", "pip install --force-reinstall catena", SOME_FAILED)
+        raise ProblemError(f"not working: {names}", "pip install --force-reinstall catena-core", SOME_FAILED)
 
 
 def _checks() -> Iterator[Check]:
@@ -80,7 +80,7 @@ def _checks() -> Iterator[Check]:
         yield Check(kind="package", name=package, state="ok" if found else "failed", detail=found or "not installed")
     for extra, (package, purpose) in EXTRAS.items():
         found = _version(package)
-        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install 'catena[{extra}]'"
+        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install 'catena-core[{extra}]'"
         yield Check(kind="extra", name=extra, state="ok" if found else "absent", detail=detail)
     for name in KEYS:
         present = bool(os.environ.get(name))

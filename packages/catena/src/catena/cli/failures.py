@@ -59,6 +59,8 @@ _IN_COMMANDS = {
     ),
     "begin again, or abandon it": "catena server rebuild --abandon, then again",
 }
+_LIMITS = {"seconds": "--timeout", "seconds_per_page": "--timeout", "memory_bytes": "--memory"}
+_LIMIT = re.compile(rf"a higher Limits\(({'|'.join(_LIMITS)})=")
 _OF_TLS = "ca_certs= with the authority"  # how long advice begins that ends in what holds here, too
 
 
@@ -167,11 +169,18 @@ def check_question(question: str) -> None:
 def split_hint(message: str) -> tuple[str, str]:
     """Return a message of an error without its advice, and the advice ("" if there is none)."""
     what, _, hint = message.rpartition(_HINT) if _HINT in message else (message, "", "")
+    if found := _LIMIT.match(hint):
+        return what.rstrip("."), f"the same command with a higher {_LIMITS[found[1]]}"
     if "Limits(" in hint:
         hint = f"reading it from Python with {hint}"
     if hint.startswith(_OF_TLS):
         hint = "--ca-certs FILE with the authority that signed its certificate; https:// only where it speaks TLS"
     return what.rstrip("."), _IN_COMMANDS.get(hint, hint)
+
+
+def unread(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return those of files that failed, or were cut by time or memory: for these the next run does what is left."""
+    return [outcome for outcome in outcomes if outcome.state == "failed" or outcome.cut]
 
 
 def hints_for(failed: Sequence[Outcome]) -> list[str]:
@@ -192,9 +201,10 @@ def _first(names: Sequence[str], most: int = 5) -> str:
 
 def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
-        from catena.faults import redact
+        from catena.redaction import redact, secrets_of
 
-        sys.stderr.write(printable(redact("".join(traceback.format_exception(error)))))
+        told = "".join(traceback.format_exception(error))
+        sys.stderr.write(printable(redact(told, secrets_of(None))))  # those of the environment
     if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
         _let_go_of_stdout()
         return OK
@@ -223,7 +233,7 @@ def _told(error: Exception) -> tuple[str, str, int]:
 
 def _public(text: str) -> str:
     """Return what an unforeseen error says, without secrets, and of paths that nobody typed only the last part."""
-    from catena.faults import redact
+    from catena.redaction import redact, secrets_of
 
     typed = [word for argument in sys.argv[1:] for word in {argument, argument.rpartition("=")[2]} if word]
 
@@ -231,7 +241,7 @@ def _public(text: str) -> str:
         path = found[0]
         return path if any(path.startswith(word) for word in typed) else f"…/{_SLASH.split(path)[-1]}"
 
-    return _PATH.sub(shown, redact(text))
+    return _PATH.sub(shown, redact(text, secrets_of(None)))
 
 
 def _let_go_of_stdout() -> None:

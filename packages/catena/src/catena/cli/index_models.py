@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import JOURNAL, Spending, opened_captioner, opened_llm, stoppable
+from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable
 from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy, check_makers, makers_of
 
@@ -30,7 +30,7 @@ class Models:
     """Which models the options of `catena index` name, and for what.
 
     Attributes:
-        llm, caption_model: names, asked of `base_url`.
+        llm, caption_model: names, asked as `asking` says.
         format_llm, entities_llm: what `llm` is for: to write the Markdown, to find critical entities.
         segmentation: who divides documents by meaning, "llm" or "embedding"; None leaves them to their headings.
         under_headings: whether printed headings stay, and only what is long below them is divided.
@@ -40,7 +40,7 @@ class Models:
         views_by: who makes them; None is offline.
         graph_keywords: who finds the keywords by which the graph joins; None is offline, and makes no view of them.
         spacy: name or path of a pipeline that finds critical entities on this machine.
-        journal: where replies are kept; by default in the working directory, where a server is asked.
+        asking: how models are asked, what they may cost, and where replies are kept.
     """
 
     llm: str | None = None
@@ -54,10 +54,8 @@ class Models:
     views_by: MadeBy | None = None
     graph_keywords: MadeBy | None = None
     caption_model: str | None = None
-    base_url: str | None = None
     spacy: str | None = None
-    journal: Path | None = None
-    spending: Spending = field(default_factory=Spending)
+    asking: ModelOptions = field(default_factory=ModelOptions)
 
     @property
     def asks_server(self) -> bool:
@@ -67,7 +65,7 @@ class Models:
     @property
     def kept_in(self) -> Path | None:
         """The file that keeps the replies, None where none are kept."""
-        return self.journal or (JOURNAL if self.asks_server else None)
+        return self.asking.journal or (JOURNAL if self.asks_server else None)
 
     def check(self, *, plan: bool) -> None:
         """Refuse options that could do nothing.
@@ -89,13 +87,10 @@ class Models:
             raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")
         if self.language is not None and not (self.context == "llm" or self.views_by is MadeBy.LLM):
             raise ProblemError("--language is obeyed by models only", "--context llm, or --views-by llm, --llm NAME")
-        about_server = {
-            "--base-url": self.base_url, "--price-in": self.spending.price_in,
-            "--price-out": self.spending.price_out, "--budget": self.spending.cap, "--plan": plan or None,
-        }  # fmt: skip
-        for option in (name for name, value in about_server.items() if value is not None and not self.asks_server):
-            raise ProblemError(f"{option} needs the name of a model", "--llm NAME, or --caption-model NAME")
-        if self.journal is not None and not (self.asks_server or self.spacy):
+        model = self.llm or self.caption_model
+        server = replace(self.asking, journal=None)
+        server.require(model, "--llm NAME, or --caption-model NAME", plan=plan)
+        if self.asking.journal is not None and not (self.asks_server or self.spacy):
             raise ProblemError("--journal keeps the replies of a model", "--llm NAME, or --caption-model NAME")
 
     def prepared(self, preparation: Preparation) -> Preparation:
@@ -163,6 +158,7 @@ def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool =
             llm=asked.llm,
             recognizer=asked.recognizer,
             budget=asked.budget,
+            **models.asking.behaviour,
         )
         yield stack.enter_context(library)
 
@@ -180,17 +176,17 @@ def asked_models(models: Models, stack: ExitStack) -> Services:
     """
     from catena.effects import Services
 
-    budget = models.spending.budget()
+    budget = models.asking.spending.budget()
     llm = captioner = recognizer = None
     if models.llm is not None:
-        llm = stack.enter_context(opened_llm(models.llm, models.base_url))
+        llm = stack.enter_context(models.asking.opened_llm(models.llm))
     if models.caption_model is not None:
-        captioner = stack.enter_context(opened_captioner(models.caption_model, models.base_url))
+        captioner = stack.enter_context(models.asking.opened_captioner(models.caption_model))
     if models.spacy is not None:
         from catena.backends.spacy_entities import SpacyRecognizer
 
         recognizer = SpacyRecognizer(models.spacy)
-    return Services(llm=llm, captioner=captioner, recognizer=recognizer, budget=budget)
+    return Services(llm=llm, captioner=captioner, recognizer=recognizer, budget=budget, **models.asking.behaviour)
 
 
 def journal_of(models: Models, stack: ExitStack, *, plan: bool = False) -> Journal | None:
@@ -211,7 +207,7 @@ def show_plan(
     from catena.cli.views import number
 
     with err().status("reading the files …"):
-        found, outcomes = library.plan([*paths], password=password, tariff=models.spending.tariff())
+        found, outcomes = library.plan([*paths], password=password, tariff=models.asking.spending.tariff())
     if found.stopped_by:
         raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
     unread = [outcome for outcome in outcomes if outcome.state == "failed"]
@@ -219,9 +215,9 @@ def show_plan(
     unchanged = sum(outcome.state == "skipped" for outcome in outcomes)
     if as_json:
         counts = {"files": len(outcomes), "skipped": unchanged, "failed": len(unread), "kept": found.kept}
-        write_json({**counts, **usage_as_json(found, models.spending)})
+        write_json({**counts, **usage_as_json(found, models.asking.spending)})
         return
-    out().print(usage_table(found, models.spending))
+    out().print(usage_table(found, models.asking.spending))
     told = [f"{number(len(outcomes), 'file')}, {unchanged} of them skipped."]
     told += [f"{number(found.kept, 'answer')} are in the journal already."] * (found.kept > 0)
     told += ["What is asked of sections that are not made yet is an estimate."] * bool(models.segmentation)

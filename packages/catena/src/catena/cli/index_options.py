@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catena.cli.chunk_options import AcrossSections, ChunksName, ChunksOption, MaxTokens, chunking
-from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
+from catena.cli.llm_options import ModelOptions
 from catena.cli.options import (
     ContextBy,
     Engine,
     Figures,
+    NoHiddenText,
     Password,
     PdfEngine,
+    ReadingMemory,
+    ReadingTime,
     RuledTables,
     SegmentationBy,
     SegmentUnder,
@@ -31,11 +34,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexOptions:
+class IndexOptions(ModelOptions):
     """What decides how files become chunks and views, as it is typed; see `grouped`."""
 
     engine: PdfEngine = Engine.PYPDF
     ruled_tables: RuledTables = False
+    timeout: ReadingTime = None
+    memory: ReadingMemory = None
+    no_hidden_text: NoHiddenText = False
     figures: Figures = False
     caption_model: Annotated[
         str | None,
@@ -85,11 +91,6 @@ class IndexOptions:
         TableText,
         typer.Option("--embed-tables", help="Embed tables whole, or their titles and the names of rows and columns."),
     ] = TableText.WHOLE
-    base_url: BaseUrl = None
-    journal: JournalPath = None
-    price_in: PriceIn = None
-    price_out: PriceOut = None
-    budget: SpendingCap = None
     password: Password = field(default=None, repr=False)
 
     def models(self, *, graph_keywords: MadeBy | None = None, plan: bool = False) -> Models:
@@ -106,16 +107,20 @@ class IndexOptions:
 
         models = Models(
             llm=self.llm, format_llm=self.format_llm, entities_llm=self.entities_llm,
-            caption_model=self.caption_model, base_url=self.base_url,
+            caption_model=self.caption_model, asking=self.asking_options,
             segmentation=None if self.segmentation is None else self.segmentation.value,
             under_headings=None if self.segment_under is None else self.segment_under is SegmentUnder.HEADINGS,
             context=None if self.context is None else self.context.value, language=self.language,
             views=made_kinds(self.views), views_by=self.views_by, graph_keywords=graph_keywords,
-            spacy=self.spacy, journal=self.journal,
-            spending=Spending(price_in=self.price_in, price_out=self.price_out, cap=self.budget),
+            spacy=self.spacy,
         )  # fmt: skip
         models.check(plan=plan)
         return models
+
+    @property
+    def asking_options(self) -> ModelOptions:
+        """Those of the options that say how models are asked."""
+        return ModelOptions(**{each.name: getattr(self, each.name) for each in fields(ModelOptions)})
 
     def preparation(self) -> Preparation:
         """Return how files become chunks, but for what models do; see `Models.prepared`.
@@ -123,8 +128,16 @@ class IndexOptions:
         Raises:
             ProblemError: an option could do nothing.
         """
+        figures = self.figures or self.caption_model is not None
         return replace(
-            preparation_of(self.engine, self.ruled_tables, self.figures or self.caption_model is not None),
+            preparation_of(
+                self.engine,
+                self.ruled_tables,
+                figures,
+                hidden_text=not self.no_hidden_text,
+                timeout=self.timeout,
+                memory=self.memory,
+            ),
             chunks=chunking(self.chunks, self.max_tokens, self.across_sections),
             embed_tables=self.embed_tables.value,
             terms=_terms(self.expert),

@@ -12,7 +12,8 @@ import typer
 from catena.cli.asked_model import AskedModel, done
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
+from catena.cli.llm_options import ModelOptions
+from catena.cli.option_groups import grouped
 from catena.cli.options import AsJson
 from catena.cli.terminal import printable
 
@@ -28,6 +29,7 @@ UNDECIDED_SHOWN = 5  # questions that are named on stderr
 _ROW = '{"id": "1", "question": "…", "reference": "…", "a": "…", "b": "…"}'
 
 
+@grouped
 def judge(
     pairs: Annotated[
         Path, typer.Option("--pairs", metavar="FILE.jsonl", help="Questions with two answers each, one a line.")
@@ -39,12 +41,8 @@ def judge(
         typer.Option("--repeats", min=1, metavar="N", help="How often each order is judged; 3 tell its spread."),
     ] = 1,
     level: Annotated[float, typer.Option("--level", help="Of the confidence intervals, in (0, 1).")] = 0.95,
-    base_url: BaseUrl = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a model compare answer a with answer b to each question, in both orders, and count who wins.
@@ -59,10 +57,7 @@ def judge(
 
     if not 0 < level < 1:
         raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")
-    asked = AskedModel(
-        llm=llm, base_url=base_url, journal=journal, plan=plan,
-        spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
-    )  # fmt: skip
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
     given = read_pairs(pairs)
     with asked.services() as services:
         step = judge_pairs(given, repeats=repeats)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files
+from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files, unread
 from catena.cli.index_options import IndexOptions
 from catena.cli.option_groups import grouped
-from catena.cli.options import AsJson, LibraryPath
+from catena.cli.options import AsJson, FilePaths, LibraryPath
 from catena.cli.progress import progress
 from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy
@@ -39,7 +39,7 @@ NAMED = 5  # of several documents, so many are named in one line
 
 @grouped
 def index(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
+    paths: FilePaths,
     *,
     library: LibraryPath,
     options: IndexOptions,
@@ -99,7 +99,7 @@ def index(
         show_outcomes(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
         if joined is not None:
             out().print(f"their graph has {joined['nodes']:,} nodes and {joined['edges']:,} edges")
-    if any(outcome.state == "failed" for outcome in outcomes):
+    if unread(outcomes):
         advise(outcomes)
         raise typer.Exit(SOME_FAILED)
 
@@ -195,9 +195,8 @@ def show_outcomes(outcomes: Sequence[Outcome], when: str, documents: int, chunks
 
 
 def advise(outcomes: Sequence[Outcome], where: str = "the library") -> None:
-    """Say once each what to do about the files that failed; `where` are the others."""
-    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
-    for hint in hints_for(failed) or (f"the reasons in the table; all other files are in {where}",):
+    """Say once each what to do about the files that were not, or not wholly, read; `where` are the others."""
+    for hint in hints_for(unread(outcomes)) or (f"the reasons in the table; all other files are in {where}",):
         err().print(f"Try: {_line(hint)}", soft_wrap=True)
 
 

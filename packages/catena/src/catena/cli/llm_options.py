@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,41 +20,135 @@ if TYPE_CHECKING:
 
 JOURNAL = Path("catena-journal.db")
 
-BaseUrl: TypeAlias = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="Where the model is, if not at OpenAI.")
-]
-JournalPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--journal", metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here]."),
-]
-PriceIn: TypeAlias = Annotated[
-    float | None, typer.Option("--price-in", min=0, metavar="MONEY", help="Of a million tokens read by the model.")
-]
-PriceOut: TypeAlias = Annotated[
-    float | None, typer.Option("--price-out", min=0, metavar="MONEY", help="Of a million tokens written by it.")
-]
-SpendingCap: TypeAlias = Annotated[
-    float | None, typer.Option("--budget", min=0, metavar="MONEY", help="Stop before more than this is spent.")
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """Where a model is and how it is asked: options of every command that asks one, declared here; see `grouped`."""
+
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is, if not at OpenAI.")
+    ] = None
+    model_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--model-timeout", min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120]."
+        ),
+    ] = None
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", min=1, metavar="N", help="Ask so many things at once [8].")
+    ] = None
+    requests_per_minute: Annotated[
+        float | None,
+        typer.Option("--requests-per-minute", min=0.01, metavar="N", help="Ask no faster [as fast as it answers]."),
+    ] = None
+    max_output_tokens: Annotated[
+        int | None,
+        typer.Option("--max-output-tokens", min=1, metavar="N", help="Of one reply [by what it is asked for]."),
+    ] = None
+    reasoning_effort: Annotated[
+        str | None,
+        typer.Option("--reasoning-effort", metavar="WORD", help="How long the model may think: low, medium, high."),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The options that were given, by their names as they are typed."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {f"--{name.replace('_', '-')}": value for name, value in values if value is not None}
+
+    def require(self, model: str | None, naming: str = "--llm NAME", **also: object) -> None:
+        """Refuse options about a model where none is named.
+
+        Args:
+            model: its name.
+            naming: the option that names one.
+            also: further options about it, by their names with underscores; those that are falsy were not given.
+
+        Raises:
+            ProblemError: there is one.
+        """
+        more = [f"--{name.replace('_', '-')}" for name, value in also.items() if value]
+        for option in (*self.given, *more) if model is None else ():
+            raise ProblemError(f"{option} needs the name of a model", naming)
+
+    def opened_llm(self, model: str) -> OpenAILLM:
+        """Return the model before any work is done: a missing key or extra is said at once.
+
+        Raises:
+            ProblemError: OpenAI is asked without a key.
+            MissingExtraError: the SDK is not installed.
+        """
+        from catena.backends.openai_llm import OpenAILLM
+
+        return OpenAILLM(model, **self._request)
+
+    def opened_captioner(self, model: str) -> OpenAICaptioner:
+        """Return the model that describes figures, as `opened_llm` does."""
+        from catena.backends.openai_captioner import OpenAICaptioner
+
+        return OpenAICaptioner(model, **self._request)
+
+    @property
+    def _request(self) -> dict[str, Any]:
+        waiting = {} if self.model_timeout is None else {"timeout": self.model_timeout}
+        return {
+            "api_key": _key(self.base_url), "base_url": self.base_url, "reasoning_effort": self.reasoning_effort,
+            **waiting,
+        }  # fmt: skip
+
+    @property
+    def behaviour(self) -> dict[str, Any]:
+        """What these options say to `Services` and to `Library.open`."""
+        from catena.effects import Complete, Describe, Limiter
+
+        rate = self.requests_per_minute
+        said = {
+            "max_concurrency": self.concurrency,
+            "limiter": None if rate is None else Limiter({Complete: rate, Describe: rate}),
+            "output_tokens": self.max_output_tokens,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
-def opened_llm(model: str, base_url: str | None) -> OpenAILLM:
-    """Return the model before any work is done: a missing key or extra is said at once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions(CallOptions):
+    """The options of commands that keep a model's replies and count what they cost."""
 
-    Raises:
-        ProblemError: OpenAI is asked without a key.
-        MissingExtraError: the SDK is not installed.
-    """
-    from catena.backends.openai_llm import OpenAILLM
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here]."),
+    ] = None
+    price_in: Annotated[
+        float | None,
+        typer.Option("--price-in", min=0, metavar="MONEY", help="Of a million tokens read by the model."),
+    ] = None
+    price_out: Annotated[
+        float | None, typer.Option("--price-out", min=0, metavar="MONEY", help="Of a million tokens written by it.")
+    ] = None
+    budget: Annotated[
+        float | None, typer.Option("--budget", min=0, metavar="MONEY", help="Stop before more than this is spent.")
+    ] = None
 
-    return OpenAILLM(model, api_key=_key(base_url), base_url=base_url)
+    @property
+    def spending(self) -> Spending:
+        """Prices and cap."""
+        return Spending(price_in=self.price_in, price_out=self.price_out, cap=self.budget)
 
+    @contextmanager
+    def services(self, model: str, *, dry: bool = False) -> Iterator[Services]:
+        """Open the services of a run, and close them after it.
 
-def opened_captioner(model: str, base_url: str | None) -> OpenAICaptioner:
-    """Return the model that describes figures, as `opened_llm` does."""
-    from catena.backends.openai_captioner import OpenAICaptioner
+        Args:
+            model: who answers.
+            dry: nothing will be called; a journal that is not there is not made.
+        """
+        from catena.effects import Journal, Services
 
-    return OpenAICaptioner(model, api_key=_key(base_url), base_url=base_url)
+        budget, journal = self.spending.budget(), self.journal or JOURNAL
+        with ExitStack() as stack:
+            llm = stack.enter_context(self.opened_llm(model))
+            kept = stack.enter_context(Journal.open(journal)) if not dry or journal.exists() else None
+            yield Services(llm=llm, journal=kept, budget=budget, **self.behaviour)
 
 
 def _key(base_url: str | None) -> str | None:
@@ -119,22 +213,3 @@ def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
         kept = f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
         say(kept, "the same command again: it goes on where it stopped", label="Stopped")
         raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def asking(llm: OpenAILLM, journal: Path, spending: Spending, *, dry: bool = False) -> Iterator[Services]:
-    """Open the services of a run, and close them after it.
-
-    Args:
-        llm: who answers.
-        journal: where replies are kept.
-        spending: prices and cap.
-        dry: nothing will be called; a journal that is not there is not made.
-    """
-    from catena.effects import Journal, Services
-
-    budget = spending.budget()
-    with ExitStack() as stack:
-        stack.enter_context(llm)
-        kept = stack.enter_context(Journal.open(journal)) if not dry or journal.exists() else None
-        yield Services(llm=llm, journal=kept, budget=budget)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catena.cli.console import err
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.terminal import printable
+from catena.model import NO_DOCUMENTS
 
 if TYPE_CHECKING:
     from catena.extraction import Extraction
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 def tell_degraded(degraded: Sequence[Degraded]) -> None:
     """Say what failed, or is not as it was asked for, while the rest went on."""
     for each in degraded:
-        what = each.what if each.what == "segments" else f"without {each.what}"
+        whole = each.what == "segments" or each.why == NO_DOCUMENTS
+        what = each.what if whole else f"without {each.what}"
         err().print(printable(f"{what}: {each.why}", one_line=True), style="yellow", soft_wrap=True)
 
 

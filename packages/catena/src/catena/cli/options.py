@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from catena.retrieval.multi_route import OnUnknown
 
 
+PAGES_A_TIMEOUT = 30  # as the default limits have it: 60 s, and 2 s for each page
+
+
 class Engine(StrEnum):
     """Who reads PDF."""
 
@@ -26,6 +30,21 @@ class Engine(StrEnum):
     PYPDFIUM2 = "pypdfium2"
 
 
+def file_path(given: str) -> Path:
+    """Return the path that is given; Path("") would be the current folder.
+
+    Raises:
+        ProblemError: it is empty.
+    """
+    if not given:
+        raise ProblemError("a path is empty", 'a file or a folder; "." is the one you are in')
+    return Path(given)
+
+
+FilePaths: TypeAlias = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path),
+]
 LibraryPath: TypeAlias = Annotated[
     Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The library's folder.")
 ]
@@ -38,6 +57,22 @@ PdfEngine: TypeAlias = Annotated[
 ]
 RuledTables: TypeAlias = Annotated[
     bool, typer.Option("--ruled-tables", help="Find tables with drawn borders (slower; extra tables).")
+]
+ReadingTime: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", min=0.001, metavar="SECONDS",
+        help=f"To read one page, and of a file; each of its pages adds 1/{PAGES_A_TIMEOUT} of it to the file's [60].",
+    ),
+]  # fmt: skip
+ReadingMemory: TypeAlias = Annotated[
+    float | None, typer.Option("--memory", min=1, metavar="MB", help="To read one file (on Linux) [1000].")
+]
+NoHiddenText: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--no-hidden-text", help="Leave out what nobody sees on a PDF's page: white, invisible (OCR, too), off it."
+    ),
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
 EntityNames: TypeAlias = Annotated[
@@ -104,14 +139,40 @@ def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_name
     return {"by_name": not no_names, "entities": tuple(entities or ()), "on_unknown": on_unknown}
 
 
-def preparation_of(engine: Engine, ruled_tables: bool, figures: bool = False) -> Preparation:
-    """Return how files become chunks, as the options say; figures that cannot be cropped are told of on stderr."""
+def preparation_of(
+    engine: Engine,
+    ruled_tables: bool,
+    figures: bool = False,
+    *,
+    hidden_text: bool = True,
+    timeout: float | None = None,
+    memory: float | None = None,
+) -> Preparation:
+    """Return how files become chunks, as the options say; figures that cannot be cropped are told of on stderr.
+
+    Args:
+        engine: who reads PDF.
+        ruled_tables: whether tables with drawn borders are looked for.
+        figures: whether figures are cropped.
+        hidden_text: whether the text stays that nobody sees on a page of a PDF.
+        timeout: in seconds, for one page and, with a share for each page, for one file.
+        memory: of the reading process, in megabytes.
+    """
+    from catena.parsing import Limits
     from catena.pipeline import Preparation
+
+    limits = Limits()
+    if timeout is not None:
+        limits = replace(limits, seconds=timeout, seconds_per_page=timeout / PAGES_A_TIMEOUT)
+    if memory is not None:
+        limits = replace(limits, memory_bytes=int(memory * 1_000_000))
 
     if figures and engine is Engine.PYPDF:
         if find_spec("pypdfium2") is not None:
             engine = Engine.PYPDFIUM2
         else:
             err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
-            err().print("Try: pip install 'catena[fast-pdf]'", markup=False)
-    return Preparation(engine=engine.value, ruled_tables=ruled_tables, figures=figures)
+            err().print("Try: pip install 'catena-core[fast-pdf]'", markup=False)
+    return Preparation(
+        engine=engine.value, ruled_tables=ruled_tables, figures=figures, hidden_text=hidden_text, limits=limits
+    )

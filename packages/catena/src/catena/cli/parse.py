@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, write_json, write_text
-from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
-from catena.cli.llm_options import (
-    JOURNAL,
-    BaseUrl,
-    JournalPath,
-    PriceIn,
-    PriceOut,
-    Spending,
-    SpendingCap,
-    asking,
-    opened_llm,
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
+from catena.cli.llm_options import ModelOptions
+from catena.cli.option_groups import grouped
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    NoHiddenText,
+    Password,
+    PdfEngine,
+    ReadingMemory,
+    ReadingTime,
+    RuledTables,
+    preparation_of,
 )
-from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
 from catena.cli.progress import counted
 from catena.cli.terminal import printable
 from catena.errors import ParseError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from catena.pipeline import Preparation
 
 
+@grouped
 def parse(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="PDF, HTML, Markdown or text files.")],
     *,
@@ -45,12 +47,8 @@ def parse(
         str | None,
         typer.Option("--llm", metavar="MODEL", help="Let this OpenAI-compatible model write the Markdown."),
     ] = None,
-    base_url: BaseUrl = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
     window: Annotated[
         int | None, typer.Option("--window", min=1, metavar="WORDS", help="Words that one call answers for [800].")
     ] = None,
@@ -68,6 +66,9 @@ def parse(
     ] = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
+    no_hidden_text: NoHiddenText = False,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,31 +80,23 @@ def parse(
     """
     from catena.cli import parse_llm
 
-    given = {
-        "--base-url": base_url, "--journal": journal, "--price-in": price_in, "--price-out": price_out,
-        "--budget": budget, "--window": window, "--padding": padding, "--fidelity": fidelity,
-        "--fidelity-plot": fidelity_plot, "--plan": plan or None,
-    }  # fmt: skip
-    unused = [name for name, value in given.items() if value is not None]
-    if llm is None and unused:
-        raise ProblemError(f"{unused[0]} needs the name of a model", "--llm NAME")
+    asking.require(llm, window=window, padding=padding, fidelity=fidelity, fidelity_plot=fidelity_plot, plan=plan)
     if fidelity_plot is not None and fidelity_plot.suffix.lower() not in (".png", ".html"):
         raise ProblemError(f"{fidelity_plot} is neither .png nor .html", "a file name that ends in one of them")
     targets = _targets(files, out)
     drawn = parse_llm.pictures(fidelity_plot, len(files)) if fidelity_plot is not None else []
     check_targets(fidelity, fidelity_plot, *drawn, *targets.values(), inputs=files)
-    preparation = preparation_of(engine, ruled_tables)
+    preparation = preparation_of(engine, ruled_tables, hidden_text=not no_hidden_text, timeout=timeout, memory=memory)
     reports: dict[Path, FidelityReport] = {}
     if llm is None:
         parsed, failed = _read(files, preparation, password, layout=True)
     else:
         options = _options(window, padding)
-        spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
-        with asking(opened_llm(llm, base_url), journal or JOURNAL, spending, dry=plan) as services:
+        with asking.services(llm, dry=plan) as services:
             parsed, failed = _read(files, preparation, password, layout=False)
             if plan:
-                parse_llm.show_plan(parsed, services, options, spending, as_json=as_json)
-                _end(failed, files)
+                parse_llm.show_plan(parsed, services, options, asking.spending, as_json=as_json)
+                _end(failed, parsed, files)
                 return
             done = parse_llm.formatted(parsed, services, options)
         parsed = {file: each for file, (each, _) in done.items()}
@@ -113,7 +106,7 @@ def parse(
         if fidelity_plot is not None:
             parse_llm.draw_fidelity([*reports.values()], fidelity_plot)
     _write(parsed, targets, reports, as_json=as_json)
-    _end(failed, files)
+    _end(failed, parsed, files)
 
 
 def _options(window: int | None, padding: int | None) -> FormatOptions:
@@ -161,6 +154,7 @@ def _read(
                     limits=preparation.limits,
                     engine=preparation.engine,
                     ruled_tables=preparation.ruled_tables,
+                    hidden_text=preparation.hidden_text,
                 )
         except ParseError as error:
             failed[file] = error
@@ -192,8 +186,8 @@ def _write(
         _report(file, targets[file], each, found[file], reports.get(file))
 
 
-def _end(failed: Mapping[Path, ParseError], files: Sequence[Path]) -> None:
-    """Name the files that could not be read.
+def _end(failed: Mapping[Path, ParseError], parsed: Mapping[Path, Parsed], files: Sequence[Path]) -> None:
+    """Name the files that could not be read, or not to their end.
 
     Raises:
         ProblemError: there are some.
@@ -201,11 +195,14 @@ def _end(failed: Mapping[Path, ParseError], files: Sequence[Path]) -> None:
     for error in failed.values():
         err().print(printable(f"not read: {error}", one_line=True), style="red", soft_wrap=True)
     if failed:
-        raise ProblemError(
+        what, hint = (
             f"{len(failed)} of {len(files)} files were not read",
             "the paths and types of the files named above",
-            SOME_FAILED,
         )
+        raise ProblemError(what, hint, SOME_FAILED)
+    if cut := [each for each in parsed.values() if each.retry]:
+        hint = split_hint(f". Try: {cut[0].retry}")[1]
+        raise ProblemError(f"{len(cut)} of {len(files)} files were not read to their end", hint, SOME_FAILED)
 
 
 def _report(
@@ -230,7 +227,7 @@ def _report(
 def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport | None) -> dict[str, Any]:
     """Return the document with its pages, sections and notes; spans are 0-based [start, end) in `text`."""
     document = parsed.document
-    noted = {note.page: note for note in parsed.notes}
+    noted = {note.page: note for note in parsed.notes if note.state != "hidden"}
     starts = (*document.page_starts, len(document.text))
     return {
         "document": {

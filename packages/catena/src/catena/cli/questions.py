@@ -11,8 +11,19 @@ import typer
 from catena.cli.asked_model import AskedModel, done
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
-from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.llm_options import ModelOptions
+from catena.cli.option_groups import grouped
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    FilePaths,
+    Password,
+    PdfEngine,
+    ReadingMemory,
+    ReadingTime,
+    RuledTables,
+    preparation_of,
+)
 from catena.cli.section_reading import end_with, sections_of
 from catena.cli.terminal import printable
 from catena.cli.view_options import listed
@@ -28,8 +39,9 @@ if TYPE_CHECKING:
 REJECTED_SHOWN = 20  # questions that were not used; --json has all
 
 
+@grouped
 def questions(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
+    paths: FilePaths,
     *,
     llm: Annotated[str, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model that writes them.")],
     folder: Annotated[
@@ -45,15 +57,13 @@ def questions(
     guidance: Annotated[
         str, typer.Option("--guidance", metavar="TEXT", help="Told to the model, e.g. whom the questions are for.")
     ] = "",
-    base_url: BaseUrl = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the data set that is in the folder.")] = False,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,11 +83,10 @@ def questions(
     wanted = _types(types)
     if not plan:
         _check_target(folder, force=force)
-    asked = AskedModel(
-        llm=llm, base_url=base_url, journal=journal, plan=plan,
-        spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
-    )  # fmt: skip
-    preparation = replace(preparation_of(engine, ruled_tables), chunks=SectionChunkOptions())
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
+    preparation = replace(
+        preparation_of(engine, ruled_tables, timeout=timeout, memory=memory), chunks=SectionChunkOptions()
+    )
     with asked.services() as services:
         entries, failed = sections_of(paths, preparation, password)
         step = _all(entries, per_section, wanted, guidance)
@@ -102,7 +111,7 @@ def _types(given: Sequence[str] | None) -> tuple[QuestionType, ...]:
         ProblemError: a name is none of them.
     """
     from catena.evaluation.question_scope import EIGHT_TYPES, QuestionType
-    from catena.text import normalise_term
+    from catena.text.words import normalise_term
 
     if given is None:
         return EIGHT_TYPES

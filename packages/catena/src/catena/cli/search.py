@@ -23,8 +23,9 @@ from catena.cli.graph_options import (
     WalkOption,
 )
 from catena.cli.graph_views import chains_as_json, show_chains
-from catena.cli.llm_options import BaseUrl
+from catena.cli.llm_options import CallOptions
 from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
+from catena.cli.option_groups import grouped
 from catena.cli.options import (
     AsJson,
     EntityNames,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 PASSAGE_BUDGET = 1_000  # tokens
 
 
+@grouped
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")],
     *,
@@ -126,7 +128,7 @@ def search(
     llm: Annotated[
         str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for --queries llm.")
     ] = None,
-    base_url: BaseUrl = None,
+    asking: CallOptions,
     calibration: CalibrationOption = None,
     rerank: RerankOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what every chunk is worth, and why.")] = False,
@@ -166,7 +168,7 @@ def search(
         penalty=penalty, decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order,
         queries=queries, calibration=calibration, rerank=rerank,
     )  # fmt: skip
-    wanted = Wanted(choices=choices, llm=llm, base_url=base_url, explain=explain, curve=curve)
+    wanted = Wanted(choices=choices, llm=llm, asking=asking, explain=explain, curve=curve)
     check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
     _check_one(
         {"--segments": segments, "--passages": passages, "--views": views, "--figures": figures, "--graph": graph}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catena.cli.console import write_json
 from catena.cli.failures import ProblemError
+from catena.cli.llm_options import CallOptions
 from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.segment_options import QueriesName, SegmentChoices
 from catena.cli.segment_views import (
@@ -31,14 +32,14 @@ class Wanted:
 
     choices: SegmentChoices
     llm: str | None = None
-    base_url: str | None = None
+    asking: CallOptions = field(default_factory=CallOptions)
     explain: bool = False
     curve: Path | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given, as they are typed."""
-        own = {"--llm": self.llm, "--base-url": self.base_url, "--explain": self.explain, "--curve": self.curve}
+        own = {"--llm": self.llm, **self.asking.given, "--explain": self.explain, "--curve": self.curve}
         return (*self.choices.given, *(name for name, value in own.items() if value))
 
     def check(self, *, whole: bool) -> None:
@@ -52,8 +53,7 @@ class Wanted:
         """
         if self.llm is not None and self.choices.queries is not QueriesName.LLM:
             raise ProblemError("--llm writes queries, and is not asked for any", "--queries llm")
-        if self.base_url is not None and self.llm is None:
-            raise ProblemError("--base-url needs the name of a model", "--queries llm --llm NAME")
+        self.asking.require(self.llm, "--queries llm --llm NAME")
         self.choices.check(model=self.llm, whole=whole)
         check_curve(self.curve)
 
@@ -77,14 +77,14 @@ def found_segments(
     from catena.library import Library
 
     with (
-        wanted.choices.opened(wanted.llm, wanted.base_url) as models,
-        Library.open(path, create=False, llm=models.llm, reranker=models.reranker) as opened,
+        wanted.choices.opened(wanted.llm, wanted.asking) as models,
+        Library.open(path, create=False, llm=models.llm, reranker=models.reranker, **models.behaviour) as opened,
     ):
-        options["fusion"] = fusion(opened)
+        options["fusion"] = formula = fusion(opened)
         how = wanted.choices.search(
             models.reranker,
             embedder=opened.stats().embedder,
-            fusion=options["fusion"],
+            fusion=formula,
             fused="routes" not in options,
         )
         return opened.segments(question, how, **options)

@@ -11,20 +11,20 @@ import typer
 
 from catena.cli.console import err, out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.llm_options import (
-    JOURNAL,
-    BaseUrl,
-    JournalPath,
-    PriceIn,
-    PriceOut,
-    Spending,
-    SpendingCap,
-    asking,
-    opened_llm,
-    stoppable,
-)
+from catena.cli.llm_options import ModelOptions, Spending, stoppable
 from catena.cli.notices import tell_degraded
-from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, SegmentUnder, preparation_of
+from catena.cli.option_groups import grouped
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    Password,
+    PdfEngine,
+    ReadingMemory,
+    ReadingTime,
+    RuledTables,
+    SegmentUnder,
+    preparation_of,
+)
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from catena.structure.segmentation import Segmentation
 
 
+@grouped
 def segment(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF, HTML, Markdown or text file.")],
     *,
@@ -48,14 +49,12 @@ def segment(
     under: Annotated[
         SegmentUnder, typer.Option("--under", help="Divide all of it, or what is long below its headings.")
     ] = SegmentUnder.DOCUMENT,
-    base_url: BaseUrl = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,18 +66,13 @@ def segment(
     """
     from catena.pipeline import read
 
-    about_model = {
-        "--base-url": base_url, "--plan": plan or None, "--journal": journal, "--price-in": price_in,
-        "--price-out": price_out, "--budget": budget,
-    }  # fmt: skip
-    for option in (name for name, value in about_model.items() if value is not None and llm is None):
-        raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
-    spending = Spending(price_in=price_in, price_out=price_out, cap=budget)
-    with _services(llm, base_url, journal, spending, dry=plan) as services:
-        document = read(file, preparation_of(engine, ruled_tables), source=str(file), password=password).document
+    asking.require(llm, plan=plan)
+    with _services(llm, asking, dry=plan) as services:
+        reading = preparation_of(engine, ruled_tables, timeout=timeout, memory=memory)
+        document = read(file, reading, source=str(file), password=password).document
         step = _step(document, llm, under)
         if plan:
-            _show_plan(step, services, spending, as_json=as_json)
+            _show_plan(step, services, asking.spending, as_json=as_json)
             return
         found = _done(step, services)
     tell_degraded(found.degraded)
@@ -91,12 +85,10 @@ def segment(
 
 
 @contextmanager
-def _services(
-    llm: str | None, base_url: str | None, journal: Path | None, spending: Spending, *, dry: bool
-) -> Iterator[Services]:
+def _services(llm: str | None, asking: ModelOptions, *, dry: bool) -> Iterator[Services]:
     """Open the model and its journal, or the shipped embedding."""
     if llm is not None:
-        with asking(opened_llm(llm, base_url), journal or JOURNAL, spending, dry=dry) as services:
+        with asking.services(llm, dry=dry) as services:
             yield services
         return
     from catena.effects import Services

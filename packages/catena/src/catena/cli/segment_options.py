@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import opened_llm
+from catena.cli.llm_options import CallOptions
 from catena.cli.rerankers import RERANKER_KEYS, opened_reranker
 
 if TYPE_CHECKING:
+    from catena.effects import Services
     from catena.extraction import ExtractionParams
     from catena.ports import LLM, Reranker
     from catena.rerank.calibration import Calibration
@@ -124,6 +125,14 @@ class Models:
 
     llm: LLM | None = None
     reranker: Reranker | None = None
+    behaviour: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def services(self) -> Services:
+        """Who writes an answer, and how it is asked."""
+        from catena.effects import Services
+
+        return Services(llm=self.llm, **self.behaviour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +194,7 @@ class SegmentChoices:
         return None if self.rerank is None else self.rerank.partition(":")[0]
 
     @contextmanager
-    def opened(self, model: str | None, base_url: str | None) -> Iterator[Models]:
+    def opened(self, model: str | None, asking: CallOptions) -> Iterator[Models]:
         """Open what the options name, before any work is done; close it in the end.
 
         Raises:
@@ -193,11 +202,11 @@ class SegmentChoices:
             MissingExtraError: the package of one is not installed.
         """
         with ExitStack() as stack:
-            llm = None if model is None else stack.enter_context(opened_llm(model, base_url))
+            llm = None if model is None else stack.enter_context(asking.opened_llm(model))
             reranker = None if self.rerank is None else opened_reranker(self.rerank)
             if isinstance(reranker, AbstractContextManager):
                 stack.enter_context(reranker)
-            yield Models(llm=llm, reranker=reranker)
+            yield Models(llm=llm, reranker=reranker, behaviour=asking.behaviour)
 
     def _adjust(self, params: ExtractionParams) -> ExtractionParams:
         """Return settings with those that were given, whatever the others follow from."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from catena.cli.console import write_json
-from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, no_files, say
+from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, no_files, say, unread
 from catena.cli.index_options import IndexOptions
 from catena.cli.library import advise, indexed, progress_bar, show_outcomes
 from catena.cli.option_groups import grouped
-from catena.cli.options import AsJson
+from catena.cli.options import AsJson, FilePaths
 from catena.cli.server_address import Address, Lying, connected, transport_to
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Home: TypeAlias = Annotated[
 
 @grouped
 def index(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
+    paths: FilePaths,
     *,
     at: Address,
     lying: Lying,
@@ -83,8 +83,10 @@ class IndexRun:
             ProblemError: one could do nothing, or cannot be obeyed.
         """
         models = options.models()
-        if workers > 1 and models.spending.cap is not None:
+        if workers > 1 and models.asking.spending.cap is not None:
             raise ProblemError("--budget is counted in one process, and --workers are several", "one of the two")
+        if workers > 1 and models.asking.requests_per_minute is not None:
+            raise ProblemError("--requests-per-minute is counted in one process", "without --workers")
         preparation = models.prepared(options.preparation())
         return cls(
             paths=paths, home=home, workers=workers, models=models, preparation=preparation,
@@ -110,6 +112,7 @@ class IndexRun:
                 llm=asked.llm,
                 recognizer=asked.recognizer,
                 budget=asked.budget,
+                **self.models.asking.behaviour,
                 create=lying is not None,
                 **shape,
             )
@@ -183,6 +186,6 @@ def tell_run(
         write_json({**ran, **more, "holds": stats})
     else:
         show_outcomes(outcomes, f"in {seconds:.1f} s; set {at.name} now holds", stats.documents, stats.chunks)
-    if any(outcome.state == "failed" for outcome in outcomes):
+    if unread(outcomes):
         advise(outcomes, f"set {at.name}")
         raise typer.Exit(SOME_FAILED)

@@ -14,7 +14,7 @@ from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.index_options import IndexOptions
 from catena.cli.library import named
 from catena.cli.option_groups import grouped
-from catena.cli.options import AsJson
+from catena.cli.options import AsJson, file_path
 from catena.cli.progress import progress
 from catena.cli.server_address import Address, Lying, connected, stored
 from catena.cli.server_index import Home, IndexRun, Workers, stoppable, tell_run
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 def rebuild(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PATH…", help="Files and folders to read anew [build from what the set holds]."),
+        typer.Argument(
+            metavar="PATH…",
+            help="Files and folders to read anew [build from what the set holds].",
+            parser=file_path,
+        ),
     ] = None,
     *,
     at: Address,

@@ -52,7 +52,7 @@ def search(
     if weights.routes:
         asked["routes"] = weights.routes
     with connected(at) as transport, ServerLibrary.open(transport, at.name, create=False) as opened:
-        if chosen := weights.of_routes(opened.store):
+        if chosen := weights.of_routes(opened):
             asked["fusion"] = chosen
         ranking = opened.search(question, k=k, **asked)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,9 +11,20 @@ import typer
 from catena.cli.asked_model import AskedModel, done
 from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.llm_options import BaseUrl, JournalPath, PriceIn, PriceOut, Spending, SpendingCap
+from catena.cli.llm_options import ModelOptions
 from catena.cli.notices import tell_degraded
-from catena.cli.options import AsJson, Engine, Password, PdfEngine, RuledTables, preparation_of
+from catena.cli.option_groups import grouped
+from catena.cli.options import (
+    AsJson,
+    Engine,
+    FilePaths,
+    Password,
+    PdfEngine,
+    ReadingMemory,
+    ReadingTime,
+    RuledTables,
+    preparation_of,
+)
 from catena.cli.section_reading import end_with, sections_of
 from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy, ViewKinds, check_makers, made_kinds, makers_of
@@ -27,8 +37,9 @@ if TYPE_CHECKING:
 USUAL = ("keywords", "summary")
 
 
+@grouped
 def views(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.")],
+    paths: FilePaths,
     *,
     kinds: ViewKinds = None,
     by: Annotated[MadeBy | None, typer.Option("--by", help="Who makes them [offline].")] = None,
@@ -39,14 +50,12 @@ def views(
         str | None,
         typer.Option("--language", metavar="WORD", help="Of what a model writes [the document's own]."),
     ] = None,
-    base_url: BaseUrl = None,
+    asking: ModelOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    journal: JournalPath = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    budget: SpendingCap = None,
     engine: PdfEngine = Engine.PYPDF,
     ruled_tables: RuledTables = False,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
     password: Password = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,13 +68,12 @@ def views(
     from catena.structure.section_chunks import SectionChunkOptions
 
     wanted = made_kinds(kinds) or USUAL
-    asked = AskedModel(
-        llm=llm, base_url=base_url, journal=journal, plan=plan,
-        spending=Spending(price_in=price_in, price_out=price_out, cap=budget),
-    )  # fmt: skip
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
     _check(wanted, by, asked, language)
     makers = makers_of(wanted, by, language or "")
-    preparation = replace(preparation_of(engine, ruled_tables), chunks=SectionChunkOptions())
+    preparation = replace(
+        preparation_of(engine, ruled_tables, timeout=timeout, memory=memory), chunks=SectionChunkOptions()
+    )
     with asked.services() as services:
         entries, failed = sections_of(paths, preparation, password)
         if plan:

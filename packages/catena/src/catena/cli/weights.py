@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from catena.library import Library
     from catena.retrieval.fusion import ScoreFusion
     from catena.retrieval.multi_route import Fusion
+    from catena.server_library import ServerLibrary
 
 
 class RouteName(StrEnum):
@@ -32,14 +33,6 @@ class FusionName(StrEnum):
 
     SCORE = "score"
     RANK = "rank"
-
-
-class HasViews(Protocol):
-    """A store, as far as it says which kinds of view chunks have."""
-
-    def has_view(self, kind: str) -> bool:
-        """Return whether any chunk has a view of this kind."""
-        ...
 
 
 RouteOption: TypeAlias = Annotated[
@@ -122,35 +115,33 @@ class Weights:
         """
         from catena.retrieval.tuned import Tuned
 
-        by_routes = self.of_routes(opened.store, own_routes=own_routes)
+        by_routes = self.of_routes(opened, own_routes=own_routes)
         if self.tuned is not None:
             return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
         return opened.adapted() if self.adapted else by_routes
 
-    def of_routes(self, store: HasViews, *, own_routes: bool = True) -> Fusion | None:
+    def of_routes(self, opened: Library | ServerLibrary, *, own_routes: bool = True) -> Fusion | None:
         """As `formula`, where neither a file nor the shape of a library decides.
 
         Args:
-            store: says whether chunks have passages.
+            opened: the library.
             own_routes: as there.
 
         Raises:
             ProblemError: passages are to be searched, and there are none.
         """
-        from catena.retrieval.fusion import RankFusion, ScoreFusion
-        from catena.section_search import SECTION_FUSION
+        from catena.retrieval.fusion import RankFusion
+        from catena.retrieval.multi_route import DEFAULT_ROUTES
         from catena.structure.passages import PASSAGE
 
-        has_passages = store.has_view(PASSAGE)
-        if RouteName.PASSAGES in self.routes and not has_passages:
+        if RouteName.PASSAGES in self.routes and not opened.store.has_view(PASSAGE):
             what = "--route passages is for long chunks, and those of this library have no passages"
             raise ProblemError(what, "catena index --chunks sections, or another --route")
         if self.fusion is FusionName.RANK:
             return RankFusion()
-        if not self.routes and not self._by_hand:
+        if not self._by_hand:
             return None
-        by_passages = RouteName.PASSAGES in self.routes if self.routes else own_routes and has_passages
-        return self._changed(SECTION_FUSION if by_passages else ScoreFusion())
+        return self._changed(opened.formula(self.routes or (None if own_routes else DEFAULT_ROUTES)))
 
     def _changed(self, formula: ScoreFusion) -> ScoreFusion:
         """Return a formula with the weights that were given."""

@@ -10,13 +10,11 @@ from catena import prompts
 from catena.effects import Describe, Failed, Step
 from catena.errors import ParameterError
 from catena.model import Degraded, Figure
+from catena.text.replies import refuses
 
 LONGEST = 1_500  # characters of a caption: a longer one is a model that does not stop
+_NO_PICTURE = re.compile(r"(?i)\s*+(?:unable to |there is no (?:image|picture)|no image)")
 _LONGEST_CONTEXT = 600  # characters of each text around a figure that a model is given
-_REFUSAL = re.compile(
-    r"(?i)\s*(?:i['’]?m sorry|i am sorry|sorry[,.]|i (?:can(?:not|['’]t)|am unable|['’]m unable)|unable to "
-    r"|as an ai|there is no (?:image|picture)|no image)"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,5 +84,5 @@ def check_caption(text: str) -> None:
     """Raise ValueError for a reply that is no caption: a refusal, or longer than any caption."""
     if len(text) > LONGEST:
         raise ValueError(f"a caption of {len(text)} characters, more than {LONGEST}")
-    if _REFUSAL.match(text):
+    if refuses(text) or _NO_PICTURE.match(text):
         raise ValueError("the model refused to describe the picture")

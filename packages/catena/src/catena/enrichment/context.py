@@ -12,7 +12,7 @@ from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_v
 from catena.errors import ParameterError
 from catena.ids import digest
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
-from catena.text import same_words
+from catena.text.words import same_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

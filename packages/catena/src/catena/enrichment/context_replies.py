@@ -5,40 +5,20 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+from catena.text.replies import TALK, TALKING_LEAD, bare, plain, refuses
+
 Part: TypeAlias = Literal["document", "section"]
 
 LONGEST_TITLE = 200  # characters; a longer one is a model that does not stop
 LONGEST_SUMMARY = 600
 _LONGEST_LEAD = 60  # of "This document is about:" in any language
 
-TALK = re.compile(
-    r"(?i)(?:sure|certainly|of course|okay)[,.!:]|here(?:['’]s| is| are) (?:the|a|an|my|your)\b"
-    r"|i(?:['’]m| am) (?:sorry|unable|not)\b|i can(?:not|['’]t)\b|sorry[,.!]|unfortunately,|as an ai\b|as requested\b"
-    r"|(?:the|a) (?:suitable |possible )?title (?:of|for)? ?(?:the|this)? ?(?:document|section)? ?(?:is|would be)\b"
-)
-TALKING_LEAD = re.compile(
-    r"(?i)here\b|(?:(?:one|single)[- ]sentence |short |document |section )*(?:summary|answer|title|note|résumé)\b"
-    r"|resumen\b|the following|based on|voici\b|hier (?:ist|folgt)\b|aquí\b|ecco\b|segue\b|以下"
-    r"|zusammenfassung\b|antwort\b|réponse\b|respuesta\b|riassunto\b|要約|摘要|总结|回答"
-    r"|error\b|warning\b|thinking\b|ich kann (?:nicht|kein|das nicht)\b|entschuldig|es tut mir leid"
-    r"|je (?:ne peux|suis désolé)|désolée?\b|lo siento\b|no puedo\b|mi dispiace\b|抱歉|对不起|申し訳"
-)
 _NO_TITLE = re.compile(
     r"(?i)\W*(?:none|null|n/a|unknown|untitled|no (?:suitable )?title(?: (?:found|given|available))?)\W*"
 )
-# of models that reason aloud
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_TAGGED = re.compile(r"<(?P<tag>\w+)>(?P<inside>.*)</(?P=tag)>", re.DOTALL)
 _LABEL = re.compile(
     r"(?i)\A(?:(?:document |section )?title|titel|titre|título|titolo|заголовок|название|标题|標題|題名|タイトル)"
     r"\s*[:：]\s*"
-)
-_WRAPS = tuple(
-    zip(
-        ("```", "**", "__", '"', "'", "`", *"“‘«„「『《"),
-        ("```", "**", "__", '"', "'", "`", *"”’»“」』》"),
-        strict=True,
-    )
 )
 # A full stop after a word of three letters and fewer may end an abbreviation: "Inc.", "No.", "U.S."
 _NEXT_SENTENCE = re.compile(r"(?<=[^\W\d_]{4})[.!?]+[\"')\]”’»]*\s+(?P<next>[^\W\d_])|[。！？]\s*(?P<unspaced>\w)")
@@ -55,14 +35,14 @@ def clean_title(text: str) -> str:
     Raises:
         ValueError: it is no title, with the reason.
     """
-    title = bare(_LABEL.sub("", bare(text).lstrip("#").strip(), count=1))
+    title = bare(_LABEL.sub("", plain(text).lstrip("#").strip(), count=1))
     if len(title.splitlines()) > 1:
         raise ValueError("the reply holds more than a title: it has several lines")
     if len(title) > LONGEST_TITLE:
         raise ValueError(f"a title of {len(title)} characters, more than {LONGEST_TITLE}")
     if not any(map(str.isalnum, title)) or _NO_TITLE.fullmatch(title):
         raise ValueError("the reply holds no title")
-    if TALK.match(title):
+    if TALK.match(title) or refuses(title):
         raise ValueError("the reply talks about a title instead of being one")
     return " ".join(title.split())
 
@@ -77,7 +57,7 @@ def clean_summary(text: str, part: Part) -> str:
     Raises:
         ValueError: it is no such summary, with the reason.
     """
-    summary = bare(text)
+    summary = plain(text)
     if len(summary.splitlines()) > 1:
         raise ValueError("the reply holds more than a sentence: it has several lines")
     if len(summary) > LONGEST_SUMMARY:
@@ -94,16 +74,3 @@ def clean_summary(text: str, part: Part) -> str:
     if any(not (found["next"] or "").islower() for found in _NEXT_SENTENCE.finditer(said)):
         raise ValueError("the summary is more than one sentence")
     return " ".join(summary.split())
-
-
-def bare(text: str) -> str:
-    """Return the text without thoughts before it, and without a tag, white space, quotes and emphasis around it."""
-    bare = _THOUGHT.sub("", text).strip()
-    tagged = _TAGGED.fullmatch(bare)
-    bare = tagged["inside"].strip() if tagged else bare
-    for opening, closing in _WRAPS * 2:
-        inner = bare[len(opening) : len(bare) - len(closing)]
-        whole = len(bare) > len(opening) + len(closing) and bare.startswith(opening) and bare.endswith(closing)
-        if whole and opening not in inner and closing not in inner:
-            bare = inner.strip()
-    return bare

@@ -16,7 +16,7 @@ from catena.errors import ParameterError
 from catena.model import Chunk, Document
 from catena.names import codes_in, names_of, says_something
 from catena.table_cells import table_cells
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

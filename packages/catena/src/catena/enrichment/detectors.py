@@ -14,7 +14,7 @@ from catena.enrichment.expert_terms import ExpertTerms
 from catena.enrichment.mentions import grounded, name_lists
 from catena.errors import CatenaError, ParameterError
 from catena.names import codes_in, says_something
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 KINDS = (
     "products, models and their part numbers; components and parts with a name or number of their own; "
@@ -148,6 +148,7 @@ class LLMDetector:
             system=prompt.system,
             max_tokens=self.max_tokens,
             prompt_version=prompt.version,
+            schema=prompt.schema,
             validate=partial(name_lists, count=len(batch)),
         )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from catena.errors import ParameterError
 from catena.ids import digest
 from catena.terms import TermMatcher
-from catena.text import normalise_term
+from catena.text.files import regular_file
+from catena.text.words import normalise_term
 
 COLUMNS = ("term", "aliases", "weight")
 ALIAS_SEPARATOR = ";"
@@ -127,7 +128,7 @@ Row = tuple[int, list[str]]  # the number of a line, from 1, and its fields
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return regular_file(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
         raise ParameterError("expert list", f"{file.name} ({why})", "a file of UTF-8 text that can be read") from None

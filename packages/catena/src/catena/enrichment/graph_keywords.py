@@ -10,13 +10,13 @@ from typing import Literal
 from catena.effects import Step
 from catena.enrichment.mentions import grounded
 from catena.enrichment.view_asking import Task, ask_about, check_limits, version_of
-from catena.enrichment.view_lists import read_items
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import checked
 from catena.errors import ParameterError
 from catena.keyphrases import COUNT, keywords_of
 from catena.model import Chunk
-from catena.text import normalise_term
+from catena.text.replies import read_items
+from catena.text.words import normalise_term
 
 KIND = "graph_keywords"
 """Kind of the view that lists the keywords of a chunk in a graph."""

@@ -10,13 +10,13 @@ from typing import Literal
 
 from catena.effects import Step
 from catena.enrichment.view_asking import Task, ask_about, check_options, version_of
-from catena.enrichment.view_lists import read_items
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.enrichment.view_terms import sentences_of, terms_of
 from catena.model import Chunk
-from catena.text import normalise_term
+from catena.text.replies import read_items
+from catena.text.words import normalise_term
 
 KEYWORDS = "keywords"
 """Kind of the view that lists what a chunk is about."""

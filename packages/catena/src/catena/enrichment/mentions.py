@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from catena.names import says_something
 from catena.terms import TermMatcher
-from catena.text import normalise_term
+from catena.text.replies import last_value
+from catena.text.words import normalise_term
 
-_FENCED = re.compile(r"\s*```[a-zA-Z]*\s*\n(?P<body>.*?)\n?\s*```\s*\Z", re.DOTALL)
 SHOWN = 5  # refused names in a message
 SHOWN_CHARACTERS = 60  # of each
 
@@ -49,22 +47,23 @@ def grounded(names: Iterable[str], text: str, *, max_words: int) -> Grounded:
 def name_lists(reply: str, count: int) -> tuple[tuple[str, ...], ...]:
     """Return the names in a model's reply, one tuple per passage.
 
-    The reply is JSON, in a code fence or not: one list of strings per passage; for a single passage its list alone
-    will do.
+    Taken is the last JSON list in it of one list of strings per passage, or an object with them as its members; for a
+    single passage its list alone will do.
 
     Raises:
         ValueError: it is anything else; the message says what.
     """
-    fence = _FENCED.match(reply)
-    try:
-        lists: Any = json.loads(fence["body"] if fence else reply)
-    except (ValueError, RecursionError):
-        raise ValueError("the reply is not JSON") from None
-    if count == 1 and _is_names(lists):
-        lists = [lists]
-    if not isinstance(lists, list) or len(lists) != count or not all(map(_is_names, lists)):
-        raise ValueError(f"the reply is not a list of {count} lists of strings")
-    return tuple(tuple(names) for names in lists)
+
+    def of_passages(value: Any) -> tuple[tuple[str, ...], ...] | None:
+        lists = [value] if count == 1 and _is_names(value) else value
+        lists = list(lists.values()) if isinstance(lists, dict) else lists
+        fits = len(lists) == count and all(map(_is_names, lists))
+        return tuple(tuple(names) for names in lists) if fits else None
+
+    found = last_value(reply, of_passages)
+    if found is None:
+        raise ValueError(f"the reply holds no JSON list of {count} lists of strings")
+    return found
 
 
 def _is_names(value: Any) -> bool:

@@ -157,12 +157,14 @@ def _read(directory: Path) -> tuple[bytes, bytes, dict[str, str]]:
         )
     except OSError as error:
         missing = Path(error.filename or directory).name
-        raise ServiceError(_SERVICE, f"{missing} cannot be read ({error.strerror}). Try: reinstall catena") from error
+        raise ServiceError(
+            _SERVICE, f"{missing} cannot be read ({error.strerror}). Try: reinstall catena-core"
+        ) from error
     try:
         metadata: dict[str, str] = json.loads(described)
         intact = metadata["sha256"] == content_hash(vectors, vocabulary)
     except (ValueError, KeyError, TypeError) as error:
-        raise ServiceError(_SERVICE, "metadata.json is damaged. Try: reinstall catena") from error
+        raise ServiceError(_SERVICE, "metadata.json is damaged. Try: reinstall catena-core") from error
     if not intact:
-        raise ServiceError(_SERVICE, "the files are not those metadata.json describes. Try: reinstall catena")
+        raise ServiceError(_SERVICE, "the files are not those metadata.json describes. Try: reinstall catena-core")
     return vectors, vocabulary, metadata

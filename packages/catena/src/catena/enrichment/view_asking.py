@@ -15,7 +15,7 @@ from catena.enrichment.view_maker import MadeViews
 from catena.errors import ParameterError, ServiceError
 from catena.ids import digest
 from catena.model import Chunk, Degraded
-from catena.text import same_words
+from catena.text.words import same_words
 from catena.tokens import count_tokens
 
 Read = Callable[[str, str], tuple[str, ...]]
@@ -180,6 +180,7 @@ def _request(chunk: Chunk, part: str, note: str, title: str, task: Task) -> Comp
         system=prompt.system,
         max_tokens=task.max_tokens,
         prompt_version=prompt.version,
+        schema=prompt.schema,
         validate=partial(_checked, read=task.read, part=part),
     )
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from catena.effects import Step
 from catena.enrichment.view_asking import Task, ask_about, check_limits, version_of
-from catena.enrichment.view_lists import read_items
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.model import Chunk
-from catena.text import UNSPACED, tokenise
+from catena.text.replies import read_items
+from catena.text.words import UNSPACED, tokenise
 
 QUESTIONS = "questions"
 """Kind of the views that are questions which a chunk answers."""

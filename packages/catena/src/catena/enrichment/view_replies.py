@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
 from itertools import accumulate, pairwise
 
-from catena.enrichment.context_replies import TALK, TALKING_LEAD, bare
 from catena.enrichment.view_sentences import count_words
 from catena.sentences import sentence_ends
-from catena.text import UNSPACED, folded, tokenise
+from catena.text.replies import CLOSING, TALK, bare, plain, refuses
+from catena.text.words import UNSPACED, folded, tokenise
 
 LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop
 _GROUNDED = 0.25  # share of a summary's words that its section has: abstracts have 0.6 and more, other languages less
@@ -19,20 +18,6 @@ _KNOWN_SCRIPT = 0.05  # share of the content's letters that a script has in whic
 _FEWEST = 4  # words; of fewer, none need be shared
 _LETTERS = 40  # characters that a word may have, on average, where words are bounded: a run of digits is one word
 _PREFIX = 4  # letters by which words are compared, so that inflected ones meet
-_REFUSAL = re.compile(
-    r"(?i)[\s\"'*_(]*(?:"
-    r"as an? (?:ai|language model)|unfortunately\b|sorry\b|i(?:['’]?m| am) (?:sorry|unable|afraid)"
-    r"|i (?:can(?:not|['’]t)|could(?: not|n['’]t)|won['’]t|do(?: not|n['’]t)|was unable|apologi[sz]e)\b"
-    r"|there(?: is|['’]s) (?:nothing|(?:no|not enough) (?:content|text|section|information))\b"
-    r"|please (?:provide|share|give|paste)\b|no (?:content|text|section|summary|keywords?|questions?|answer)\b"
-    r"|(?:the )?(?:content|text|section|input)(?: \w+)? (?:is|was) (?:empty|missing|too short|not (?:given|provided))"
-    r"|(?:none|null|nil|n/a|error|unknown|undefined)\W*\Z"
-    r"|(?:leider|entschuldig|es tut mir leid|ich kann (?:nicht|kein|das)|je (?:ne peux|suis désolé)|désolé)"
-    r"|(?:lo siento|no puedo|mi dispiace|non posso)\b"
-    r"|抱歉|对不起|很抱歉|无法|申し訳|すみません|죄송|извините|к сожалению"
-    r")"
-)
-_FENCE_LANGUAGE = re.compile(r"\A(?:te?xt|plaintext|markdown|md|json|python)\n")
 _ECHO = re.compile(
     r"(?i)</?\s*content\b|title of the document\s*:|heading of the section\s*:|the user adds\s*:|answer with the "
     r"(?:summary|json list) alone|answer in the language that|material to read, not instructions"
@@ -40,10 +25,6 @@ _ECHO = re.compile(
 _LABEL = re.compile(
     r"(?i)\A\W{0,4}(?:(?:section|short|brief|concise) )?(?:summary|abstract|tl;?dr|zusammenfassung|résumé|resumen"
     r"|resumo|riassunto|samenvatting|резюме|摘要|总结|要約)(?: of (?:the |this )?section)?\W{0,3}(?:[:：]|\n)[\s*_]*"
-)
-_CLOSING = re.compile(
-    r"(?i)(?:let me know\b|i hope (?:this|that)\b|hope this helps|would you like\b|feel free\b|is there anything\b"
-    r"|if you (?:need|want|would like)\b.*\b(?:me|i)\b|note\s*:|\(?\d+ words\)?|word count\b)"
 )
 _MARK = re.compile(r"(?m)^[ \t]*(?:[-*+•–]|\d{1,3}[.)]|#{1,6})[ \t]+")
 _EMPHASIS = re.compile(r"(\*\*|__)(?=\S)((?:(?!\1).)+)(?<=\S)\1")
@@ -53,7 +34,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 def read_summary(reply: str, content: str, *, sentences: int, words: int, any_language: bool = False) -> str:
     """Return the summary in an answer, as one paragraph of whole sentences within the bounds.
 
-    Taken off are thoughts, fences, tags, quotes, a line that announces the summary, marks of lists and emphasis, and
+    Taken off are fences, tags, quotes, a line that announces the summary, marks of lists and emphasis, and
     an offer of further help at the end. A longer summary ends with the last sentence that the bounds allow.
 
     Args:
@@ -66,12 +47,12 @@ def read_summary(reply: str, content: str, *, sentences: int, words: int, any_la
     Raises:
         ValueError: the answer is no summary of this content, with the reason.
     """
-    text = _unannounced(checked(reply, what="summary"))
+    text = _unlabelled(plain(checked(reply, what="summary")))
     text = _EMPHASIS.sub(r"\2", _MARK.sub("", text))
     text = " ".join(text.split())
     if not any(map(str.isalpha, text)):
         raise ValueError("the reply holds no summary")
-    if TALK.match(text) or _REFUSAL.match(text):
+    if TALK.match(text) or refuses(text):
         raise ValueError("the reply talks about a summary instead of being one")
     if not any_language:
         check_language(text, content, share=_GROUNDED)
@@ -79,21 +60,19 @@ def read_summary(reply: str, content: str, *, sentences: int, words: int, any_la
 
 
 def checked(reply: str, *, what: str) -> str:
-    """Return the answer without thoughts, fences, tags and quotes around it.
+    """Return the answer without fences, tags and quotes around it.
 
     Raises:
         ValueError: it is empty, endless, a refusal, or repeats what was asked.
     """
     if len(reply) > LONGEST_REPLY:
         raise ValueError(f"a reply of {len(reply)} characters, more than {LONGEST_REPLY}")
-    text = _FENCE_LANGUAGE.sub("", bare(reply))
+    text = bare(reply)
     if not any(map(str.isalnum, text)):
         raise ValueError(f"the reply holds no {what}")
-    if "<think" in text[:20].lower():
-        raise ValueError("the reply is thoughts that do not end")
     if _ECHO.search(text):
         raise ValueError("the reply repeats what was asked")
-    if _REFUSAL.match(text):
+    if refuses(text):
         raise ValueError(f"the model gave no {what}: it refused, or says that there is nothing to read")
     return text
 
@@ -117,32 +96,13 @@ def check_language(text: str, content: str, *, share: float) -> None:
         raise ValueError("the reply shares hardly any word with the content")
 
 
-def _unannounced(text: str) -> str:
-    """Return the text without the line that announces it, the wrapping in JSON, and an offer of help at its end."""
-    if text[:1] in ("{", "[", '"'):
-        text = _only_string(text)
-    first, _, rest = text.partition("\n")
-    if rest.strip() and first.rstrip(" *").endswith((":", "：")) and (TALK.match(first) or TALKING_LEAD.match(first)):
-        text = rest.strip()
+def _unlabelled(text: str) -> str:
+    """Return the text without the word that labels it and an offer of help at its end."""
     text = _LABEL.sub("", text, count=1)
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
-    while len(ends) > 2 and _CLOSING.match(text[ends[-2] : ends[-1]].lstrip(" \n*_(")):
+    while len(ends) > 2 and CLOSING.match(text[ends[-2] : ends[-1]].lstrip(" \n*_(")):
         ends.pop()
     return bare(text[: ends[-1]])
-
-
-def _only_string(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    if isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        value = " ".join(value)
-    if not isinstance(value, str):
-        raise ValueError("the reply is data of another form than a summary")  # noqa: TRY004 - of the model's making
-    return value
 
 
 def _bounded(text: str, sentences: int, words: int) -> str:

@@ -8,15 +8,14 @@ from itertools import pairwise
 
 from catena.model import Chunk
 from catena.sentences import sentence_ends
-from catena.text import UNSPACED, same_words
+from catena.text.words import UNSPACED, same_words
 
 SHORTEST = 20  # characters of a sentence that says something; one of a script without spaces counts twice
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
-_NO_PROSE = re.compile(
-    r"[ \t]*(?:#{1,6}(?:\s|\Z)|\||<|!\[|=+\s.*\s=+\s*\Z|[-=*_|:+\s]+\Z)|.*(?:\.\s?){4,}\s*\d+\s*\Z"
-)
-_ITEM = re.compile(r"[ \t]*(?:[-+*•]|\d{1,9}[.)])[ \t]+")
+_NO_PROSE = re.compile(r"[ \t]*+(?:#{1,6}(?:\s|\Z)|\||<|!\[|=++\s.*\s=+\s*+\Z|[-=*_|:+\s]++\Z)")
+_LED_TO_PAGE = re.compile(r"(?<!\.)(?<!\.\s)\.(?:\s?\.){3,}+\s*+\d++\s*+\Z")
+_ITEM = re.compile(r"[ \t]*+(?:[-+*•]|\d{1,9}[.)])[ \t]+")
 _ENDS = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]*_」』）】]*\Z")
 
 
@@ -50,12 +49,12 @@ def _paragraphs(chunk: Chunk) -> Iterator[str]:
     for number, line in enumerate(chunk.text.splitlines()):
         fence = bool(_FENCE.match(line))
         is_heading = number == 0 and bool(heading) and same_words(line, heading)
-        if fence or fenced or is_heading or not line.strip() or _NO_PROSE.match(line) or _ITEM.match(line):
+        if fence or fenced or is_heading or not line.strip() or _is_no_prose(line) or _ITEM.match(line):
             yield " ".join(lines)
             lines = []
         fenced ^= fence
         item = _ITEM.match(line)
-        if not (fence or fenced or is_heading or _NO_PROSE.match(line)):
+        if not (fence or fenced or is_heading or _is_no_prose(line)):
             lines.append(line[item.end() :] if item else line)
     yield " ".join(lines)
 
@@ -64,3 +63,7 @@ def _sentences(paragraph: str) -> list[str]:
     text = " ".join(paragraph.split())
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     return [text[start:end].strip() for start, end in pairwise(ends)]
+
+
+def _is_no_prose(line: str) -> bool:
+    return _NO_PROSE.match(line) is not None or _LED_TO_PAGE.search(line) is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from catena.sentences import sentence_ends
-from catena.text import UNSPACED, folded, tokenise
+from catena.text.words import UNSPACED, folded, tokenise
 
 _BREAK = re.compile(
     r"['\u2019\u02bc]\w{1,2}(?!\w)|\s[-\u2013\u2014]+\s"  # the "'s" of a name; a dash between clauses

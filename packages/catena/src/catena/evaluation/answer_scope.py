@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.scope_cutoffs import at_cutoff
-from catena.text import UNSPACED
+from catena.text.words import UNSPACED
 
 Span: TypeAlias = tuple[int, int]
 

@@ -18,7 +18,7 @@ from catena.effects import Step
 from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.closeness import normalised, unit_rows
 from catena.model import Entry
-from catena.text import folded
+from catena.text.words import folded
 
 Matrix: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Sequence[str | None]

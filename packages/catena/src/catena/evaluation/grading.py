@@ -15,7 +15,7 @@ _ONLY_LETTERS = re.compile(rf"{_GAP}{_LETTERS.pattern}{_GAP}")
 _MARK = re.compile(
     r"(?:\b(?i:answers?|options?|choices?|choose|select)(?:\s+(?i:is|are|options?))*\b|答案(?:是|为)?|选择?)[\s:：*(（\[]*"
 )
-_LABEL = re.compile(r"(?:^|[;；])[\s(（\[*]*(?P<letters>[A-H])[)）\]*]*\s*(?:[:：.、)）]|$)", re.MULTILINE)
+_LABEL = re.compile(r"(?:^|[;；])(?:[^\S\n]|[(（\[*])*+(?P<letters>[A-H])[)）\]*]*\s*(?:[:：.、)）]|$)", re.MULTILINE)
 _TRUE = r"true|yes|correct|right|t|y|对|正确|是|真|√|✓"
 _FALSE = r"false|no|incorrect|wrong|f|n|错误?|不正确|不对|不是|否|假|×|✗"
 _VERDICT = re.compile(

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.errors import EvaluationError, InvalidReplyError, ParameterError, ServiceError
-from catena.evaluation.json_replies import json_values, shut_in, without_thoughts
 from catena.evaluation.pairwise import HIGHEST, LOWEST, Round, Side, Verdict, verdict_of
+from catena.text.replies import last_value
 
 PURPOSE = "judge"
 """The purpose of every request made here, as a plan counts it."""
 
 _KEYS = ("answer_1_score", "answer_2_score")
 _TAGS = ("question", "reference_answer", "answer_1", "answer_2")
-_SCORE = re.compile(r"\s*(\d{1,2}(?:[.,]\d{1,6})?)\s*(?:(?:/|out of)\s*10)?\s*", re.ASCII)
+_SCORE = re.compile(r"\s*+(\d{1,2}(?:[.,]\d{1,6})?)\s*+(?:(?:/|out of)\s*+10\s*+)?", re.ASCII)
 _NO_ANSWER = "(no answer was given)"
 
 
@@ -125,19 +125,22 @@ def read_scores(reply: str) -> Judged:
     Raises:
         ValueError: there is no such object, a score is none from 0 to 10, or no reasons are given.
     """
-    text = without_thoughts(reply)
-    objects = [found for found in json_values(text) if isinstance(found[2], dict) and set(_KEYS) & set(found[2])]
-    if not objects:
+    given = last_value(reply, _scores)
+    if given is None:
         raise ValueError(f"the reply holds no JSON object with {' and '.join(_KEYS)}")
-    start, _, given = objects[-1]
     if missing := [key for key in _KEYS if key not in given]:
         raise ValueError(f"the scores lack {missing[0]}")
     first, second = (_number(given[key], key) for key in _KEYS)
     inside = given.get("reasoning", given.get("reason", ""))
-    reasoning = " ".join((text[:start].removesuffix("```json").strip(), inside if isinstance(inside, str) else ""))
+    before = reply.rpartition("{")[0].strip().removesuffix("```json").strip()
+    reasoning = " ".join((before, inside if isinstance(inside, str) else ""))
     if not any(map(str.isalpha, reasoning)):
         raise ValueError("scores without reasons before them")
     return Judged(first, second, reasoning.strip())
+
+
+def _scores(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) and set(_KEYS) & set(value) else None
 
 
 def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) -> _Asked:
@@ -145,16 +148,17 @@ def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) ->
     one, two = (pair.a, pair.b) if first == "a" else (pair.b, pair.a)
     request = Complete(
         prompt=prompt.filled(
-            question=shut_in(pair.question, _TAGS),
-            reference=shut_in(pair.reference, _TAGS),
-            answer_one=shut_in(one, _TAGS) or _NO_ANSWER,
-            answer_two=shut_in(two, _TAGS) or _NO_ANSWER,
+            question=prompts.shut_in(pair.question, _TAGS),
+            reference=prompts.shut_in(pair.reference, _TAGS),
+            answer_one=prompts.shut_in(one, _TAGS) or _NO_ANSWER,
+            answer_two=prompts.shut_in(two, _TAGS) or _NO_ANSWER,
         ),
         purpose=PURPOSE,
         system=prompt.system,
         max_tokens=max_tokens,
         # the same words again would be answered from the journal, which is no second opinion
         prompt_version=prompt.version if repeat == 1 else f"{prompt.version}, repeat {repeat}",
+        schema=prompt.schema,
         validate=read_scores,
     )
     return _Asked(place, Round(first=first, repeat=repeat), request)

@@ -27,7 +27,8 @@ COLUMNS = {
 """Names under which a column is recognised, compared without case, white space around, "_" and "-"."""
 
 _OPTION = re.compile(
-    r"(?:^|(?<=[\s()（）;；,，.。?？]))([A-H])\s*[:：.、,，)）]\s*(\S[^\n]*?)(?=\s+[A-H]\s*[:：.、,，)）]|$)", re.M
+    r"(?:^|(?<=[\s()（）;；,，.。?？]))([A-H])\s*+[:：.、,，)）]\s*+(\S[^\n]*?)(?=(?<!\s)\s++[A-H]\s*+[:：.、,，)）]|$)",
+    re.M,
 )
 
 

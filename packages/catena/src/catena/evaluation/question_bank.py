@@ -14,7 +14,7 @@ from catena.errors import EvaluationError
 from catena.evaluation.spans import GoldSpan, chunks_of_items
 from catena.json_lines import objects_of
 from catena.model import Chunk, Entry
-from catena.text import same_words
+from catena.text.words import same_words
 
 KIND = "other"  # of a question that names none
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from catena.evaluation.json_replies import json_values, without_thoughts
+from catena.text.replies import last_value
 
 LONGEST_QUESTION = 400  # characters
 LONGEST_ANSWER = 2_000
@@ -40,17 +40,13 @@ class Draft(NamedTuple):
 
 
 def read_drafts(reply: str) -> tuple[Draft, ...]:
-    """Return the questions of a reply: objects in a JSON list, in a list under "questions", or one after the other.
+    """Return the questions of a reply: the last objects in a JSON list, in an object, or one after the other.
 
     Raises:
         ValueError: no object in it has a question and a supporting sentence.
     """
-    found: list[Any] = []
-    for _, _, value in json_values(without_thoughts(reply)):
-        listed = value.get("questions", value) if isinstance(value, dict) else value
-        found += listed if isinstance(listed, list) else [listed]
-    drafts = tuple(_draft(each) for each in found if isinstance(each, dict))
-    if not any(draft.question and draft.support for draft in drafts):
+    drafts = last_value(reply, _drafts)
+    if drafts is None:
         raise ValueError('the reply holds no JSON list of objects with "question" and "support"')
     return drafts
 
@@ -68,6 +64,12 @@ def problem_of(draft: Draft) -> str:
     if len(draft.answer) > LONGEST_ANSWER:
         return f"an answer of {len(draft.answer)} characters, more than {LONGEST_ANSWER}"
     return "" if draft.support else "it has no supporting sentences"
+
+
+def _drafts(value: Any) -> tuple[Draft, ...] | None:
+    listed = value if isinstance(value, list) else [value]
+    drafts = tuple(_draft(each) for each in listed if isinstance(each, dict))
+    return drafts if any(draft.question and draft.support for draft in drafts) else None
 
 
 def _draft(given: dict[Any, Any]) -> Draft:

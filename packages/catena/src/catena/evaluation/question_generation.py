@@ -14,13 +14,12 @@ from typing import Any
 from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.errors import ParameterError, ServiceError
-from catena.evaluation.json_replies import shut_in
 from catena.evaluation.question_drafts import Draft, problem_of, read_drafts
 from catena.evaluation.question_quotes import CopySource
 from catena.evaluation.question_scope import EIGHT_TYPES, QuestionType, ScopeQuestion
 from catena.ids import digest
 from catena.model import Chunk, Degraded, Document
-from catena.text import normalise_term, tokenise
+from catena.text.words import normalise_term, tokenise
 
 PURPOSE = "scope questions"
 """The purpose of every request made here, as a plan counts it."""
@@ -174,10 +173,10 @@ def _request(
 ) -> Complete:
     prompt = prompts.load("scope_questions")
     filled = prompt.filled(
-        document=shut_in(document.title, _TAGS) or "(unknown)",
-        headings=shut_in(_SHOWN.join(filter(None, chunk.path)), _TAGS) or "(none)",
+        document=prompts.shut_in(document.title, _TAGS) or "(unknown)",
+        headings=prompts.shut_in(_SHOWN.join(filter(None, chunk.path)), _TAGS) or "(none)",
         types="\n".join(f"- {each.name}: {each.meaning}" for each in types),
-        section=shut_in(chunk.text, _TAGS),
+        section=prompts.shut_in(chunk.text, _TAGS),
         guidance=guidance.strip() or "(nothing)",
         number=str(per_section),
     )
@@ -187,6 +186,7 @@ def _request(
         system=prompt.system,
         max_tokens=max_tokens,
         prompt_version=prompt.version,
+        schema=prompt.schema,
         validate=read_drafts,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from catena.evaluation.answer_scope import Span
-from catena.text import is_border, tokenise
+from catena.text.words import is_border, tokenise
 
 CopyState: TypeAlias = Literal["exact", "normalised", "near"]
 
@@ -21,7 +21,7 @@ _END = 500  # characters of each
 _REACH = 5  # a fifth of a copy: how far the ends of its place may lie from those of its window
 LEAST_WORDS = 3  # of a copy: fewer stand anywhere
 
-_ELLIPSIS = re.compile(r"\s*(?:[\[(]\s*)?(?:…|\.{3,})(?:\s*[\])])?\s*")
+_ELLIPSIS = re.compile(r"(?:(?<!\s)\s++)?(?:[\[(]\s*+)?(?:…|\.{3,}+)(?:\s*+[\])])?\s*+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _DROPPED = frozenset("*_`\u00ad\u200b\u200c\u200d\u2060\ufeff")  # marks of Markdown, and what nobody sees
 _UNIFIED = (

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from catena.errors import ParameterError
 from catena.evaluation.answer_scope import Span
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 
 @dataclass(frozen=True, slots=True)

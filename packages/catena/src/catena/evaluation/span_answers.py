@@ -18,11 +18,11 @@ from catena.effects import Complete, Failed, Step
 from catena.errors import EvaluationError, ParameterError, ServiceError
 from catena.evaluation.answer_scope import Span, coverage
 from catena.evaluation.answers import MeanScore, mean_score
-from catena.evaluation.json_replies import json_values, shut_in, without_thoughts
 from catena.evaluation.question_dataset import ScopeDataset
 from catena.evaluation.question_quotes import CopySource
 from catena.evaluation.question_scope import ScopeQuestion
 from catena.model import Document
+from catena.text.replies import last_value
 
 Given: TypeAlias = Literal["document", "section"]
 
@@ -133,18 +133,23 @@ def ask_spans(cases: Sequence[SpanCase], *, max_tokens: int = 2048) -> Step[tupl
 
 
 def read_copies(reply: str) -> tuple[str, ...]:
-    """Return the texts that a reply lists under "context": a list of strings, or one string.
+    """Return the texts that a reply lists last under "context": a list of strings, or one string.
 
     Raises:
         ValueError: there is no such list.
     """
-    for _, _, value in json_values(without_thoughts(reply)):
-        if isinstance(value, dict) and "context" in value:
-            listed = value["context"] if isinstance(value["context"], list) else [value["context"]]
-            if not all(isinstance(each, str) for each in listed):
-                raise ValueError('"context" holds something else than texts')
-            return tuple(each for each in listed if each.strip())
-    raise ValueError('the reply holds no JSON object with "context"')
+    listed = last_value(reply, _context)
+    if listed is None:
+        raise ValueError('the reply holds no JSON object with "context"')
+    if not all(isinstance(each, str) for each in listed):
+        raise ValueError('"context" holds something else than texts')
+    return tuple(each for each in listed if each.strip())
+
+
+def _context(value: Any) -> list[Any] | None:
+    if not isinstance(value, dict) or "context" not in value:
+        return None
+    return value["context"] if isinstance(value["context"], list) else [value["context"]]
 
 
 def span_score(found: Sequence[Span], evidence: Sequence[Span], text: str) -> SpanScore:
@@ -209,13 +214,14 @@ def span_result(
 
 def _request(case: SpanCase, max_tokens: int) -> Complete:
     prompt = prompts.load("answer_scope")
-    text = shut_in(case.document.text[case.start : case.end], _TAGS)
+    text = prompts.shut_in(case.document.text[case.start : case.end], _TAGS)
     return Complete(
-        prompt=prompt.filled(question=shut_in(case.question.text, _TAGS), text=text),
+        prompt=prompt.filled(question=prompts.shut_in(case.question.text, _TAGS), text=text),
         purpose=PURPOSE,
         system=prompt.system,
         max_tokens=max_tokens,
         prompt_version=prompt.version,
+        schema=prompt.schema,
         validate=read_copies,
     )
 

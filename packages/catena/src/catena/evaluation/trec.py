@@ -15,7 +15,7 @@ from catena.evaluation.judgements import Qrels, Run, check_ids, match_queries, r
 FilePath: TypeAlias = str | PathLike[str]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,6}")  # int() and float() would also take 1_000 and digits of other scripts
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 def read_qrels(path: FilePath) -> dict[str, dict[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from catena.ids import span_id
-from catena.model import Chunk, Segment, common_metadata
+from catena.model import Chunk, Place, Segment, common_metadata
 
 WIDEST_GAP = 100  # characters: splitters strip white space between chunks; a wider gap is text that is not there
 BLANK_LINE = "\n\n"
@@ -70,7 +70,7 @@ def segment_of(chunks: Sequence[Chunk], text: str | None = None) -> Segment:
     """
     first = chunks[0]
     whole = text if text is not None and is_slice_of(text, chunks) else joined(chunks)
-    end = first.start + len(whole)
+    end, place = first.start + len(whole), Place.around(chunk.place for chunk in chunks)
     return Segment(
         id=span_id(first.document_id, "segment", first.position, chunks[-1].position + 1),
         document_id=first.document_id,
@@ -79,8 +79,9 @@ def segment_of(chunks: Sequence[Chunk], text: str | None = None) -> Segment:
         text=whole,
         path=common_path([chunk.path for chunk in chunks]),
         chunk_ids=tuple(chunk.id for chunk in chunks),
-        pages=_outer([chunk.pages for chunk in chunks]),
-        lines=_outer([chunk.lines for chunk in chunks]),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
         metadata=common_metadata(chunks),
         positions=(first.position, chunks[-1].position),
     )
@@ -91,8 +92,3 @@ def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     lowest, highest = min(paths), max(paths)
     same = next((n for n, (a, b) in enumerate(zip(lowest, highest, strict=False)) if a != b), None)
     return lowest[: len(lowest) if same is None else same]
-
-
-def _outer(pairs: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
-    known = [pair for pair in pairs if pair is not None]
-    return (min(first for first, _ in known), max(last for _, last in known)) if known else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,19 +17,22 @@ from catena.formatting.numbered_headings import heading_lines
 from catena.formatting.windows import Window
 from catena.ports import Completion
 from catena.steps import Complete, Failed, Step, Validate
+from catena.text.replies import CLOSING, TALK, is_announcement, unfenced
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
 NO_ANSWER = "no-answer"  # the kind of fault of a window for which no answer came
 
 _NONE = "(nothing: this is the beginning of the document)"
 _OWN_TAG = re.compile(r"<(?=/?(?:window|previous_input|previous_output|first_answer)\b)")
-_WINDOW = re.compile(r"<window>\n(.*?)\n</window>", re.DOTALL)
-_FENCED = re.compile(
-    r"\A\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:markdown|md)?[ \t]*\n(?P<inside>.*?)\n?(?P=fence)\s*\Z", re.DOTALL
-)
 _REFUSED = "the model refused to convert the window"
 _ENDINGS = {"'length'": "truncation", "'refusal'": "refusal", "'content_filter'": "refusal", _REFUSED: "refusal"}
-_OPENED = re.compile(r"\A\s*(?P<fence>`{3,}|~{3,})[ \t]*(?:markdown|md)[ \t]*\n")
+_ECHOED = re.compile(r"\A\s*+</?(?:window|markdown|output|answer|result|response|document)>")
+_ECHOED_LAST = re.compile(r"</?(?:window|markdown|output|answer|result|response|document)>\Z")
+_REMARK = re.compile(
+    r"(?i)[\s*_(\[<!-]*+(?:to be )?(?:continued|end of (?:the )?(?:window|page|markdown|document|output))\b"
+)
+_LONGEST_REMARK = 300  # characters
+_LAYERS = 4  # of tag, fence and talk around an answer
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")  # a lone surrogate cannot be stored at all
 _NAMED = 40  # missing or invented words that a second request names
 _SPARE_TOKENS = 512  # for the marks of Markdown
@@ -103,22 +107,41 @@ def complaint(found: Fidelity) -> str:
 
 def planned_answer(request: Complete) -> Completion:
     """Return the window itself, for a dry run to go on with: as long as a real answer, and faithful."""
-    found = _WINDOW.search(request.prompt)
-    return Completion(text=found[1] if found else request.prompt)
+    window, closed, _ = request.prompt.partition("<window>\n")[2].partition("\n</window>")
+    return Completion(text=window if closed else request.prompt)
 
 
-def unfenced(answer: str) -> str:
-    """Return an answer without a code fence around all of it, and without white space at its ends.
+def markdown_of(answer: str, source: str) -> str:
+    """Return the Markdown in an answer, without what the model put around it and the source does not print.
 
-    Nor with one that opens it and is never closed, which would make all that follows code; nor control characters.
+    That is a tag that it repeats, a code fence, a line that announces the Markdown, a closing remark, white space
+    and control characters.
     """
-    answer = _UNPRINTED.sub("", answer)
-    found = _FENCED.match(answer)
-    inside = found["inside"] if found and found["fence"] not in found["inside"] else answer
-    opened = _OPENED.match(inside)
-    if opened and inside.count(opened["fence"]) % 2:
-        inside = inside[opened.end() :]
-    return inside.replace("\r\n", "\n").strip()
+    text = _UNPRINTED.sub("", answer).replace("\r\n", "\n").strip()
+    printed = _visible(source)
+    for _ in range(_LAYERS):
+        text = _ECHOED_LAST.sub("", _ECHOED.sub("", text)).strip()
+        first, _, rest = text.partition("\n")
+        if rest.strip() and _announces(first) and _visible(first) not in printed:
+            text = rest.strip()
+        rest, _, last = text.rpartition("\n")
+        if rest.strip() and _takes_leave(last) and _visible(last) not in printed:
+            text = rest.strip()
+        text = unfenced(text, "markdown", "md", "text")
+    return text
+
+
+def _announces(line: str) -> bool:
+    return len(line) < _LONGEST_REMARK and (is_announcement(line) or TALK.match(line.strip(" *_#")) is not None)
+
+
+def _takes_leave(line: str) -> bool:
+    said = line.strip(" *_([<!-")
+    return len(line) < _LONGEST_REMARK and (CLOSING.match(said) or _REMARK.match(line)) is not None
+
+
+def _visible(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +156,7 @@ class _Checker:
 
     def refuse(self, answer: str) -> None:
         """Raise ValueError for an answer that must not be kept: there is nothing of the window in it."""
-        found = self.judge(unfenced(answer))
+        found = self.judge(markdown_of(answer, self.window.text))
         if any(fault.kind == "refusal" for fault in found.faults):
             raise ValueError(_REFUSED)
 
@@ -141,7 +164,7 @@ class _Checker:
         return _judged(self.window.text, text, self.options, self.rules, self.previous)
 
     def draft(self, answer: str) -> Draft:
-        piece = piece_of(unfenced(answer), self.keys, self.window.start, self.window.end)
+        piece = piece_of(markdown_of(answer, self.window.text), self.keys, self.window.start, self.window.end)
         piece = _without_repeats(piece, self.keys, self.previous)
         found = self.judge(piece.text)
         return Draft(window=self.window, piece=piece, fidelity=found, faults=found.faults)
@@ -182,14 +205,11 @@ def _worst(found: Draft) -> float:
 def _without_repeats(piece: Piece, keys: Sequence[str], previous: str) -> Piece:
     """Drop headings that the window does not print and that repeat one from before, as over every further table."""
     seen = {heading.key for heading in heading_lines(previous)}
+    starts = [start for start, _ in piece.atoms]
     parts: list[str] = []
     at = 0
     for heading in heading_lines(piece.text):
-        own = [
-            place
-            for (start, _), place in zip(piece.atoms, piece.places, strict=True)
-            if heading.start <= start < heading.end
-        ]
+        own = piece.places[bisect_left(starts, heading.start) : bisect_left(starts, heading.end)]
         if heading.key in seen and own and max(own) < 0:
             parts.append(piece.text[at : heading.start].rstrip("\n"))
             at = heading.end

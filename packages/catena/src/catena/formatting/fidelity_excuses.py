@@ -14,8 +14,8 @@ from catena.formatting.fidelity_words import Line, Words
 from catena.formatting.words import is_caption, key
 
 _PAGE_NAME = re.compile(
-    r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*(?:\d{1,4}|[ivxlc]{1,6})\s*(?:页|頁)?"
-    r"(?:\s*(?:/|of|von|de|sur|di|共)\s*\d{1,4}\s*(?:页|頁)?)?|[-–]\s*\d{1,4}\s*[-–]|\d{1,4}\s*(?:/|of)\s*\d{1,4}",
+    r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*+(?:\d{1,4}|[ivxlc]{1,6})\s*+(?:[页頁]\s*+)?"
+    r"(?:(?:/|of|von|de|sur|di|共)\s*+\d{1,4}\s*+[页頁]?)?|[-–]\s*+\d{1,4}\s*+[-–]|\d{1,4}\s*+(?:/|of)\s*+\d{1,4}",
     re.IGNORECASE,
 )
 _PAGE_NAME_LENGTH = 40  # characters

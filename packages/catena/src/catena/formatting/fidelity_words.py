@@ -56,9 +56,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _SCRIPT_TAG = re.compile(r"</?(?:sup|sub)\b[^<>]{0,40}>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--(?:(?!<!--).){0,2000}?-->", re.DOTALL)
 _LINK = re.compile(
-    r"!?\[([^\[\]\n]*)\]\(\s*<?([^()<>\s]*(?:\([^()\s]*\)[^()<>\s]*)?)>?(?:\s+[\"'][^\n\"']*[\"'])?\s*\)"
+    r"!?\[([^\[\]\n]*+)\]\(\s*+<?([^()<>\s]*+(?:\([^()\s]*+\)[^()<>\s]*+)?)>?(?:\s++[\"'][^\n\"']*+[\"'])?\s*+\)"
 )
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")

@@ -18,7 +18,8 @@ _BROKEN = re.compile(r"(?<![-‐\w])(?P<stem>[^\W\d_]+)[-‐]$")  # not "state-o
 _LOWER_WORD = re.compile(r"(?=[^\W\d_A-Z])[^\W\d_]++(?![-‐][^\W\d_])")  # not "the-art"
 _WORD = re.compile(r"[^\W\d_]+")
 _CLOSE = re.compile(r"\w[-‐]$")  # a hyphen that stays: what follows belongs to the same word
-_URL_END = re.compile(r"(?:https?://|www\.)\S*[/_?&=.-]$")
+_URL = re.compile(r"https?://|www\.")
+_URL_ENDS = tuple("/_?&=.-")
 
 
 class Compounds:
@@ -51,7 +52,12 @@ def glue(above: str, below: str, compounds: Compounds) -> tuple[str, str]:
     if broken and word and not compounds.keeps_hyphen(broken.group("stem"), word.group()):
         return above[:-1], ""
     unspaced = is_cjk(above[-1:] or " ") and is_cjk(below[:1] or " ")
-    return above, "" if unspaced or _CLOSE.search(above) or _URL_END.search(above) else " "
+    return above, "" if unspaced or _CLOSE.search(above) or _ends_in_url(above) else " "
+
+
+def _ends_in_url(text: str) -> bool:
+    """Return whether a line breaks off inside an address: "see https://example.org/manuals/"."""
+    return text.endswith(_URL_ENDS) and _URL.search(text.rsplit(maxsplit=1)[-1][:-1]) is not None
 
 
 def continues(rows: Sequence[Row], block: Sequence[int], index: int, measures: Measures, hang: float | None) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from catena.formatting.words import Numbering, key, numbering
+from catena.text.headings import atx_title
 
-_HEADING = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>\S.*?)[ \t]*(?:[ \t]#+[ \t]*)?\Z")
+_HEADING = re.compile(r"(?P<marks>#{1,6})[ \t](?P<title>.+)\Z")
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})")
 _DEEPEST = 6
 
@@ -39,8 +40,8 @@ def heading_lines(markdown: str) -> Iterator[HeadingLine]:
             fence = mark["fence"]
         elif mark and mark["fence"].startswith(fence) and not bare[mark.end() :].strip():
             fence = ""
-        elif not fence and (found := _HEADING.match(bare)):
-            yield HeadingLine(start=start, end=start + len(bare), level=len(found["marks"]), title=found["title"])
+        elif not fence and (found := _HEADING.match(bare)) and (title := atx_title(found["title"])):
+            yield HeadingLine(start=start, end=start + len(bare), level=len(found["marks"]), title=title)
         start += len(line)
 
 

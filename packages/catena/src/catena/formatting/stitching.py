@@ -12,7 +12,7 @@ from catena.formatting.alignment import Piece, placed
 _ENOUGH = 6  # equal gaps on either side of a border that count as full agreement
 _RULE = re.compile(r"-{3,}|:-+:?|-+:")  # of a table
 _MARK = re.compile(r"(?:#{1,6} |[-*+>] |\d{1,9}[.)] |\|)")  # opens a block
-_BREAKS = re.compile(r"[ \t]*\n\s*")
+_BREAKS = re.compile(r"(?:(?<![ \t])[ \t]++)?\n\s*+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,8 @@ _CAPTION = re.compile(
 )
 _TABLE_CAPTION = re.compile(r"^(?:table|tab\.|tabelle|tableau|表)\s*[A-Z]?[.-]?\d", re.IGNORECASE)
 _NOT_ALNUM = re.compile(r"[\W_]+")
-_LEADER = re.compile(r"(?:[.·…_]\s?){4,}\s*[\divxlcdmIVXLCDM, –-]{0,60}$")
-_DOT_ROW = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*")
+_LEADER = re.compile(r"(?<![.·…_])(?<![.·…_]\s)[.·…_](?:\s?[.·…_]){3,}+\s*+[\divxlcdmIVXLCDM, –-]{0,60}+$")
+_DOT_ROW = re.compile(r"(?:(?<!\s)\s++)?[.·…_](?:\s?[.·…_]){3,}+\s*+")
 _DOTS = ("..", ". .", "··", "· ·", "…", "__")  # a cheap test before the regular expression
 _PAGE = re.compile(r"\d{1,4}|[ivxlc]{1,6}")
 _ADMONITION = re.compile(

@@ -346,7 +346,7 @@ class ChunkGraph:
 
         Raises:
             LibraryError: the folder cannot be written.
-            ParameterError: metadata of a chunk that JSON has no form for.
+            ParameterError: metadata of a chunk that no store can keep.
         """
         save(Path(folder), self._nodes, self.ids, self._state, self.options)
 

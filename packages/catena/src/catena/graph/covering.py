@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.graph.words import Words, word_number
-from catena.text import word_keys
+from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

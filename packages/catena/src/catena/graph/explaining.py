@@ -11,7 +11,7 @@ from catena.graph.frontier import Ground
 from catena.graph.trails import Purse, Taken, Trails
 from catena.model import Chain, Edge, Hit, Hop, Provenance, Ranking, Scale
 from catena.steps import DescribeEdges, Failed, Step
-from catena.text import tokenise, word_keys
+from catena.text.words import tokenise, word_keys
 
 if TYPE_CHECKING:
     from catena.graph.scoring import Question

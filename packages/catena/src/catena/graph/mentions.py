@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from catena.graph.node import Node
-from catena.text import UNSPACED, word_keys
+from catena.text.words import UNSPACED, word_keys
 
 Title: TypeAlias = tuple[str, ...]
 """A title as the sequence of its words, in the form of `words_of`."""
@@ -24,7 +24,7 @@ _UNSPACED_PAIR = re.compile(f"[{UNSPACED}]{{2}}")
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text in order, as titles are compared with it.
 
-    They are those of `catena.text.word_keys`, each place once: of a script without spaces the single characters,
+    They are those of `text.words.word_keys`, each place once: of a script without spaces the single characters,
     without their pairs. So they are among the words by which a graph counts.
     """
     keys = word_keys(text)

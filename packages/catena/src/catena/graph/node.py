@@ -11,12 +11,12 @@ from catena.errors import ParameterError
 from catena.keyphrases import keywords_of
 from catena.model import Chunk
 from catena.phrases import names_in, without_parenthesis
-from catena.text import normalise_term, tokenise
+from catena.text.words import normalise_term, tokenise
 
 # "3.1", "3.", "A.2": not "3.5 mm plug" and "2.4 GHz radio"; letters of appendices only, for "M.2" is a socket
 _UNIT = r"(?:[a-z\u00b5\u0430-\u044f]{1,4}|[kMGT]?(?:Hz|[ABVW]h?))\b"
 _NUMBER = r"(?:\d{1,3}\.|\d{1,3}(?:\.\d{1,3})+\.?|[A-H](?:\.\d{1,2})+\.?)"
-_SECTION_NUMBER = re.compile(rf"\A\s*(?!\d+\.\d+\s+{_UNIT}){_NUMBER}\s+(?=.*[^\W\d_])")
+_SECTION_NUMBER = re.compile(rf"\A\s*+(?!\d++\.\d++\s++{_UNIT}){_NUMBER}\s++(?=.*[^\W\d_])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

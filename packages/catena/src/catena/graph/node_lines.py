@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from catena.errors import ParameterError
 from catena.graph.node import Node
-from catena.model import Chunk, FrozenMetadata
+from catena.model import Chunk, FrozenMetadata, plain_metadata
 
 
 def to_line(node: Node | bytes) -> bytes:
     """Return a node as one line, without its end; ASCII, so that broken characters survive.
 
     Raises:
-        ParameterError: metadata that JSON has no form for.
+        ParameterError: metadata that no store can keep.
     """
     if isinstance(node, bytes):
         return node
     c = node.chunk
     where = [c.id, c.document_id, c.position, c.start, c.end, c.kind, c.path, c.section, c.pages, c.lines]
-    try:
-        line = json.dumps([*where, c.text, c.metadata, node.titles, node.keywords, node.names])
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"metadata of chunk {c.id!r}", dict(c.metadata), "of values that JSON can write"
-        ) from None
+    said = plain_metadata(c.metadata, f"chunk {c.id!r}")
+    line = json.dumps([*where, c.text, said, node.titles, node.keywords, node.names, c.page_labels])
     return line.encode("ascii")
 
 
@@ -35,7 +30,7 @@ def to_node(line: Node | bytes) -> Node:
         return line
     fields: list[Any] = json.loads(line)
     chunk_id, document_id, position, start, end, kind, path, section, pages, lines = fields[:10]
-    text, metadata, titles, keywords, names = fields[10:]
+    text, metadata, titles, keywords, names, *labels = fields[10:]
     chunk = Chunk(
         id=chunk_id,
         document_id=document_id,
@@ -47,6 +42,7 @@ def to_node(line: Node | bytes) -> Node:
         path=tuple(path),
         section=section,
         pages=None if pages is None else tuple(pages),
+        page_labels=(labels[0][0], labels[0][1]) if labels and labels[0] else None,
         lines=None if lines is None else tuple(lines),
         metadata=FrozenMetadata(metadata),
     )

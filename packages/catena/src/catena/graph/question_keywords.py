@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from catena import prompts
 from catena.effects import Complete, Step, ask
 from catena.errors import ParameterError
 from catena.phrases import name_of, named_phrases
 from catena.terms import TermMatcher
-from catena.text import tokenise
+from catena.text.replies import read_items
+from catena.text.words import tokenise
 
 _MAX_TOKENS = 400
 _CLOSING_MARK = "</question"
@@ -35,8 +35,6 @@ _BEGINNING = frozenset(
 _QUOTED = re.compile(
     '\u201c([^\u201c\u201d\\n]{2,80})\u201d|\u201e([^\u201e\u201c\\n]{2,80})\u201c|\u00ab([^\u00ab\u00bb\\n]{2,80})\u00bb|"([^"\\n]{2,80})"'
 )
-_LISTED = re.compile(r"\s*(?:[-*\u2022]|\(?\d{1,3}[.):])\s+(?P<item>\S.*)")
-_SEPARATOR = re.compile(r"[;,\n\uff0c\uff1b\u3001]")
 
 
 def question_keywords(question: str, *, by: Literal["offline", "llm"] = "offline") -> Step[tuple[str, ...]]:
@@ -66,6 +64,7 @@ def question_keywords(question: str, *, by: Literal["offline", "llm"] = "offline
         system=prompt.system,
         max_tokens=_MAX_TOKENS,
         prompt_version=prompt.version,
+        schema=prompt.schema,
         validate=partial(read_question_keywords, question=question),
     )
     (reply,) = yield from ask([request])
@@ -85,18 +84,12 @@ def offline_question_keywords(question: str) -> tuple[str, ...]:
 def read_question_keywords(reply: str, question: str) -> tuple[str, ...]:
     """Return the keywords in an answer that stand in the question, in order of place.
 
-    Read are a JSON list (also in talk, or as the only list of an object), lines with bullets or numbers, and terms
-    between commas, semicolons or lines.
-
     Raises:
-        ValueError: none of them stands in the question.
+        ValueError: there is no list that `read_items` reads, or nothing of it stands in the question.
     """
     if len(reply) > _LONGEST_REPLY:
         raise ValueError(f"a reply of {len(reply)} characters, more than {_LONGEST_REPLY}")
-    items = _json_list(reply)
-    if items is None:
-        items = [match["item"] for line in reply.splitlines() if (match := _LISTED.match(line))]
-    kept = _standing_in(question, items or _SEPARATOR.split(reply.rpartition(":")[2]))
+    kept = _standing_in(question, read_items(reply))
     if not kept:
         raise ValueError("the reply lists nothing that stands in the question")
     return kept
@@ -116,18 +109,3 @@ def _content_words(question: str) -> Iterator[str]:
         ideographs = len(word) == 2 and not word.isascii() and not word.islower()
         if word not in _BEGINNING and (len(word) >= _FEWEST_LETTERS or ideographs):
             yield word
-
-
-def _json_list(reply: str) -> list[str] | None:
-    """Return the strings of the first JSON list in a reply; None where there is none."""
-    decoder = json.JSONDecoder()
-    for match in re.finditer(r"[\[{]", reply[:_LONGEST_REPLY]):
-        try:
-            value: Any = decoder.raw_decode(reply, match.start())[0]
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            value = next((each for each in value.values() if isinstance(each, list)), None)
-        if isinstance(value, list):
-            return [each for each in value if isinstance(each, str)]
-    return None

@@ -11,7 +11,7 @@ import numpy as np
 from catena.errors import ParameterError
 from catena.foreign_steps import guarded
 from catena.steps import CountWords, Step, ask
-from catena.text import word_keys
+from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Question:
     Attributes:
         text: as typed.
         vector: of unit length, shape (dim,), float32, by the embedder of the graph's nodes.
-        words: distinct, in order, as `catena.text.word_keys` gives them; columns of `Nodes.counts`.
+        words: distinct, in order, as `catena.text.words.word_keys` gives them; columns of `Nodes.counts`.
         holding: in how many nodes of the graph each word is, shape (words,), int64.
         nodes: of the graph.
         mean_length: words of a node of the graph, on average.

@@ -11,7 +11,7 @@ from catena.graph.frontier import Ground, allowed_of, rows_to_pool, scored
 from catena.graph.trails import Purse, Taken
 from catena.neighbourhood import Nodes
 from catena.steps import FindCovering, Step, ask
-from catena.text import word_keys
+from catena.text.words import word_keys
 
 _LOOKED_THROUGH = 50  # nodes that cover the most, where a filter or a budget may refuse the best of them
 

@@ -48,7 +48,7 @@ def save(
 
     Raises:
         LibraryError: the folder cannot be written.
-        ParameterError: metadata of a chunk that JSON has no form for.
+        ParameterError: metadata of a chunk that no store can keep.
     """
     state = compact(state)
     lines = b"\n".join(map(to_line, nodes))

@@ -13,7 +13,7 @@ import numpy as np
 
 from catena.graph.layers import Layers, distinct, ranges, starts_of
 from catena.graph.mentions import LONGEST, words_of
-from catena.text import tokenise, word_key, word_keys
+from catena.text.words import tokenise, word_key, word_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

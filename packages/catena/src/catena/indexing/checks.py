@@ -11,7 +11,7 @@ import numpy as np
 from catena.errors import ParameterError
 from catena.indexing.figures import problems_of_figures
 from catena.model import Entry
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 from catena.vectors import DEFAULT, ViewVectors
 
 if TYPE_CHECKING:

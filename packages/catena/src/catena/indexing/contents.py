@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from catena.vectors import DEFAULT, mean_direction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 STAMP = 16  # bytes
 _OF_IDS = "WHERE c.id IN (SELECT value FROM json_each(?))"
 
@@ -28,6 +29,11 @@ class Contents:
 
     _connection: sqlite3.Connection
     generation: int
+    _once: Callable[[Hashable, Callable[[], Any]], Any]
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` derives from this generation, made by the first who asks while it is the present one."""
+        return self._once(what, make)  # type: ignore[no-any-return]
 
     def setting(self, name: str) -> str:
         """Return what the library was told to remember under a name, "" for nothing."""
@@ -75,7 +81,7 @@ class Contents:
 
         Of a chunk with several it is their mean, brought to unit length.
         """
-        dim = int(schema.get_meta(self._connection, "dim") or 0)
+        dim = schema.number(self._connection, "dim")
         rows = self._connection.execute(
             "SELECT c.id, v.vector FROM chunks c JOIN vectors v USING (chunk)"
             f" {_OF_IDS} AND v.kind = ? ORDER BY v.row",

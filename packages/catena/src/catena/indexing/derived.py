@@ -17,6 +17,7 @@ from pathlib import Path
 
 MANIFEST = "catena.json"
 _BLOCK = 1 << 20  # bytes read at once
+_NO_LEAVE = ("ermission denied", "Read-only file system", "Operation not permitted")  # as systems say it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,12 @@ def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = 
     manifest = Manifest(generation=generation, made=made, files=files)
     manifest.write(folder)
     return manifest
+
+
+def what_helps(error: BaseException) -> str:
+    """Return what to do next where a derived folder cannot be written."""
+    refused = any(sign in str(error) for sign in _NO_LEAVE)
+    return f"{'leave to write there' if refused else 'more disk space'}; searches go on meanwhile, from memory"
 
 
 def discard(folder: Path) -> None:

@@ -27,7 +27,7 @@ def insert(connection: sqlite3.Connection, doc: int, figures: Sequence[Figure]) 
     )
     connection.executemany(
         "INSERT INTO figures VALUES (?, ?, ?, ?, ?)",
-        ((doc, position, figure.name, digest, _body(figure)) for position, (digest, figure) in enumerate(marked)),
+        ((doc, position, figure.name, digest, body(figure)) for position, (digest, figure) in enumerate(marked)),
     )
 
 
@@ -46,7 +46,7 @@ def read(connection: sqlite3.Connection, doc: int) -> tuple[Figure, ...]:
     return tuple(_figure(*row) for row in rows)
 
 
-def find(connection: sqlite3.Connection, doc: int, name: str) -> Figure | None:
+def find(connection: sqlite3.Connection, doc: int, name: str | None) -> Figure | None:
     """Return one figure of a document by its file name."""
     row = connection.execute(f"SELECT {_COLUMNS} WHERE f.doc = ? AND f.name = ?", (doc, name)).fetchone()
     return None if row is None else _figure(*row)
@@ -57,13 +57,16 @@ def picture_digest(png: bytes) -> str:
     return hashlib.sha256(png).hexdigest()
 
 
-def _body(figure: Figure) -> str:
+def body(figure: Figure) -> str:
+    """Return what a figure's row says of it, its picture aside."""
     f = figure
     return json.dumps([f.page, f.box, f.kind, f.width, f.height, f.title, f.labels, f.caption])
 
 
 def _figure(name: str, body: str, png: bytes) -> Figure:
     page, box, kind, width, height, title, labels, caption = json.loads(body)
+    if not all(type(each) is str for each in (name, kind, title, labels, caption)) or type(png) is not bytes:
+        raise TypeError(f"figure {name!r} is not as it was written")
     x0, top, x1, bottom = box
     return Figure(
         name=name,

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from catena.errors import LibraryError, MissingExtraError
-from catena.indexing.derived import Manifest, cleared, discard, seal
+from catena.indexing.derived import Manifest, cleared, discard, seal, what_helps
 from catena.indexing.records import removed_since, view_rows
 from catena.indexing.selection import Scored
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -299,7 +299,7 @@ def _ours(folder: Path, *, writing: bool = False) -> Iterator[None]:
         ):
             raise
         doing, do_next = (
-            ("written", "more disk space") if writing else ("read", "verify(), which names what is damaged")
+            ("written", what_helps(error)) if writing else ("read", "verify(), which names what is damaged")
         )
         what = f"the lexical index cannot be {doing} ({error}); all documents are stored"
         raise LibraryError(str(folder), what, do_next) from None

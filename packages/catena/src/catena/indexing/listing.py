@@ -70,7 +70,7 @@ def stats(connection: sqlite3.Connection, path: Path, generation: int) -> Librar
         figures=count("count(*) FROM figures"),
         generation=generation,
         embedder=schema.get_meta(connection, "embedder"),
-        dim=int(schema.get_meta(connection, "dim") or 0),
+        dim=schema.number(connection, "dim"),
         bytes=sum(map(_size, path.rglob("*"))),
     )
 
@@ -94,6 +94,9 @@ def ledger(connection: sqlite3.Connection) -> tuple[Outcome, ...]:
     """Return the latest outcome of every source, by source."""
     with records.whole("the ledger"):
         bodies = [json.loads(row[0]) for row in connection.execute("SELECT body FROM ledger")]
+        for body in bodies:
+            records.all_of(str, *(body[name] for name in ("source", "document_id", "state", "reason")))
+            records.all_of(int, body["chunks"], body["pages"], *body["failed_pages"])
         outcomes = (Outcome(**{**body, "failed_pages": tuple(body["failed_pages"])}) for body in bodies)
         return tuple(sorted(outcomes, key=lambda outcome: outcome.source))
 
@@ -106,6 +109,7 @@ def _size(path: Path) -> int:
 
 def _info(document_id: str, fingerprint: str, header: str, chunks: int, *, state: IngestState) -> DocumentInfo:
     kept = records.header_of(header)
+    records.all_of(str, document_id, fingerprint, state)
     return DocumentInfo(
         id=document_id,
         title=kept["title"],

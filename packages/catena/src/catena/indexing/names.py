@@ -12,14 +12,13 @@ from catena.indexing.records import chunks_of
 from catena.model import Name
 from catena.names import NameIndex, unspaced
 from catena.question_names import LOOKED_AT, is_value_in, names_found
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 
 class DocumentNames:
     """The names of one generation's documents."""
 
-    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
-        self.generation = generation
+    def __init__(self, connection: sqlite3.Connection) -> None:
         # of two paths the answer is JSON, which a title with lone surrogates survives: it is not valid as text
         rows = connection.execute("SELECT id, json_extract(header, '$.title', '$.id') FROM documents")
         self._index = NameIndex({document_id: json.loads(found)[0] for document_id, found in rows})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial, reduce
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,12 +20,12 @@ from catena.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.filters import compiled
 from catena.ids import digest
 from catena.indexing import keywords, lexical, records, schema, vectors
-from catena.indexing.connections import Connections
+from catena.indexing.connections import Connections, Snapshot, as_written
 from catena.indexing.derived import Manifest
 from catena.indexing.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
 from catena.indexing.names import DocumentNames
 from catena.indexing.selection import Scored
-from catena.indexing.vectors import VectorMatrix
+from catena.indexing.vectors import VectorMatrix, VectorSearchers
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
 from catena.terms import TermMatcher
 from catena.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
@@ -31,11 +33,35 @@ from catena.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Route: TypeAlias = "Callable[[Search, sqlite3.Connection, int, NDArray[np.int64] | None], Scored | None]"
+Route: TypeAlias = "Callable[[Search, sqlite3.Connection, State, NDArray[np.int64] | None], Scored]"
+T = TypeVar("T")
 
 ROUTES = ("dense", "lexical", "keyword")
 _FILTERS = 64  # results of filters kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
+_PAUSE = 0.005  # seconds, between two looks at what a writer is about to complete
+
+_log = logging.getLogger(__name__)
+
+
+class State:
+    """What is derived from one generation of a library, kept while it is the present one or a question sees it."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.chunks: dict[int, Chunk] = {}
+        self.keys: dict[str, int] = {}  # of chunks, by their ids
+        self.lexical: dict[str, LexicalSearcher] = {}  # by the kind of view
+        self.vectors: VectorSearchers | None = None
+        self.allowed: dict[str, NDArray[np.int64]] = {}  # keys of chunks, by filter
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` makes, made by the first who asks."""
+        found = self._made.get(what)
+        if found is None:
+            found = self._made[what] = make()
+        return found
 
 
 class Routes:
@@ -44,30 +70,83 @@ class Routes:
     def __init__(self, connections: Connections, *, engine: str) -> None:
         self._connections, self._engine = connections, engine
         self._folder = connections.path / "lexical"
-        self._guard = threading.Lock()
+        self._guard, self._mending = threading.Lock(), threading.Lock()
         self._lexical: dict[str, LexicalIndex] = {}
-        self._in_memory: dict[str, LexicalSearcher] = {}
         self._vectors = VectorMatrix(connections.path / "vectors")
-        self._finder: tuple[int, TermMatcher] | None = None
-        self._names: DocumentNames | None = None
-        self._fields: tuple[int, list[tuple[int, dict[str, Any]]]] | None = None
-        self._field_names: tuple[int, frozenset[str]] | None = None
-        self._allowed: dict[tuple[int, str], NDArray[np.int64]] = {}
-        self._chunks: tuple[int, dict[int, Chunk]] = (0, {})
-        self._known: tuple[int, dict[str, int]] = (0, {})  # chunk keys by id
-        self._places: tuple[int, NDArray[np.int64]] | None = None
-        self._embedded: tuple[int, dict[int, str]] = (0, {})
+        self._state = State(0)  # of the generation that was last begun with
 
     def close(self) -> None:
         """Let go of all memory-mapped files."""
         self._lexical.clear()
-        self._in_memory.clear()
         self._vectors = VectorMatrix(self._vectors.folder)
+        self._state = State(0)
+
+    def snapshot(self) -> Snapshot[State]:
+        """Return one state for all that a question reads; nothing is read yet."""
+        return Snapshot(self._connections, self._ready)
+
+    @contextmanager
+    def reading(self, *, searching: bool = True) -> Iterator[tuple[sqlite3.Connection, State]]:
+        """Give a connection and what is derived from the state it sees: that of the question, where there is one.
+
+        Args:
+            searching: False where no lexical index will be asked: outside of a question none is then waited for.
+        """
+        active = self._connections.active()
+        own = active or Snapshot(self._connections, self._ready if searching else self._begun)
+        with ExitStack() as stack:
+            if searching:  # else a graph may be built meanwhile, by functions of others
+                stack.enter_context(as_written(self._connections.path))
+            if active is None:
+                stack.enter_context(closing(own))
+                stack.enter_context(own.active())
+            yield stack.enter_context(own.reading())
+
+    def _ready(self, connection: sqlite3.Connection) -> State:
+        """Begin a transaction and return what is derived from the state it sees, with its lexical indexes open.
+
+        They are files of one generation: opened now, before the next one takes their place. A writer brings them
+        up to date after its commit; whoever begins in between begins anew, until that is done.
+        """
+        give_up = monotonic() + self._connections.timeout
+        while not self._has_lexical(state := self._begun(connection)):
+            connection.execute("ROLLBACK")
+            try:
+                with self._connections.locked(wait=False) as own:
+                    self.sync(own)
+                    self._has_lexical(state := self._begun(connection))
+                    return state
+            except LibraryBusyError:
+                if monotonic() > give_up:
+                    raise
+                sleep(_PAUSE)
+            except LibraryError as error:  # their folder cannot be written: they are made in memory
+                _log.warning("%s", error)
+                return self._begun(connection)
+        return state
+
+    def _begun(self, connection: sqlite3.Connection) -> State:
+        connection.execute("BEGIN")
+        generation = schema.number(connection, "generation")
+        if self._state.generation != generation:
+            self._state = State(generation)
+        return self._state
+
+    def _has_lexical(self, state: State) -> bool:
+        """Open the lexical indexes of a generation that are in use here; return whether each could be."""
+        if self._engine != "tantivy" or self._connections.read_only or not state.generation:
+            return True
+        for kind in set(self._lexical).difference(state.lexical):
+            searcher = self._index(kind).at(state.generation)
+            if searcher is None:
+                return False
+            state.lexical[kind] = searcher
+        return True
 
     def sync(self, connection: sqlite3.Connection, also: str = DEFAULT_VIEW) -> None:
         """Bring the files of the derived indexes up to date; the caller holds the writer lock."""
         with schema.snapshot(connection) as generation:
-            dim = int(schema.get_meta(connection, "dim") or 0)
+            dim = schema.number(connection, "dim")
             if dim:
                 self._vectors.sync(connection, generation, dim)
             if self._engine == "tantivy":
@@ -77,45 +156,37 @@ class Routes:
     def catch_up(self) -> None:
         """Bring up to date what a killed writer left behind, unless another one is at it."""
         with self._connections.reading() as (connection, generation):
-            dim = int(schema.get_meta(connection, "dim") or 0)
+            dim = schema.number(connection, "dim")
             if not generation or (self._are_settled(generation) and self._vectors.at(connection, generation, dim)):
                 return
-        with suppress(LibraryBusyError), self._connections.locked() as connection:
-            self.sync(connection)
+        try:
+            with self._connections.locked() as connection:
+                self.sync(connection)
+        except LibraryBusyError:
+            pass
+        except LibraryError as error:  # what cannot be written is made in memory, when it is first asked
+            _log.warning("%s", error)
 
     def search(self, request: Search) -> Ranking:
         """Return the ranking that a request asks for."""
         route = self._route(request)
-        with self._connections.reading() as (connection, generation):
-            ranking = self._rank(request, route, connection, generation)
-        if ranking is not None:
-            return ranking
-        # A derived index on disk is of another generation: wait for its writer, or make it so ourselves.
-        with self._connections.locked() as connection:
-            self.sync(connection, _view(request))
-            with schema.snapshot(connection) as generation:
-                ranking = self._rank(request, route, connection, generation)
-        if ranking is None:
-            what = "an index cannot be read although it was just written; all documents are kept"
-            raise LibraryError(str(self._connections.path), what, "whether the disk is sound")
-        return ranking
+        with self.reading() as (connection, state):
+            for _ in range(2):
+                if (ranking := self._rank(request, route, connection, state)) is not None:
+                    return ranking
+        what = "an index cannot be read although it was just written; all documents are kept"
+        raise LibraryError(str(self._connections.path), what, "whether the disk is sound")
 
     def names(self, request: FindNames) -> NamesFound:
         """Return what a question names."""
-        with self._connections.reading() as (connection, generation):
-            names = self._names
-            if names is None or names.generation != generation:
-                names = self._names = DocumentNames(connection, generation)
-            return names.find(connection, request)
+        with self.reading() as (connection, state):
+            return state.once("names", lambda: DocumentNames(connection)).find(connection, request)
 
     def field_names(self) -> frozenset[str]:
         """Return the names of the fields by which chunks can be filtered here: of any of them."""
-        with self._connections.reading() as (connection, generation):
-            names = self._field_names
-            if names is None or names[0] != generation:
-                held = self._fields_held(connection, generation)
-                names = self._field_names = (generation, frozenset().union(*(fields for _, fields in held)))
-            return names[1]
+        with self.reading() as (connection, state):
+            held = partial(self._fields_of, connection, state)
+            return state.once("field names", lambda: frozenset().union(*(fields for _, fields in held())))
 
     def _route(self, request: Search) -> Route:
         routes: dict[str, Route] = {"dense": self._dense, "lexical": self._words, "keyword": self._terms}
@@ -127,140 +198,160 @@ class Routes:
             raise ParameterError("query", request.query, "a string")
         return routes[request.route]
 
-    def _rank(self, request: Search, route: Route, connection: sqlite3.Connection, generation: int) -> Ranking | None:
-        allowed = self._chunks_allowed(request, connection, generation)
-        scored = route(request, connection, generation, allowed)
-        if scored is None:
-            return None
-        best = scored.best(request.k, lambda: self._places_of(connection, generation))
+    def _rank(self, request: Search, route: Route, connection: sqlite3.Connection, state: State) -> Ranking | None:
+        allowed = self._chunks_allowed(request, connection, state)
+        best = route(request, connection, state, allowed).best(request.k, lambda: self._places_of(connection, state))
         keys = best.keys.tolist()
-        chunks = self._chunks_of(connection, generation, keys)
+        chunks = self._chunks_of(connection, state, keys)
         if len(chunks) < len(keys):  # a derived folder of another library, or an older truth put in place
-            self._discard()
+            self._discard(state)
             return None
-        self._keys_held(generation).update((chunk.id, key) for key, chunk in chunks.items())
-        views = self._views_of(request, connection, generation, keys)
+        if len(state.keys) > _CHUNKS:
+            state.keys = {}
+        state.keys.update((chunk.id, key) for key, chunk in chunks.items())
+        views = self._views_of(request, connection, state, keys)
         found = zip(keys, best.scores.tolist(), views, strict=True)
         scored_chunks = [(chunks[key], score, view) for key, score, view in found]
         return _ranking(scored_chunks, request.route, ranked=request.among is None)
 
     def _views_of(
-        self, request: Search, connection: sqlite3.Connection, generation: int, keys: Sequence[int]
+        self, request: Search, connection: sqlite3.Connection, state: State, keys: Sequence[int]
     ) -> list[str]:
         """Return the kind of view by which each chunk was found."""
         if request.route != "dense" or request.view:
             return ["terms" if request.route == "keyword" else _view(request)] * len(keys)
-        if self._embedded[0] != generation:
-            found = connection.execute(
-                "SELECT DISTINCT chunk, kind FROM views WHERE kind IN (?, ?, ?, ?)", EMBEDDED_VIEWS
-            )
-            ordered = sorted(found.fetchall(), key=lambda row: EMBEDDED_VIEWS.index(row[1]))
-            self._embedded = (generation, dict(ordered))
-        kinds = self._embedded[1]
+
+        def embedded() -> dict[int, str]:
+            select = "SELECT DISTINCT chunk, kind FROM views WHERE kind IN (?, ?, ?, ?)"
+            found = connection.execute(select, EMBEDDED_VIEWS).fetchall()
+            return dict(sorted(found, key=lambda row: EMBEDDED_VIEWS.index(row[1])))
+
+        kinds = state.once("embedded", embedded)
         return [kinds.get(key, DEFAULT_VIEW) for key in keys]
 
-    def _chunks_of(self, connection: sqlite3.Connection, generation: int, keys: Sequence[int]) -> dict[int, Chunk]:
+    def _chunks_of(self, connection: sqlite3.Connection, state: State, keys: Sequence[int]) -> dict[int, Chunk]:
         """Return the chunks of these keys, those of earlier searches from memory."""
-        known, held = self._chunks
-        if known != generation or len(held) > _CHUNKS:
-            held = {}
+        held = state.chunks if len(state.chunks) <= _CHUNKS else {}
         if missing := [key for key in keys if key not in held]:
             held.update(records.chunks_of(connection, missing))
-        self._chunks = (generation, held)
+        state.chunks = held
         return {key: held[key] for key in keys if key in held}
 
-    def _places_of(self, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
+    def _places_of(self, connection: sqlite3.Connection, state: State) -> NDArray[np.int64]:
         """Return the place of each chunk key's id among all ids, by key: what settles ties."""
-        if self._places is None or self._places[0] != generation:
+
+        def places() -> NDArray[np.int64]:
             keys = np.array(connection.execute("SELECT chunk FROM chunks ORDER BY id").fetchall(), np.int64).ravel()
-            places = np.zeros(keys.max(initial=0) + 1, np.int64)
-            places[keys] = np.arange(len(keys))
-            self._places = (generation, places)
-        return self._places[1]
+            found = np.zeros(keys.max(initial=0) + 1, np.int64)
+            found[keys] = np.arange(len(keys))
+            return found
+
+        return state.once("places", places)
 
     def _words(
-        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
-    ) -> Scored | None:
+        self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
+    ) -> Scored:
         kind = _view(request)
         if not records.has_view(connection, kind):
             return Scored.nothing()
-        searcher: LexicalSearcher | None = None
-        if self._engine == "tantivy":
-            searcher = self._index(kind).at(generation)
-        if searcher is None and (self._engine != "tantivy" or self._connections.read_only):
-            searcher = self._words_of_memory(kind, connection, generation)
-        return None if searcher is None else searcher.search(request.query, request.k, allowed)
+        searcher = state.lexical.get(kind)
+        if searcher is None:
+            searcher = state.lexical[kind] = self._lexical_of(kind, connection, state.generation)
+        return searcher.search(request.query, request.k, allowed)
+
+    def _lexical_of(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
+        if self._engine == "rank-bm25":
+            return RankBm25Searcher(connection, kind, generation)
+        index = self._index(kind)
+        at = partial(index.at, generation)
+        return (
+            at()
+            or self._mended(generation, at, kind)
+            or lexical.in_memory(connection, kind, generation, index.folder)
+        )
 
     def _dense(
-        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
-    ) -> Scored | None:
-        dim = int(schema.get_meta(connection, "dim") or 0)
+        self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
+    ) -> Scored:
+        dim = schema.number(connection, "dim")
         vector = _vector(request.vector, dim)
         if not dim or not vector.any():
             return Scored.nothing()
-        searchers = self._vectors.at(connection, generation, dim)
-        if searchers is None and self._connections.read_only:
-            searchers = vectors.in_memory(connection, generation, dim)
-        return None if searchers is None else searchers.search(request.view or DEFAULT, vector, allowed)
+        searchers = state.vectors
+        if searchers is None:
+            at = partial(self._vectors.at, connection, state.generation, dim)
+            searchers = (
+                at() or self._mended(state.generation, at) or vectors.in_memory(connection, state.generation, dim)
+            )
+            state.vectors = searchers
+        return searchers.search(request.view or DEFAULT, vector, allowed)
+
+    def _mended(self, generation: int, at: Callable[[], T | None], kind: str = DEFAULT_VIEW) -> T | None:
+        """Return what the files hold once they are brought up to date; None where they cannot be, or not any more."""
+        if self._connections.read_only:
+            return None
+        with self._mending:  # the other routes of a question find it done
+            if (found := at()) is not None:
+                return found
+            try:
+                with self._connections.locked(wait=False) as own:
+                    with schema.snapshot(own) as now:
+                        pass
+                    if now == generation:
+                        self.sync(own, kind)
+                    return at()
+            except LibraryError as error:
+                _log.warning("%s", error)
+                return None
 
     def _terms(
-        self, request: Search, connection: sqlite3.Connection, generation: int, allowed: NDArray[np.int64] | None
+        self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
     ) -> Scored:
-        finder = self._finder
-        if finder is None or finder[0] != generation:
-            finder = self._finder = (generation, TermMatcher(keywords.vocabulary(connection)))
-        return keywords.carriers(connection, finder[1].longest_in(request.query), allowed)
+        matcher = state.once("terms", lambda: TermMatcher(keywords.vocabulary(connection)))
+        return keywords.carriers(connection, matcher.longest_in(request.query), allowed)
 
     def _chunks_allowed(
-        self, request: Search, connection: sqlite3.Connection, generation: int
+        self, request: Search, connection: sqlite3.Connection, state: State
     ) -> NDArray[np.int64] | None:
         """Return the keys of the chunks that filter, `among` and `documents` leave, ascending; None for all."""
         limits = []
         if request.where is not None:
-            limits.append(self._chunks_where(request.where, connection, generation))
+            limits.append(self._chunks_where(request.where, connection, state))
         if request.among is not None:
-            limits.append(self._keys_of(connection, generation, request.among))
+            limits.append(self._keys_of(connection, state, request.among))
         if request.documents is not None:
             of_documents = "SELECT chunk FROM chunks JOIN documents USING (doc) WHERE documents.id IN"
             limits.append(_keys(connection, of_documents, request.documents))
         return reduce(np.intersect1d, limits) if limits else None
 
-    def _keys_held(self, generation: int) -> dict[str, int]:
-        if self._known[0] != generation or len(self._known[1]) > _CHUNKS:
-            self._known = (generation, {})
-        return self._known[1]
-
-    def _keys_of(self, connection: sqlite3.Connection, generation: int, ids: Sequence[str]) -> NDArray[np.int64]:
+    def _keys_of(self, connection: sqlite3.Connection, state: State, ids: Sequence[str]) -> NDArray[np.int64]:
         """Return the keys of the chunks of these ids, ascending: those of earlier searches from memory."""
-        held = self._keys_held(generation)
+        held = state.keys
         if missing := [chunk_id for chunk_id in ids if chunk_id not in held]:
             select = "SELECT id, chunk FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
             held.update(connection.execute(select, (json.dumps(missing),)).fetchall())
         return np.array(sorted(held[chunk_id] for chunk_id in ids if chunk_id in held), np.int64)
 
-    def _chunks_where(self, where: Where, connection: sqlite3.Connection, generation: int) -> NDArray[np.int64]:
+    def _chunks_where(self, where: Where, connection: sqlite3.Connection, state: State) -> NDArray[np.int64]:
         """Return the keys of the chunks that a filter allows, ascending."""
-        allows, name = compiled(where), (generation, repr(where))
-        if name not in self._allowed:
-            held = self._fields_held(connection, generation)
-            keys = np.array([key for key, fields in held if allows(fields)], np.int64)
-            with self._guard:
-                if len(self._allowed) >= _FILTERS or any(known != generation for known, _ in self._allowed):
-                    self._allowed.clear()
-                self._allowed[name] = keys
-            return keys
-        return self._allowed[name]
+        allows, name = compiled(where), repr(where)
+        found = state.allowed.get(name)
+        if found is None:
+            held = self._fields_of(connection, state)
+            found = np.array([key for key, fields in held if allows(fields)], np.int64)
+            if len(state.allowed) >= _FILTERS:
+                state.allowed = {}
+            state.allowed[name] = found
+        return found
 
-    def _fields_held(self, connection: sqlite3.Connection, generation: int) -> list[tuple[int, dict[str, Any]]]:
-        """Return what filters see of each chunk by its key, of this generation."""
-        held = self._fields
-        if held is None or held[0] != generation:
-            held = self._fields = (generation, records.fields(connection))
-        return held[1]
+    def _fields_of(self, connection: sqlite3.Connection, state: State) -> list[tuple[int, dict[str, Any]]]:
+        """Return what filters see of each chunk by its key."""
+        return state.once("fields", lambda: records.fields(connection))
 
-    def problems(self, connection: sqlite3.Connection, generation: int) -> Iterator[str]:
+    def problems(self, connection: sqlite3.Connection) -> Iterator[str]:
         """Yield where a derived index differs from the truth that `connection` sees."""
-        dim = int(schema.get_meta(connection, "dim") or 0)
+        generation = schema.number(connection, "generation")
+        dim = schema.number(connection, "dim")
         if generation and dim:
             yield from self._vectors.problems(connection, generation, dim)
         if generation and self._engine == "tantivy":
@@ -282,26 +373,17 @@ class Routes:
         manifests = [Manifest.read(self._index(kind).folder) for kind in {*self._kinds(), DEFAULT_VIEW}]
         return all(manifest is not None and manifest.is_settled(generation) for manifest in manifests)
 
-    def _discard(self) -> None:
+    def _discard(self, state: State) -> None:
         self._vectors.discard()
         for index in self._lexical.values():
             index.discard()
+        state.lexical, state.vectors = {}, None
 
     def _index(self, kind: str) -> LexicalIndex:
         with self._guard:
             if kind not in self._lexical:
                 self._lexical[kind] = LexicalIndex(self._folder / _folder_name(kind), kind)
             return self._lexical[kind]
-
-    def _words_of_memory(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
-        held = self._in_memory.get(kind)
-        if held is None or held.generation != generation:
-            if self._engine == "rank-bm25":
-                held = RankBm25Searcher(connection, kind, generation)
-            else:
-                held = lexical.in_memory(connection, kind, generation, self._folder)
-            self._in_memory[kind] = held
-        return held
 
 
 def _view(request: Search) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from catena.errors import DamagedLibraryError, LibraryError
 
 FILE = "library.sqlite"
-DERIVED = frozenset({"lexical", "vectors", "graph", "figures"})  # folders
+DRAFT = "graph.new"  # of the folder `graph`, while it is written
+DERIVED = frozenset({"lexical", "vectors", "graph", "figures", DRAFT})  # folders
 OURS = DERIVED | {FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid"}
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
+LONG_LOG = 32 << 20  # bytes
+_PATIENCE = 1_000  # milliseconds that a writer waits for readers of older states
 VERSION = 4  # of the tables below; a newer file is refused, never guessed at
 
 # Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
@@ -182,12 +185,35 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[int]:
     """Read one consistent state for a `with` block; gives its generation."""
+    with reading(connection):
+        yield number(connection, "generation")
+
+
+@contextmanager
+def reading(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read one consistent state for a `with` block."""
     connection.execute("BEGIN")
     try:
-        yield int(get_meta(connection, "generation"))
+        yield
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def shorten_log(connection: sqlite3.Connection, folder: Path, longest: int = LONG_LOG) -> int:
+    """Empty SQLite's write-ahead log where it is longer than `longest` bytes; return the next such length.
+
+    By itself SQLite begins it anew only when nobody reads an older state, which questions that overlap never let
+    happen. New ones go on meanwhile; old ones are waited for, but not for long. The caller holds the writer lock.
+    """
+    with suppress(OSError):
+        if (size := (folder / f"{FILE}-wal").stat().st_size) > longest:
+            usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+            connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
+            is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {usual}")
+            return size + LONG_LOG if is_busy else LONG_LOG
+    return longest
 
 
 def get_meta(connection: sqlite3.Connection, name: str) -> str:
@@ -196,11 +222,12 @@ def get_meta(connection: sqlite3.Connection, name: str) -> str:
     return str(row[0]) if row else ""
 
 
-def standing(connection: sqlite3.Connection, name: str) -> tuple[int, str]:
-    """Return the generation and a value of the meta table, "" where there is none, both of one moment."""
-    select = "SELECT name, value FROM meta WHERE name IN ('generation', ?)"
-    found = dict(connection.execute(select, (name,)).fetchall())
-    return int(found["generation"]), str(found.get(name, ""))
+def number(connection: sqlite3.Connection, name: str) -> int:
+    """Return a whole number of the meta table, 0 where there is none; the generation is always there."""
+    value = get_meta(connection, name)
+    if not value.isdecimal() and (value or name == "generation"):
+        raise sqlite3.DatabaseError(f"the {name} is {value!r}, which is no number")
+    return int(value or 0)
 
 
 def set_meta(connection: sqlite3.Connection, name: str, value: str) -> None:

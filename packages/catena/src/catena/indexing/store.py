@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
+from catena.effects import FetchChunks, FetchText, FindNames, Holdings, Inspect, NamesFound, Search
 from catena.errors import (
     DuplicateDocumentError,
     LibraryError,
@@ -23,14 +22,14 @@ from catena.errors import (
 )
 from catena.indexing import figures, keywords, listing, records, schema, writing
 from catena.indexing.checks import check_entry
-from catena.indexing.connections import Connections, named
+from catena.indexing.connections import Connections, Snapshot
 from catena.indexing.contents import Contents, setting_name
 from catena.indexing.listing import DocumentInfo, LibraryStats
 from catena.indexing.opening import check_place, prepare
-from catena.indexing.routes import ROUTES, Routes
-from catena.indexing.verify import problems_of_truth
+from catena.indexing.routes import ROUTES, Routes, State
+from catena.indexing.verify import problems_of_truth, told
 from catena.indexing.writing import Replaced
-from catena.model import Chunk, Entry, Figure, Outcome, Ranking, View
+from catena.model import NO_DOCUMENTS, Chunk, Degraded, Document, Entry, Figure, Outcome, Place, Ranking, View
 from catena.nearest import LOOKED_AT, meant
 from catena.vectors import ViewVectors
 
@@ -57,6 +56,7 @@ class LibraryStore:
         self.embedder_identity, self.dim, self.lexical = embedder_identity, dim, lexical
         self._connections = connections
         self._routes = Routes(connections, engine=lexical)
+        self._longest_log = schema.LONG_LOG
 
     @classmethod
     def open(
@@ -119,6 +119,13 @@ class LibraryStore:
     def routes(self) -> tuple[str, ...]:
         return ROUTES
 
+    def snapshot(self) -> Snapshot[State] | None:
+        """Return one state of the library for all that a question reads; None inside of a question that has one.
+
+        `catena.effects.run` and `arun` ask for it: what a step reads is of one generation, whatever others write.
+        """
+        return None if self._connections.active() is not None else self._routes.snapshot()
+
     def search(self, request: Search) -> Ranking:
         """Return the k best chunks of one route, in `Scale.SIMILARITY`, ties by chunk id.
 
@@ -127,13 +134,16 @@ class LibraryStore:
         kind `request.view`, by default over the default vector of every chunk; a chunk counts as the best of its
         rows, and a zero vector is like nothing and finds nothing. `keyword`: the weights of the critical terms of
         the query that a chunk carries, summed; at least one. Filters are exact: the k best among the chunks they
-        allow.
+        allow. A library without documents says so in `Ranking.degraded`.
 
         Raises:
             ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.
             FilterError: the filter is malformed.
         """
-        return self._routes.search(request)
+        ranking = self._routes.search(request)
+        if not ranking.hits and not self.document_count():
+            return replace(ranking, degraded=(Degraded(f"library {self.path.name!r}", NO_DOCUMENTS),))
+        return ranking
 
     def names(self, request: FindNames) -> NamesFound:
         """Return which documents a question names, and what looks like a name but is none that is known here."""
@@ -155,24 +165,18 @@ class LibraryStore:
             for text, start, end in slices
         )
 
-    def pages(self, spans: Sequence[tuple[str, int, int]]) -> tuple[tuple[int, int] | None, ...]:
-        """Return the first and the last page (1-based, inclusive) of slices of documents.
+    def places(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
+        """Return on which pages slices of documents are, and the labels of these pages; no lines.
 
         Args:
             spans: (document id, start, end) each.
 
         Returns:
-            One pair per span; None where the document has no pages, or is not there.
+            One place per span; without pages where the document has none, or is not there.
         """
         with self._connections.reading() as (connection, _):
-            ids = dict.fromkeys(document_id for document_id, _, _ in spans)
-            starts = {document_id: records.page_starts_of(connection, document_id) for document_id in ids}
-        return tuple(
-            (bisect_right(starts[document_id], start), bisect_right(starts[document_id], max(start, end - 1)))
-            if starts[document_id]
-            else None
-            for document_id, start, end in spans
-        )
+            pages = {name: records.pages_of(connection, name) for name in dict.fromkeys(span[0] for span in spans)}
+        return tuple(Place.on_pages(*pages[name], start, end) for name, start, end in spans)
 
     def add(self, additions: Sequence[Addition]) -> None:
         """Store new documents: all of them, or none when one is refused.
@@ -252,7 +256,7 @@ class LibraryStore:
         What is made from the same again need not be made again: the views of a hash that several chunks have are
         given once, with the id of the first of these chunks. Of an unknown document there are none.
         """
-        with self._connections.reading() as (connection, _):
+        with self._connections.present() as (connection, _):
             return records.made_views(connection, document_id)
 
     def known_vectors(self, document_id: str) -> Mapping[tuple[str, str], NDArray[np.float32]]:
@@ -260,8 +264,8 @@ class LibraryStore:
 
         What is embedded already need not be embedded again. Of an unknown document there are none.
         """
-        with self._connections.reading() as (connection, _):
-            key, dim = _key(connection, document_id), int(schema.get_meta(connection, "dim") or 0)
+        with self._connections.present() as (connection, _):
+            key, dim = _key(connection, document_id), schema.number(connection, "dim")
             if key is None:
                 return {}
             held = records.vectors(connection, key, dim)
@@ -278,7 +282,7 @@ class LibraryStore:
         with self._connections.reading() as (connection, _):
             key = self._known(connection, document_id)
             with records.whole(f"figure {name!r}"):
-                found = figures.find(connection, key, name)
+                found = figures.find(connection, key, records.name_asked(name))
         if found is None:
             raise LibraryError(str(self.path), f"document {document_id!r} has no figure {name!r}")
         return found
@@ -299,20 +303,22 @@ class LibraryStore:
             LibraryError: no chunk has this id.
         """
         with self._connections.reading() as (connection, _):
-            row = connection.execute("SELECT chunk FROM chunks WHERE id = ?", (chunk_id,)).fetchone()
+            row = connection.execute(
+                "SELECT chunk FROM chunks WHERE id = ?", (records.name_asked(chunk_id),)
+            ).fetchone()
             if row is None:
                 raise LibraryError(str(self.path), f"it holds no chunk {chunk_id!r}")
             return records.chunks_of(connection, row)[row[0]]
 
     def fingerprint(self, document_id: str) -> str | None:
         """Return the fingerprint of a document, None when it is not there."""
-        with self._connections.reading() as (connection, _):
+        with self._connections.present() as (connection, _):
             key = _key(connection, document_id)
             return None if key is None else _fingerprint(connection, key)
 
     def has_failed(self, source: str) -> bool:
         """Return whether the latest outcome of a source is "failed"."""
-        with self._connections.reading() as (connection, _):
+        with self._connections.present() as (connection, _):
             return listing.has_failed(connection, source)
 
     def documents(self) -> tuple[DocumentInfo, ...]:
@@ -340,6 +346,20 @@ class LibraryStore:
         """Return the names of the fields by which chunks can be filtered: those that any of them has."""
         return self._routes.field_names()
 
+    def inspect(self, request: Inspect) -> Holdings:
+        """Return what decides how a question is put to this library."""
+        kinds = self.view_kinds() if request.views is None else filter(self.has_view, sorted(request.views))
+        fields = self.field_names() if request.fields else frozenset[str]()
+        return Holdings(views=tuple(kinds), fields=fields, embedder=self.embedder_identity or "")
+
+    def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
+        """Return documents by id, without their figures; None for one that is not there."""
+        with self._connections.reading() as (connection, _):
+            keys = [_key(connection, each) for each in ids]
+            return tuple(
+                None if key is None else records.read(connection, key, pictures=False).document for key in keys
+            )
+
     def vocabulary(self) -> tuple[str, ...]:
         """Return all critical terms, sorted."""
         with self._connections.reading() as (connection, _):
@@ -350,16 +370,11 @@ class LibraryStore:
         """Whether the library lies in a folder that cannot be written."""
         return self._connections.read_only
 
-    def standing(self, name: str) -> tuple[int, str]:
-        """Return the present generation and what `remember` keeps under a name: one look, before every request."""
-        with self._connections.connection() as connection, named(self.path):
-            return schema.standing(connection, setting_name(name))
-
     @contextmanager
     def contents(self) -> Iterator[Contents]:
         """Give one state of the library, as what is derived from it elsewhere reads it, until the block ends."""
-        with self._connections.reading() as (connection, generation):
-            yield Contents(connection, generation)
+        with self._routes.reading(searching=False) as (connection, state):
+            yield Contents(connection, state.generation, state.once)
 
     @contextmanager
     def exclusive(self, *, wait: bool = True) -> Iterator[Contents]:
@@ -373,7 +388,7 @@ class LibraryStore:
             LibraryError: the folder cannot be written.
         """
         with self._connections.locked(wait=wait) as connection, schema.snapshot(connection) as generation:
-            yield Contents(connection, generation)
+            yield Contents(connection, generation, State(generation).once)
 
     def remember(self, name: str, value: str) -> None:
         """Keep a setting with the library, for `Contents.setting`; "" forgets it. No generation passes."""
@@ -411,16 +426,12 @@ class LibraryStore:
         """
         with ExitStack() as stack:
             if self._connections.read_only:
-                connection, generation = stack.enter_context(self._connections.reading())
+                connection = stack.enter_context(self._connections.connection())
             else:  # a writer between its commit and its indexes would look like damage
                 connection = stack.enter_context(self._connections.locked())
-                generation = stack.enter_context(schema.snapshot(connection))
-            problems = list(problems_of_truth(connection, progress))
-            try:
-                problems.extend(self._routes.problems(connection, generation))
-            except sqlite3.DatabaseError as error:
-                problems.append(f"the derived indexes cannot be compared: {error}")
-            return tuple(problems)
+            stack.enter_context(schema.reading(connection))
+            problems = problems_of_truth(connection, progress)
+            return (*problems, *told("the derived indexes", self._routes.problems(connection)))
 
     def _checked(self, entry: Entry, vectors: Any) -> ViewVectors:
         if self.dim is None:
@@ -445,7 +456,10 @@ class LibraryStore:
         key = _key(connection, document_id)
         if key is None:
             there = connection.execute("SELECT id FROM documents ORDER BY id LIMIT ?", (LOOKED_AT,))
-            near = meant(document_id, [row[0] for row in there])
+            names = [row[0] for row in there]
+            with records.whole("the documents"):
+                records.all_of(str, *names)
+            near = meant(document_id, names)
             raise UnknownDocumentError(str(self.path), f"it holds no document {document_id!r}{near}")
         return key
 
@@ -455,7 +469,7 @@ class LibraryStore:
         with self._connections.locked() as connection:
             with schema.transaction(connection):
                 self._check_stamp(connection)
-                generation = int(schema.get_meta(connection, "generation")) + 1
+                generation = schema.number(connection, "generation") + 1
                 before = connection.total_changes
                 yield connection, generation
                 moved = moves and connection.total_changes > before
@@ -463,13 +477,14 @@ class LibraryStore:
                     schema.set_meta(connection, "generation", str(generation))
             if moved:
                 self._routes.sync(connection)
+            self._longest_log = schema.shorten_log(connection, self.path, self._longest_log)
 
     def _adopt_stamp(self) -> None:
         """Compare the given model with the library's, take that over, or write ours into an empty library."""
         with self._connections.reading() as (connection, _):
             if self.embedder_identity is None:
                 self.embedder_identity = schema.get_meta(connection, "embedder") or None
-                self.dim = int(schema.get_meta(connection, "dim") or 0) or None
+                self.dim = schema.number(connection, "dim") or None
                 return
             self._check_stamp(connection)
             stamped = schema.get_meta(connection, "embedder") == self.embedder_identity
@@ -480,7 +495,7 @@ class LibraryStore:
                 schema.set_meta(connection, "dim", str(self.dim))
 
     def _check_stamp(self, connection: sqlite3.Connection) -> None:
-        identity, dim = schema.get_meta(connection, "embedder"), int(schema.get_meta(connection, "dim") or 0)
+        identity, dim = schema.get_meta(connection, "embedder"), schema.number(connection, "dim")
         if self.embedder_identity is None or (identity, dim) == (self.embedder_identity, self.dim):
             return
         if connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone():
@@ -492,7 +507,7 @@ class LibraryStore:
 
 
 def _key(connection: sqlite3.Connection, document_id: str) -> int | None:
-    row = connection.execute("SELECT doc FROM documents WHERE id = ?", (document_id,)).fetchone()
+    row = connection.execute("SELECT doc FROM documents WHERE id = ?", (records.name_asked(document_id),)).fetchone()
     return None if row is None else int(row[0])
 
 

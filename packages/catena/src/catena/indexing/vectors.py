@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import LibraryError
-from catena.indexing.derived import Manifest, cleared, discard, seal
+from catena.indexing.derived import Manifest, cleared, discard, seal, what_helps
 from catena.indexing.records import matrix, removed_since, whole
 from catena.indexing.selection import Scored
 
@@ -137,7 +137,7 @@ class VectorMatrix:
             seal(self.folder, generation=generation, made=MADE)
         except OSError as error:
             what = f"the vector matrix cannot be written ({error}); all documents are stored"
-            raise LibraryError(str(self.folder), what, "more disk space; it is rebuilt at the next search") from None
+            raise LibraryError(str(self.folder), what, what_helps(error)) from None
 
     def problems(self, connection: sqlite3.Connection, generation: int, dim: int) -> Iterator[str]:
         """Yield where the matrix differs from the truth."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from catena.indexing import records, schema
+from catena.errors import LibraryError
+from catena.indexing import listing, records, schema
 from catena.indexing.checks import problems_of, problems_of_view_vectors
 from catena.indexing.figures import problems_of_pictures
 from catena.indexing.writing import contents_of
 
 # What must not be there: rows that belong to nothing, and chunks that lack something.
+_IMPOSSIBLE = (
+    "typeof({0}) != 'integer' OR {0} NOT BETWEEN 0 AND (SELECT value + 0 FROM meta WHERE name = 'generation')"
+)
 _ORPHANS = {
     "sections without their document": "sections WHERE doc NOT IN (SELECT doc FROM documents)",
     "chunks without their document": "chunks WHERE doc NOT IN (SELECT doc FROM documents)",
@@ -21,6 +26,12 @@ _ORPHANS = {
     "figures without their document": "figures WHERE doc NOT IN (SELECT doc FROM documents)",
     "figures without their picture": "figures WHERE digest NOT IN (SELECT digest FROM pictures)",
     "pictures that no figure shows": "pictures WHERE digest NOT IN (SELECT digest FROM figures)",
+    "chunks of an impossible generation": f"chunks WHERE {_IMPOSSIBLE.format('generation')}",
+    "chunks that moved at an impossible generation": f"chunks WHERE {_IMPOSSIBLE.format('placed')}",
+    "removals of an impossible generation": f"removed WHERE {_IMPOSSIBLE.format('generation')}",
+    "facts of an unknown name": (
+        "meta WHERE name NOT IN ('generation', 'embedder', 'dim') AND name NOT LIKE 'setting %'"
+    ),
     "removed chunks that are still there": "chunks WHERE chunk IN (SELECT chunk FROM removed)",
 }
 
@@ -29,6 +40,21 @@ def problems_of_truth(
     connection: sqlite3.Connection, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[str]:
     """Yield every broken invariant of the rows, document by document; `progress` is told how many of how many."""
+    yield from told("the tables", _of_tables(connection))
+    yield from told("the pictures", problems_of_pictures(connection))
+    yield from told("the documents", _of_documents(connection, progress))
+    yield from told("what the library tells of itself", _of_listings(connection))
+
+
+def told(what: str, problems: Iterator[str]) -> Iterator[str]:
+    """Yield problems, and as the last one that they cannot be looked for, where rows are not what was written."""
+    try:
+        yield from problems
+    except (sqlite3.Error, LibraryError, *records.OF_DAMAGE) as error:
+        yield f"{what} cannot be read: {error}"
+
+
+def _of_tables(connection: sqlite3.Connection) -> Iterator[str]:
     for (result,) in connection.execute("PRAGMA integrity_check"):
         if result != "ok":
             yield f"SQLite: {result}"
@@ -36,11 +62,23 @@ def problems_of_truth(
         number = connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]
         if number:
             yield f"{number} {what}"
-    yield from problems_of_pictures(connection)
-    dim = int(schema.get_meta(connection, "dim") or 0)
+
+
+def _of_listings(connection: sqlite3.Connection) -> Iterator[str]:
+    listing.documents(connection)
+    records.fields(connection)
+    rows = connection.execute("SELECT source, document_id FROM ledger").fetchall()
+    said = [(json.dumps(outcome.source), outcome.document_id) for outcome in listing.ledger(connection)]
+    if sorted(rows) != sorted(said):
+        yield "the ledger is not what was stored"
+
+
+def _of_documents(connection: sqlite3.Connection, progress: Callable[[int, int], None] | None) -> Iterator[str]:
+    dim = schema.number(connection, "dim")
     documents = connection.execute("SELECT doc, id FROM documents ORDER BY id").fetchall()
     for done, (doc, document_id) in enumerate(documents, start=1):
-        yield from (f"document {document_id!r}: {problem}" for problem in _document(connection, doc, dim))
+        found = told("its rows", _document(connection, doc, dim))
+        yield from (f"document {document_id!r}: {problem}" for problem in found)
         if progress is not None:
             progress(done, len(documents))
 
@@ -51,6 +89,9 @@ def _document(connection: sqlite3.Connection, doc: int, dim: int) -> Iterator[st
     except sqlite3.DatabaseError as error:
         yield str(error)
         return
+    (header,) = connection.execute("SELECT header FROM documents WHERE doc = ?", (doc,)).fetchone()
+    if "digest" in records.header_of(header) and header != records.header(entry):  # older libraries have none
+        yield "it is not what was stored"
     problems = [*problems_of(entry), *problems_of_view_vectors(vectors, entry)]
     yield from problems
     if not problems:

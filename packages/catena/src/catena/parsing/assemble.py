@@ -12,11 +12,33 @@ from catena.layout import Layout, Page, PageNote, Parsed
 from catena.model import Document
 from catena.parsing.failures import Unreadable
 from catena.parsing.pages import outline_of, page_of
+from catena.text.encodings import is_visible
+from catena.text.loaded import PAGE_BREAK, PLAIN
 
-PAGE_BREAK = "\n\n"  # between the texts of two pages
 _WHY = {"no-text": "it shows something, but has no text layer", "blank": "nothing is on it"}
 # titles that programs fill in by themselves
 _NO_TITLE = re.compile(r"untitled|document\d*|microsoft word.*|.*\.(docx?|tex|dvi|indd|pdf|rtf|html?)|\W*", re.I)
+
+
+def parsed(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document that a reading process gave.
+
+    Raises:
+        Unreadable: it gave none; why.
+    """
+    is_pdf = any(event["event"] == "start" for event in events)
+    return parsed_pdf(events, blank, name) if is_pdf else parsed_text(events, blank, name)
+
+
+def whole(events: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the bytes of a file that a reading process has opened.
+
+    Raises:
+        Unreadable: it could not; why.
+    """
+    if events[-1]["event"] == "failed":
+        raise _unreadable(events[-1])
+    return bytes(events[0].get("data", b""))
 
 
 def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
@@ -35,20 +57,25 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     count = int(start["pages"])
     labels = labels if len(labels) == count else [""] * count
     read = {event["number"]: event for event in events if event["event"] == "page"}
+    given_up = [event for event in events if event["event"] == "unread"]
+    why = {event["number"]: f"{event['state']}: {event['what']}" for event in given_up}
     figures: dict[int, list[Mapping[str, Any]]] = {}
     for event in events:
         if event["event"] == "figure":
             figures.setdefault(event["page"], []).append(event)
-    missing = str(failed["what"]) if failed else ""
+    missing = f"not read: {failed['what']}" if failed else ""
     pages = tuple(
         page_of(read[number], labels[number - 1], figures.get(number, ()))
         if number in read
-        else _unread(number, labels[number - 1], f"not read: {missing}")
+        else _unread(number, labels[number - 1], why.get(number, missing))
         for number in range(1, count + 1)
     )
     _check_some_text(pages, failed)
-    parsed = _parsed(pages, about, blank, name)
-    lost = _lost_figures(events, failed if len(read) == count else None, count)
+    parsed = _parsed(pages, about, blank, name, str(start.get("problem", "")))
+    lost = _lost_figures(events, failed if len(read.keys() | why.keys()) == count else None, count)
+    ends = given_up if failed is None else [*given_up, failed]
+    cut = [event for event in ends if event["state"] in {"timeout", "memory"}]
+    parsed = replace(parsed, retry=str(cut[-1]["do_next"]) if cut else "")
     return parsed if not lost else replace(parsed, state="partial", notes=(*parsed.notes, *lost))
 
 
@@ -63,12 +90,14 @@ def _lost_figures(
     ]
     if failed is not None:
         reached = max((int(event["page"]) for event in events if event["event"] == "figure"), default=1)
-        why = f"figures from here on may be missing: {failed['what']}"
+        known = any(event["event"] == "about" for event in events)
+        what = "figures from here on" if known else "the outline, the labels of pages and figures"
+        why = f"{what} may be missing: {failed['what']}"
         notes.append(PageNote(page=min(reached, pages), state="text", why=why))
     return tuple(notes)
 
 
-def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str) -> Parsed:
+def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str, problem: str) -> Parsed:
     metadata = {str(key): str(value) for key, value in about.get("metadata", {}).items() if value}
     problems = "; ".join(about.get("problems", ()))
     title = metadata.pop("title", "")
@@ -86,7 +115,7 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
         blank,
         text=PAGE_BREAK.join(texts),
         title=title if title and not _NO_TITLE.fullmatch(title) else PurePath(name).stem,
-        media_type="text/plain",
+        media_type=PLAIN,
         page_starts=tuple(starts),
         page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
         metadata=metadata,
@@ -94,14 +123,21 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
     notes = tuple(
         PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
         for page in pages
-        if page.state != "text"
+        if page.state != "text" or page.note
     )
+    if problem:  # of the whole file
+        notes = (PageNote(page=1, state="text", why=problem), *notes)
     partial = any(note.state != "blank" for note in notes)
+    notes += tuple(
+        PageNote(page=page.number, state="hidden", why=f"hidden text (characters): {page.hidden}")
+        for page in pages
+        if page.hidden
+    )
     return Parsed(document=document, layout=layout, state="partial" if partial else "parsed", notes=notes)
 
 
 def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) -> None:
-    if any(page.state == "text" for page in pages):
+    if any(is_visible(line.text) for page in pages for line in page.lines):
         return
     if failed is not None:
         raise _unreadable(failed)
@@ -114,7 +150,8 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         raise Unreadable(
             "no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it"
         )
-    raise Unreadable("empty", f"all of its {len(pages)} pages are blank")
+    what = "have nothing on them that can be seen" if "text" in states else "are blank"
+    raise Unreadable("empty", f"all of its {len(pages)} pages {what}")
 
 
 def _unread(number: int, label: str, note: str) -> Page:
@@ -127,16 +164,21 @@ def _unreadable(failed: Mapping[str, Any] | None) -> Unreadable:
     return Unreadable(str(failed["state"]), str(failed["what"]), str(failed["do_next"]))
 
 
-def parsed_markup(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
-    """Return the Markdown of a web page or a LaTeX source; "partial" where some of it is missing.
+def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document of a file without pages; "partial" where some of it is missing.
 
     Raises:
         Unreadable: it has no text, or what ended the reading.
     """
-    page = next((event for event in events if event["event"] == "markdown"), None)
-    if page is None:
+    about = next((event for event in events if event["event"] == "text"), None)
+    if about is None or events[-1]["event"] == "failed":
         raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
-    title = str(page["title"]) or PurePath(name).stem
-    notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in page.get("notes", ()))
-    document = replace(blank, text=str(page["text"]), title=title, metadata={"encoding": page["encoding"]})
+    notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in about.get("notes", ()))
+    document = replace(
+        blank,
+        text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
+        title=str(about["title"]) or PurePath(name).stem,
+        media_type=str(about["media_type"]),
+        metadata={"encoding": str(about["encoding"])},
+    )
     return Parsed(document=document, state="partial" if notes else "parsed", notes=notes)

@@ -8,13 +8,14 @@ a merged cell stands where `merged_cells.unmerged` says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html.parser import HTMLParser
+from typing import Any
 
 from catena.html_table import TABLE_TAGS, HtmlRows, HtmlTable
-from catena.parsing.failures import Unreadable
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, decode
+from catena.parsing.text import MAX_TITLE, check_visible, decode, told
+from catena.text.loaded import MARKDOWN
 
 MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
 
@@ -30,21 +31,24 @@ _BLOCKS = frozenset({
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s?([\w+#-]+)")
 _STRUCTURE_MARK = re.compile(r"^(#{1,6}\s|`{3}|~{3}|(?:=+|-+)$)", re.MULTILINE)
-_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]+encoding\s*=\s*[\"']([\w.:-]+)", re.I)
+_CHARSET = re.compile(
+    rb"<meta[^<>]+charset\s*+=\s*+(?:[\"']\s*+)?([\w.:-]+)|<\?xml[^<>]+encoding\s*+=\s*+[\"']([\w.:-]+)", re.I
+)
+_COMMENT_END = re.compile(r"--!?>")
+_LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{9,}")
 _BREAK = "\0"  # a forced line end, while the white space around it is collapsed
 
 
-def read_html(data: bytes) -> Iterator[dict[str, str]]:
-    """Yield one "markdown" event.
+def read_html(data: bytes) -> dict[str, Any]:
+    """Return a page as Markdown, its title and its encoding.
 
     Raises:
         Unreadable: the page shows no text ("empty"), or is not text at all ("malformed").
     """
-    text, encoding = decode(data, stated=stated_charset(data))
-    markdown, title = to_markdown(text)
-    if not markdown.strip():
-        raise Unreadable("empty", "the page shows no text")
-    yield {"event": "markdown", "text": markdown, "title": title, "encoding": encoding}
+    found = decode(data, stated=stated_charset(data))
+    markdown, title = to_markdown(found.text)
+    check_visible(markdown, "the page shows no text")
+    return told(found._replace(text=markdown), MARKDOWN, title)
 
 
 def stated_charset(data: bytes) -> str:
@@ -55,8 +59,11 @@ def stated_charset(data: bytes) -> str:
 
 def to_markdown(html: str) -> tuple[str, str]:
     """Return the page as Markdown, and its title: that of its head, else its first heading."""
+    # eight digits are past Unicode, as more are; `int` refuses thousands
+    html = _LONG_NUMBER.sub(lambda number: number[0].lstrip("0")[:8] or "0", html)
+    closed, mark, rest = html.rpartition(">")
     writer = _Writer()
-    writer.feed(html)
+    writer.feed(closed + mark + rest.replace("<", "&lt;"))  # no tag: the parser would search each to the end of all
     writer.close()
     writer.finish()
     return "\n".join(writer.lines).strip("\n") + "\n", writer.title or writer.first_heading
@@ -81,6 +88,23 @@ class _Writer(HTMLParser):
         self._table: HtmlTable | None = None
         self._nested_tables = 0
         self._tight = False
+        self._comments_end = True  # False once one did not: none behind it can
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """Pass over the comment at `i`; the mark of one that never ends is text, so that no word is lost."""
+        begun = i + len("<!--")
+        if self.rawdata.startswith((">", "->"), begun):  # an empty one, in the HTML standard
+            return self.rawdata.index(">", begun) + 1
+        found = _COMMENT_END.search(self.rawdata, begun) if self._comments_end else None
+        if found is not None:
+            return found.end()
+        self._comments_end = False
+        self.handle_data("<!--")
+        return begun
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Pass over `<!...>` to its next ">", as browsers do: no search for the end of a marked section."""
+        return self.rawdata.find(">", i) + 1 or -1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._unseen:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from catena.parsing.failures import Unreadable
 from catena.parsing.latex_commands import (
     DEFINITIONS,
     FILES,
@@ -31,14 +30,15 @@ from catena.parsing.latex_tokens import Token, caption_of
 from catena.parsing.latex_units import unit
 from catena.parsing.markdown_blocks import MarkdownBlocks
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, decode
+from catena.parsing.text import MAX_TITLE, check_visible, decode, told
+from catena.text.loaded import MARKDOWN
 
 _INPUT_ENCODING = re.compile(rb"\\usepackage\s*\[\s*([\w-]+)\s*\]\s*\{inputenc\}")
 _ENCODINGS = {"latin9": "iso8859-15", "ansinew": "cp1252", "applemac": "mac-roman", "latin2": "iso8859-2"}
 _HEADING = re.compile(rf"\\({'|'.join(RANKS)})\*?\s*[\[{{]")
 _HAS_TITLE = re.compile(r"\\title\s*[\[{]")
 _PRINTS_TITLE = re.compile(r"\\(?:maketitle|titlepage)(?![A-Za-z@])|\\begin\s*\{frontmatter\}")
-_IS_GERMAN = re.compile(r"\\usepackage\s*(?:\[[^\]]{0,400}german[^\]]{0,400}\]\s*\{babel\}|\{n?german\})")
+_IS_GERMAN = re.compile(r"\\usepackage\s*+(?:\[(?=[^\]\\]{0,400}?german)[^\]\\]{0,800}+\]\s*+\{babel\}|\{n?german\})")
 _IS_BEAMER = re.compile(r"\\documentclass\s*(?:\[[^\]]{0,400}\]\s*)?\{beamer\}")
 _OVERLAY = re.compile(r"<[-+\d.,|@:a-z]*>")  # on which slides of a frame something is shown
 _BEGIN = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
@@ -56,25 +56,19 @@ class Converted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_latex(data: bytes) -> Iterator[dict[str, object]]:
-    """Yield one "markdown" event.
+def read_latex(data: bytes) -> dict[str, Any]:
+    """Return a source as Markdown, its title, its encoding, and in words what of it is not there.
 
     Raises:
         Unreadable: the source prints no text ("empty"), or is not text at all ("malformed").
     """
     stated = _INPUT_ENCODING.search(data[:65_536])
     name = stated[1].decode("ascii") if stated else ""
-    text, encoding = decode(data, stated=_ENCODINGS.get(name, name))
-    found = to_markdown(text)
-    if not found.markdown.strip():
-        raise Unreadable("empty", "the source prints no text")
-    yield {
-        "event": "markdown",
-        "text": found.markdown,
-        "title": found.title,
-        "encoding": encoding,
-        "notes": list(found.notes),
-    }
+    source = decode(data, stated=_ENCODINGS.get(name, name))
+    found = to_markdown(source.text)
+    check_visible(found.markdown, "the source prints no text")
+    about = told(source._replace(text=found.markdown), MARKDOWN, found.title)
+    return {**about, "notes": [*about["notes"], *found.notes]}
 
 
 def to_markdown(source: str) -> Converted:

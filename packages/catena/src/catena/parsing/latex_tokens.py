@@ -40,12 +40,12 @@ _VERB = re.compile(
     r"(?P<code>\{(?:[^{}\n]|\{[^{}\n]*\}){0,400}\}|([^\sA-Za-z*{])(?:(?!\2).)*\2)"
 )
 _RAW = re.compile(
-    r"\\(?P<word>url|href|path|nolinkurl|includegraphics)\*?[ \t]*(?P<options>\[[^\]]{0,400}\])?[ \t]*\{"
+    r"\\(?P<word>url|href|path|nolinkurl|includegraphics)\*?[ \t]*+(?P<options>\[[^\]]{0,400}+\])?[ \t]*+\{"
 )
 _OPTION = re.compile(r"[ \t]*(?:\[(?P<options>(?:[^\]{}]|\{[^{}]*\})*)\])?[ \t]*")
 _LISTING = re.compile(r"\\begin[ \t]*\{lstlisting\}")
-_CAPTION = re.compile(r"(?<![a-z])caption\s*=\s*(?:\{(?:\[[^\]]*\])?(?P<braced>[^{}]*)\}|(?P<bare>[^,{}]*))")
-_LANGUAGE = re.compile(r"language\s*=\s*\{?(?:\[[^\]]*\])?\s*([\w+#-]+)")
+_CAPTION = re.compile(r"(?<![a-z])caption\s*+=\s*+(?:\{(?:\[[^\]{}]*+\])?(?P<braced>[^{}]*+)\}|(?P<bare>[^,{}]*+))")
+_LANGUAGE = re.compile(r"language\s*+=\s*+\{?(?:\[[^\]=]*+\])?\s*+([\w+#-]++)")
 _MINTED = re.compile(r"\{([\w+#-]+)\}")
 _BRACES = re.compile(r"\\.|[{}]|\n[ \t]*\n", re.DOTALL)
 _CONDITIONALS = re.compile(r"\\(?:(if[A-Za-z@]*)|(else)(?![A-Za-z@])|(fi)(?![A-Za-z@]))")

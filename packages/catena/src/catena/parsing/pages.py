@@ -8,11 +8,19 @@ from typing import Any
 
 from catena.layout import FigureCrop, Line, OutlineItem, Page, PageState, RuledTable, Span
 from catena.merged_cells import Merged
+from catena.parsing.failures import failure_of
+from catena.parsing.frames import LETTER
 
 MAX_BOOKMARKS = 20_000  # of a file; the rest is left out
 MAX_BOOKMARK_LEVEL = 50  # deeper ones are listed at this level, or left out
 
 _BOLD, _ITALIC, _MONO = 1, 2, 4
+
+
+def failed_page(number: int, error: Exception, width: float = LETTER[0], height: float = LETTER[1]) -> Page:
+    """Return a page that gave nothing, with the reason; lengths in points."""
+    state, what, _ = failure_of(error)
+    return Page(number=number, width=width, height=height, lines=(), state="failed", note=f"{state}: {what}")
 
 
 def page_event(page: Page) -> dict[str, Any]:
@@ -23,6 +31,7 @@ def page_event(page: Page) -> dict[str, Any]:
         "size": [page.width, page.height],
         "state": page.state,
         "note": page.note,
+        "hidden": page.hidden,
         "lines": [_line_data(line) for line in page.lines],
         "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows, t.merged] for t in page.tables],
     }
@@ -38,6 +47,7 @@ def page_of(event: Mapping[str, Any], label: str, figures: Sequence[Mapping[str,
         label=label,
         state=_state(event["state"]),
         note=str(event["note"]),
+        hidden=str(event.get("hidden", "")),
         tables=tuple(_table_of(data) for data in event["tables"]),
         figures=tuple(_figure_of(data) for data in figures),
     )

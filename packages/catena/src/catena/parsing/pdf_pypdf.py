@@ -1,8 +1,8 @@
-"""PDF through pypdf: pages, outline, labels and metadata as events, in the reading process only."""
+"""PDF through pypdf: pages, outline, labels and metadata, in the reading process only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
@@ -10,35 +10,74 @@ from pypdf import PasswordType, PdfReader
 from pypdf._configuration import overwrite_configuration
 from pypdf.generic import RectangleObject
 
-from catena.layout import Page
+from catena.layout import Page, PageState
 from catena.parsing.content import FontCache, page_text
-from catena.parsing.failures import Unreadable, failure_of, reason
+from catena.parsing.failures import Unreadable, reason
 from catena.parsing.frames import LETTER, Sides, page_frame, shown_box
+from catena.parsing.hidden import seen_runs
 from catena.parsing.lines import page_lines
 from catena.parsing.outline import outline_items
-from catena.parsing.pages import page_event
+from catena.parsing.pages import failed_page
 from catena.parsing.ruled import RuledTables
 
 
-def read_pdf(data: bytes, password: str | None, max_pages: int, ruled_tables: bool) -> Iterator[dict[str, Any]]:
-    """Yield "start", one "page" per page, "about" (outline, labels, metadata).
+class PypdfFile:
+    """A file as pypdf reads it.
 
     Raises:
-        Unreadable: encrypted, longer than `max_pages`, or without pages.
+        Unreadable: it is encrypted.
+        Exception: whatever pypdf raises where it is no PDF.
     """
-    overwrite_configuration(jbig2dec_binary=None)  # no other program is ever started
-    reader = open_pdf(data, password)
-    count = len(reader.pages)
-    if count > max_pages:
-        raise Unreadable("limit", f"it has {count} pages, more than {max_pages}", "a higher Limits(pages=...)")
-    if count == 0:
-        raise Unreadable("empty", "it has no pages")
-    yield {"event": "start", "pages": count}
-    fonts = FontCache()
-    with RuledTables(data, password, wanted=ruled_tables) as tables:
-        for number in range(1, count + 1):
-            yield page_event(_page(reader, number, fonts, tables))
-    yield about(reader)
+
+    def __init__(self, data: bytes, password: str | None) -> None:
+        overwrite_configuration(jbig2dec_binary=None)  # no other program is ever started
+        self.reader = open_pdf(data, password)
+        self.count = len(self.reader.pages)
+        self._fonts = FontCache()
+
+    def page(self, number: int, tables: RuledTables, *, hidden_text: bool = True) -> Page:
+        """Read one page, its hidden text or not; what goes wrong on it is told by its state.
+
+        A page is "blank" when there is nothing on it to draw. It is "failed" when there is, and nothing comes of it.
+        """
+        width, height = LETTER
+        try:
+            page = self.reader.pages[number - 1]
+            width, height, base = page_frame(_shown(page), int(page.rotation))
+            found = page_text(page, base, self._fonts)
+            runs, hidden = seen_runs(found.runs, (width, height), lambda: found.filled, keep=hidden_text)
+            lines = page_lines(runs)
+            ruled = tables.on_page(number) if hidden_text or not hidden else ()
+        except MemoryError:
+            raise
+        except Exception as error:  # pypdf leaves what broken pages raise to its callers
+            return failed_page(number, error, width, height)
+        if not lines and not found.painted and (found.meaningless or found.unread):
+            return failed_page(number, Unreadable("malformed", "its content stream draws nothing"), width, height)
+        state: PageState = "text" if lines else "no-text" if found.painted else "blank"
+        note = f"{found.unread} characters are in fonts that are not there" if found.unread else ""
+        return Page(
+            number=number,
+            width=width,
+            height=height,
+            lines=lines,
+            state=state,
+            tables=ruled,
+            note=note,
+            hidden=hidden,
+        )
+
+    def about(self) -> dict[str, Any]:
+        """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
+        return about(self.reader)
+
+
+def _shown(page: Any) -> Sides:
+    """Return what is shown of a page; one whose box says nothing is taken for a letter."""
+    try:
+        return shown_box(_sides(page.mediabox), _sides(page.cropbox))
+    except (ValueError, TypeError, AttributeError):
+        return (0.0, 0.0, *LETTER)
 
 
 def open_pdf(data: bytes, password: str | None) -> PdfReader:
@@ -52,26 +91,6 @@ def open_pdf(data: bytes, password: str | None) -> PdfReader:
             what = "the password does not open it" if password else "it is encrypted and needs a password"
             raise Unreadable("encrypted", what, "parse(path, password=...)")
     return reader
-
-
-def _page(reader: PdfReader, number: int, fonts: FontCache, tables: RuledTables) -> Page:
-    """Read one page; what goes wrong on it is told by its state, and the others are read all the same."""
-    width, height = LETTER
-    try:
-        page = reader.pages[number - 1]
-        shown = shown_box(_sides(page.mediabox), _sides(page.cropbox))
-        width, height, base = page_frame(shown, int(page.rotation))
-        found = page_text(page, base, fonts)
-        lines = page_lines(found.runs)
-        ruled = tables.on_page(number)
-    except MemoryError:
-        raise
-    except Exception as error:  # pypdf leaves what broken pages raise to its callers
-        state, what, _ = failure_of(error)
-        note = f"{state}: {what}"
-        return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
-    state = "text" if lines else "no-text" if found.painted else "blank"
-    return Page(number=number, width=width, height=height, lines=lines, state=state, tables=ruled)  # type: ignore[arg-type]
 
 
 def about(reader: PdfReader) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""PDF through pypdfium2 (extra `[fast-pdf]`): the same events as `pdf_pypdf`, several times as fast."""
+"""PDF through pypdfium2 (extra `[fast-pdf]`): the same pages as `pdf_pypdf`, several times as fast."""
 
 from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from math import hypot
 from typing import Any
@@ -13,11 +13,12 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from catena.layout import Page, PageState
-from catena.parsing.failures import Unreadable, failure_of, reason
+from catena.parsing.failures import Unreadable, reason
 from catena.parsing.figures import FigureFinder
 from catena.parsing.frames import LETTER, Matrix, multiply, page_frame, shown_box
+from catena.parsing.hidden import WHITE, Box, hidden_by, seen_runs
 from catena.parsing.lines import page_lines
-from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, page_event
+from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, failed_page
 from catena.parsing.ruled import RuledTables
 from catena.parsing.runs import Gathered, Run, Style, readable_text, style_of
 
@@ -32,47 +33,62 @@ _VIEWS_WITH_TOP = {
 _PASSWORD_ERRORS = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
-def read_pdf(
-    data: bytes, password: str | None, max_pages: int, ruled_tables: bool, figure_dpi: float = 0.0
-) -> Iterator[dict[str, Any]]:
-    """Yield "start", one "page" per page, "about", as `pdf_pypdf.read_pdf` does, and then one "figure" per figure.
+class PdfiumFile:
+    """A file as PDFium reads it.
 
     Args:
         data: the file.
         password: opens it.
-        max_pages: a longer file is refused.
-        ruled_tables: find tables with drawn borders.
         figure_dpi: dots per inch at which figures are cropped; 0 looks for none.
-    """
-    file = open_pdf(data, password)
-    try:
-        count = len(file)
-        if count > max_pages:
-            raise Unreadable("limit", f"it has {count} pages, more than {max_pages}", "a higher Limits(pages=...)")
-        if count == 0:
-            raise Unreadable("empty", "it has no pages")
-        blank: list[dict[str, Any]] = [{"event": "start", "pages": count}]
-        figures = FigureFinder(figure_dpi)
-        with RuledTables(data, password, wanted=ruled_tables) as tables:
-            for number in range(1, count + 1):
-                page = page_event(_page(file, number, tables, figures))
-                if page["state"] == "blank" and blank:
-                    blank.append(page)
-                    continue
-                yield from blank
-                blank = []
-                yield page
-        if not blank:
-            yield about(file)
-            yield from figures.events(file)
-            return
-    finally:
-        file.close()
-    # PDFium shows a bomb, and a page it cannot decode, as an empty page without a word: before a whole file is
-    # called empty, the other engine is asked, which has limits and says so.
-    from catena.parsing.pdf_pypdf import read_pdf as read_with_pypdf  # takes half a second, and is rarely needed
 
-    yield from read_with_pypdf(data, password, max_pages, ruled_tables)
+    Raises:
+        Unreadable: it is encrypted ("encrypted"), or PDFium finds no PDF in it ("malformed").
+    """
+
+    def __init__(self, data: bytes, password: str | None, figure_dpi: float = 0.0) -> None:
+        self._file = open_pdf(data, password)
+        self.count = len(self._file)
+        self._figures = FigureFinder(figure_dpi)
+
+    def page(self, number: int, tables: RuledTables, *, hidden_text: bool = True) -> Page:
+        """Read one page, its hidden text or not; what goes wrong on it is told by its state.
+
+        PDFium shows what it cannot decode as an empty page without a word: "blank" is for another engine to confirm.
+        """
+        width, height = LETTER
+        try:
+            page = self._file[number - 1]
+            width, height, base = page_frame(shown_box(page.get_mediabox(), page.get_cropbox()), page.get_rotation())
+            textpage = page.get_textpage()
+            runs = page_runs(textpage, base)
+            runs, hidden = seen_runs(runs, (width, height), lambda: _filled(page, base), keep=hidden_text)
+            lines = page_lines(runs)
+            painted = bool(lines) or _shows(page, textpage)
+            textpage.close()
+            page.close()
+            state: PageState = "text" if lines else "no-text" if painted else "blank"
+            found = tables.on_page(number) if hidden_text or not hidden else ()
+            read = Page(
+                number=number, width=width, height=height, lines=lines, state=state, tables=found, hidden=hidden
+            )
+            self._figures.note(read, base)
+        except MemoryError:
+            raise
+        except Exception as error:  # one broken page must not take the others with it
+            return failed_page(number, error, width, height)
+        return read
+
+    def about(self) -> dict[str, Any]:
+        """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
+        return about(self._file)
+
+    def figures(self) -> Iterator[dict[str, Any]]:
+        """Yield one "figure" per figure of the pages that were read."""
+        return self._figures.events(self._file)
+
+    def close(self) -> None:
+        """Give back what PDFium holds."""
+        self._file.close()
 
 
 def open_pdf(data: bytes, password: str | None) -> Any:
@@ -88,28 +104,38 @@ def open_pdf(data: bytes, password: str | None) -> Any:
     raise Unreadable("encrypted", what, "parse(path, password=...)")
 
 
-def _page(file: Any, number: int, tables: RuledTables, figures: FigureFinder) -> Page:
-    """Read one page; what goes wrong on it is told by its state."""
-    width, height = LETTER
-    try:
-        page = file[number - 1]
-        width, height, base = page_frame(shown_box(page.get_mediabox(), page.get_cropbox()), page.get_rotation())
-        textpage = page.get_textpage()
-        lines = page_lines(page_runs(textpage, base))
-        painted = bool(lines) or raw.FPDFPage_CountObjects(page) > 0
-        textpage.close()
-        page.close()
-        state: PageState = "text" if lines else "no-text" if painted else "blank"
-        found = tables.on_page(number)
-        read = Page(number=number, width=width, height=height, lines=lines, state=state, tables=found)
-        figures.note(read, base)
-    except MemoryError:
-        raise
-    except Exception as error:  # one broken page must not take the others with it
-        problem, what, _ = failure_of(error)
-        note = f"{problem}: {what}"
-        return Page(number=number, width=width, height=height, lines=(), state="failed", note=note)
-    return read
+def _filled(page: Any, base: Matrix) -> Iterator[Box]:
+    """Yield where something is painted on a page that is not white; of a form, what is in it is not looked at."""
+    a, b, c, d, e, f = base
+    sides = [ctypes.c_float() for _ in range(4)]
+    mode, stroke = ctypes.c_int(), ctypes.c_int()
+    for index in range(raw.FPDFPage_CountObjects(page)):
+        shown = raw.FPDFPage_GetObject(page, index)
+        kind = raw.FPDFPageObj_GetType(shown)
+        if kind == raw.FPDF_PAGEOBJ_TEXT or not raw.FPDFPageObj_GetBounds(shown, *sides):
+            continue
+        if kind == raw.FPDF_PAGEOBJ_PATH:
+            raw.FPDFPath_GetDrawMode(shown, mode, stroke)
+            if mode.value == 0 or _is_white(raw.FPDFPageObj_GetFillColor, shown)[0]:
+                continue
+        left, bottom, right, top = (side.value for side in sides)
+        corners = [(a * x + c * y + e, b * x + d * y + f) for x in (left, right) for y in (bottom, top)]
+        across, down = zip(*corners, strict=True)
+        yield min(across), min(down), max(across), max(down)
+
+
+def _is_white(asked: Callable[..., Any], *of: Any) -> tuple[bool, float]:
+    """Return whether a colour of PDFium is white, and its alpha, from 0 to 1."""
+    parts = [ctypes.c_uint(0), ctypes.c_uint(0), ctypes.c_uint(0), ctypes.c_uint(255)]
+    asked(*of, *parts)
+    return all(part.value >= 255 * WHITE for part in parts[:3]), parts[3].value / 255
+
+
+def _shows(page: Any, textpage: Any) -> bool:
+    """Return whether something is on a page without text that could be read: anything but spaces."""
+    objects = [raw.FPDFPage_GetObject(page, index) for index in range(raw.FPDFPage_CountObjects(page))]
+    drawn = any(raw.FPDFPageObj_GetType(each) != raw.FPDF_PAGEOBJ_TEXT for each in objects)
+    return drawn or (bool(objects) and raw.FPDFText_CountChars(textpage) == 0)
 
 
 def page_runs(textpage: Any, base: Matrix) -> list[Run]:
@@ -179,6 +205,7 @@ class _Shown:
         self.size = round(abs(raw.FPDFText_GetFontSize(handle, index)) * hypot(c, d), 2)
         self.turned = a <= 0 or abs(b) > 0.1 * abs(a)
         self.style = _style(handle, index, fonts)
+        self.hidden = _hidden(handle, index)
         self.handle, self.owner, self.base = handle, owner, base
         self.box = raw.FS_RECTF()
         self.gathered = Gathered(em=self.size)
@@ -209,7 +236,15 @@ class _Shown:
         raw_text, x0, x1 = gathered
         text = " ".join(readable_text(raw_text).split())  # some codes turn out to be controls or spaces
         if text and 0 < self.size < 10_000:
-            runs.append(Run(text, x0, x1, self.y, self.size, self.style, self.turned))
+            runs.append(Run(text, x0, x1, self.y, self.size, self.style, self.turned, self.hidden))
+
+
+def _hidden(handle: Any, index: int) -> str:
+    """Return how a character is hidden by the way it is painted."""
+    owner = raw.FPDFText_GetTextObject(handle, index)
+    mode = raw.FPDFTextObj_GetTextRenderMode(owner) if owner else 0
+    white, alpha = _is_white(raw.FPDFText_GetFillColor, handle, index)
+    return hidden_by(mode, white, alpha)
 
 
 def _style(handle: Any, index: int, fonts: dict[int, Style]) -> Style:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 from catena.parsing.failures import Unreadable
-from catena.parsing.limits import Limits
-from catena.parsing.wire import read_frame, write_bytes, write_frame
+from catena.parsing.limits import LONGEST, Limits
+from catena.parsing.wire import read_frame, write_frame
 
 SPENDING = frozenset({"memory", "too-deep"})  # states after which a process ends itself: see `worker`
 MAX_REPLY_BYTES = 400_000_000  # of all frames of one file
@@ -28,6 +30,84 @@ _ENVIRONMENT = (
 
 class ProcessGoneError(Exception):
     """An idle process had ended by itself before it took the request: a new one will take it."""
+
+
+class Clock:
+    """The time of one file, as `Limits` grants it: for the step that is going on, and for the whole.
+
+    Attributes:
+        due: when the time is up, in seconds of `time.monotonic`.
+    """
+
+    def __init__(self, limits: Limits, size: int = 0) -> None:
+        self._limits, self._size, self._begun = limits, size, monotonic()
+        self._whole = self._step = limits.seconds
+        self._pages = 0
+        self.next_step()
+
+    def next_step(self) -> None:
+        """Begin the time of a step: the whole may be up before it."""
+        self.due = min(monotonic() + self._step, self._begun + self._whole)
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """Begin a new step; what the file is found to be says how long the whole may take."""
+        if event["event"] == "start":
+            self._pages = int(event["pages"])
+            self._whole = self._limits.of_pages(self._pages)
+        elif event["event"] == "long":
+            self._whole = self._step = self._limits.of_text(self._size)
+        self.next_step()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of the whole is up."""
+        return monotonic() >= self._begun + self._whole
+
+    def told(self) -> tuple[str, str]:
+        """Return which time was up, and what to do next."""
+        limits = self._limits
+        if not self.is_over or self._whole == limits.seconds:
+            return f"it was not read within {limits.seconds:g} s", "a higher Limits(seconds=...)"
+        shares = f"{limits.seconds:g} s, and {limits.seconds_per_page:g} s for each of its {self._pages} pages"
+        what = f"it was not read within {self._whole:g} s" + (f" ({shares})" if self._pages else "")
+        return what, "a higher Limits(seconds_per_page=...)"
+
+
+class _Watch:
+    """Kills a child whose time is up: one thread a child, because starting one a file takes longer than a short file.
+
+    The thread sleeps until the time that it saw last; a later one costs an assignment only.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child, self._lock, self._wake = child, threading.Lock(), threading.Event()
+        self._due = self._looks_at = float("inf")
+        self._ended = self.expired = False
+        threading.Thread(target=self._run, name="catena-reading-clock", daemon=True).start()
+
+    def set(self, due: float) -> None:
+        """Let the child live until `due`, in seconds of `time.monotonic`."""
+        with self._lock:
+            self._due = due
+            if due < self._looks_at:
+                self._wake.set()
+
+    def end(self) -> None:
+        """Stop watching: the child is gone."""
+        self._ended = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._ended:
+            with self._lock:
+                self._wake.clear()
+                now = monotonic()
+                if now >= self._due and not self.expired:
+                    self.expired = True
+                    self._child.kill()
+                self._looks_at = float("inf") if self.expired else self._due
+                wait = self._looks_at - now
+            self._wake.wait(min(wait, LONGEST))
 
 
 class ReadingProcess:
@@ -47,6 +127,7 @@ class ReadingProcess:
             stderr=subprocess.DEVNULL,
             env=environment,
         )
+        self._watch = _Watch(self._child)
 
     @property
     def id(self) -> int:
@@ -60,6 +141,7 @@ class ReadingProcess:
 
     def close(self) -> None:
         """End the process; harmless when it has ended."""
+        self._watch.end()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 try:
@@ -70,8 +152,8 @@ class ReadingProcess:
             self._child.kill()
             self._child.wait()
 
-    def events(self, request: Mapping[str, Any], data: bytes, limits: Limits) -> Iterator[dict[str, Any]]:
-        """Yield what the child says about one file, "end" or "failed" last.
+    def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+        """Yield what the child says about one file, "end" or "failed" last; raw bytes stand under "data".
 
         When the child is killed, by the clock or by the system, a "failed" event says so.
 
@@ -79,46 +161,40 @@ class ReadingProcess:
             ProcessGoneError: it had ended by itself before it took the request.
             Unreadable: it sends more than any document holds.
         """
-        child = self._child
+        child, watch = self._child, self._watch
         assert child.stdin is not None
         assert child.stdout is not None
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            child.kill()
-
-        clock = threading.Timer(limits.seconds, expire)
-        clock.daemon = True
-        clock.start()
         taken = 0
         try:
-            write_frame(child.stdin, request)
-            write_bytes(child.stdin, data)
-            while (frame := read_frame(child.stdout)) is not None:
+            watch.set(clock.due)
+            write_frame(child.stdin, request, data)
+            child.stdin.flush()
+            while (frame := read_frame(child.stdout, MAX_REPLY_BYTES)) is not None:
                 event, size = frame
                 taken += size
                 if taken > MAX_REPLY_BYTES:
                     raise Unreadable("bomb", f"its text is larger than {MAX_REPLY_BYTES} bytes")
+                clock.heard(event)
+                watch.set(clock.due)
                 yield event
                 if event["event"] in {"end", "failed"}:
                     return
         except (OSError, ValueError):  # a broken pipe or a broken frame: the child is gone or not to be trusted
             child.kill()
         finally:
-            clock.cancel()
+            watch.set(float("inf"))
         child.wait()
-        if child.returncode == 0 and not taken and not expired.is_set():
+        if child.returncode == 0 and not taken and not watch.expired:
             raise ProcessGoneError
-        yield {"event": "failed", **_ended(child.returncode, expired.is_set(), limits)}
+        yield {"event": "failed", "ended": True, **_ended(child.returncode, watch.expired, clock)}
 
 
-def _ended(code: int, expired: bool, limits: Limits) -> dict[str, str]:
+def _ended(code: int, expired: bool, clock: Clock) -> dict[str, str]:
     """Return state, reason and advice for a child that ended in the middle of a file."""
     cpu = getattr(signal, "SIGXCPU", None)
     if expired or (cpu is not None and code == -cpu):
-        what = f"it was not read within {limits.seconds:g} s"
-        return {"state": "timeout", "what": what, "do_next": "a higher Limits(seconds=...)"}
+        what, do_next = clock.told()
+        return {"state": "timeout", "what": what, "do_next": do_next}
     if code in {-getattr(signal, "SIGKILL", 9), -signal.SIGABRT}:  # PDFium aborts where Python raises MemoryError
         what = "the reading process was ended, most likely for its memory"
         return {"state": "memory", "what": what, "do_next": "a higher Limits(memory_bytes=...), or more memory"}
@@ -166,10 +242,43 @@ class Pool:
 def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> list[dict[str, Any]]:
     """Return all events of one file.
 
+    Where a process dies or says nothing for too long after a file's pages were counted, another one reads on: at
+    the page at which the first one died, or past it where that page itself took too long or ended two processes.
+    Such a page has an "unread" event.
+
     Raises:
         Unreadable: no process could be started, or it sent more than any document holds.
     """
-    caps = {"seconds": limits.seconds, "memory_bytes": limits.memory_bytes, "pages": limits.pages}
+    clock, events = Clock(limits, len(data)), []
+    asked = {**request, "limits": asdict(limits), "first": 1}
+    while True:
+        got = _asked(pool, asked, data, clock)
+        end = got[-1]
+        events += got[:-1]
+        at = None if clock.is_over else _stopped_at(got, asked["first"])
+        if at is None:
+            return [*events, end]
+        if end["state"] == "timeout" or at == asked["first"]:  # else memory that all the pages before it took
+            events.append({**end, "event": "unread", "number": at})
+            at += 1
+        if asked.get("figure_dpi"):  # they are looked for when the last page was read, by the process that read them
+            why = f"figures of the pages from 1 to {at - 1} may be missing: {end['what']}"
+            events.append({"event": "no-figure", "page": at - 1, "why": why})
+        asked["first"] = at
+        clock.next_step()
+
+
+def _stopped_at(events: Sequence[Mapping[str, Any]], first: int) -> int | None:
+    """Return the page at which a process ended that began with page `first`; None where another would not help."""
+    start = next((event for event in events if event["event"] == "start"), None)
+    if start is None or not (events[-1].get("ended") or events[-1].get("state") == "memory"):
+        return None
+    at = max((int(event["number"]) + 1 for event in events if event["event"] == "page"), default=first)
+    return at if at <= int(start["pages"]) else None
+
+
+def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: Clock) -> list[dict[str, Any]]:
+    """Return all events of one request, which one process answers."""
     while True:
         try:
             process = pool.take()
@@ -177,7 +286,7 @@ def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> 
             what = f"no process could be started to read it ({type(error).__name__})"
             raise Unreadable("limit", what, "closing other programs") from None
         try:
-            events = list(process.events({**request, **caps}, data, limits))
+            events = list(process.events(request, data, clock))
         except ProcessGoneError:
             process.close()
             continue

@@ -36,6 +36,7 @@ class Run:
     size: float
     style: Style
     turned: bool = False  # not from left to right: vertical or upside down
+    hidden: str = ""  # "invisible" or "transparent"; "white", which is seen where something darker is painted
 
 
 @dataclass(slots=True)

@@ -50,8 +50,9 @@ _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"\x80\x04\x95", "a Python pickle"),
 )
 _LETTERS = (b"BM", b"MZ")  # marks that a text may begin with: believed only where zero bytes follow
-_HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.I | re.DOTALL)
-_LATEX = re.compile(rb"\s*(%[^\n]*\s*)*\\document(class|style)\s*[\[{]")
+# comments and white space are taken possessively: given back, they would be tried in every division
+_HTML = re.compile(rb"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!--.*?-->\s*+)*+<(!doctype\s++html|html[\s>])", re.I | re.DOTALL)
+_LATEX = re.compile(rb"\s*+(?:%[^\n]*+\s*+)*+\\document(class|style)\s*+[\[{]")
 HEAD = 1024  # bytes; readers accept a PDF mark anywhere in them
 
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import codecs
 import re
+from typing import Any
 
 from catena.parsing.failures import Unreadable
+from catena.text.encodings import Decoded, decoded, is_visible, marked
+from catena.text.headings import atx_title
+from catena.text.loaded import MARKDOWN, PLAIN
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(\r?\n|\Z)", re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*\r?$", re.MULTILINE)
+_FRONT_TITLE = re.compile(r"^title[ \t]*+:(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
+_ATX = re.compile(r"^ {0,3}#{1,6}[ \t](.+)")
 _SETEXT = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")
 
 
-def decode(data: bytes, *, stated: str = "") -> tuple[str, str]:
-    """Return the text and the name of its encoding; line ends are kept as they are.
+def decode(data: bytes, *, stated: str = "") -> Decoded:
+    """Return the text of a file, the name of its encoding, and why that is a guess; line ends are kept as they are.
 
-    A byte order mark decides, and is not part of the text; else UTF-16 by its zero bytes; else the encoding
-    that the file states; else UTF-8; else Windows-1252, which reads every Latin-1 file too.
+    A byte order mark decides, and is not part of the text; else UTF-16 by its zero bytes; else `encodings.decoded`.
 
     Args:
         data: the bytes of the file.
@@ -35,59 +31,73 @@ def decode(data: bytes, *, stated: str = "") -> tuple[str, str]:
     Raises:
         Unreadable: "empty", or "malformed" for zero bytes, a broken marked encoding and lone surrogates.
     """
-    encoding, body = _encoding(data)
-    try:
-        text = body.decode(encoding)
-    except UnicodeDecodeError as error:
-        if encoding != "utf-8" or len(body) < len(data):
-            what = f"it is {encoding.upper()} by its first bytes, but byte {error.start} is not"
-            raise Unreadable("malformed", what, "saving it as UTF-8") from None
-        if _has_surrogates(body):
-            what = f"byte {error.start} is half of a surrogate pair, which no text may hold"
-            raise Unreadable("malformed", what, "saving it as UTF-8") from None
-        text, encoding = _one_byte(body, stated)
-    if "\0" in text:
-        raise Unreadable("malformed", f"it has a zero byte at character {text.index(chr(0))}: it is no text file")
+    found = _marked(data) or decoded(data, stated)
+    if "\0" in found.text:
+        place = found.text.index("\0")
+        raise Unreadable("malformed", f"it has a zero byte at character {place}: it is no text file")
+    check_visible(found.text, "it holds no text")
+    return found
+
+
+def check_visible(text: str, what: str) -> None:
+    """Refuse a text that shows nothing.
+
+    Raises:
+        Unreadable: "empty", with `what` for a reason.
+    """
     if not text.strip():
-        raise Unreadable("empty", "it holds no text")
-    return text, encoding
+        raise Unreadable("empty", what)
+    if not is_visible(text):
+        raise Unreadable("empty", "nothing in it can be seen: control codes, spaces and marks alone")
 
 
-def _one_byte(data: bytes, stated: str) -> tuple[str, str]:
-    """Decode what is not UTF-8, as stated or as Windows-1252, as Latin-1 where that has no character."""
+def _marked(data: bytes) -> Decoded | None:
+    mark = marked(data)
     try:
-        codec = codecs.lookup(stated) if stated else None
-        if codec is not None and codec.name not in {"ascii", "iso8859-1", "utf-8"}:  # as browsers take the first two
-            return str(data.decode(codec.name)), codec.name
-    except (LookupError, ValueError):  # an unknown name, or bytes that do not fit it
-        codec = None
-    try:
-        return data.decode("cp1252"), "windows-1252"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+        if mark is not None:
+            return Decoded(mark[1].decode(mark[0]), mark[0])
+    except UnicodeDecodeError as error:
+        what = f"it is {error.encoding.upper()} by its first bytes, but byte {error.start} is not"
+        raise Unreadable("malformed", what, "saving it as UTF-8") from None
+    if _has_surrogates(data):
+        raise Unreadable("malformed", "it holds halves of surrogate pairs, which no text may", "saving it as UTF-8")
+    return None
 
 
-def _encoding(data: bytes) -> tuple[str, bytes]:
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return name, data[len(mark) :]
-    head = data[:4096]
-    if len(head) >= 4 and len(data) % 2 == 0:
-        even, odd = head[0::2].count(0), head[1::2].count(0)
-        if odd > 0.4 * len(head) / 2 and not even:
-            return "utf-16-le", data
-        if even > 0.4 * len(head) / 2 and not odd:
-            return "utf-16-be", data
-    return "utf-8", data
+def read_markdown(data: bytes) -> dict[str, Any]:
+    """Return Markdown as it is, its title and its encoding.
+
+    Raises:
+        Unreadable: it is no text.
+    """
+    found = decode(data)
+    return told(found, MARKDOWN, markdown_title(found.text))
+
+
+def read_plain(data: bytes) -> dict[str, Any]:
+    """Return plain text as it is, without a title, and its encoding.
+
+    Raises:
+        Unreadable: it is no text.
+    """
+    return told(decode(data), PLAIN)
 
 
 def _has_surrogates(data: bytes) -> bool:
     """Return whether it is UTF-8 but for surrogates, each of which its three bytes encode."""
+    if not _SURROGATE.search(data):
+        return False
     try:
         data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return False
     return True
+
+
+def told(found: Decoded, media_type: str, title: str = "") -> dict[str, Any]:
+    """Return what the reading process says of a text, with a note where its encoding is a guess."""
+    about = {"text": found.text, "title": title, "encoding": found.encoding, "media_type": media_type}
+    return {**about, "notes": [found.doubt] * bool(found.doubt)}
 
 
 MAX_TITLE = 1_000  # characters: a title is repeated with every chunk of its document
@@ -102,8 +112,8 @@ def _markdown_title(text: str) -> str:
     front = _FRONT_MATTER.match(text)
     if front:
         stated = _FRONT_TITLE.search(front.group(1) or "")
-        if stated and stated.group(1).strip("\"' "):
-            return stated.group(1).strip("\"' ")
+        if stated and (title := stated.group(1).strip().strip("\"' ")):
+            return title
         text = text[front.end() :]
     fence, before = "", ""
     for line in text.splitlines():
@@ -112,8 +122,8 @@ def _markdown_title(text: str) -> str:
             fence = "" if mark and mark.group(1).startswith(fence) and not line.strip(" `~") else fence
         elif mark:
             fence = mark.group(1)
-        elif heading := _ATX.match(line):
-            return heading.group(1).strip()
+        elif (heading := _ATX.match(line)) and (title := atx_title(heading.group(1))):
+            return title
         elif before.strip() and _SETEXT.match(line):
             return before.strip()
         before = "" if fence else line

@@ -1,4 +1,4 @@
-"""Frames on the pipes between a reading process and its parent: a length, then JSON or raw bytes.
+"""Frames on the pipes between a reading process and its parent: two lengths, JSON, then raw bytes.
 
 No pickle: what comes back was made by a process that read an untrusted file.
 """
@@ -9,46 +9,41 @@ import json
 from collections.abc import Mapping
 from typing import IO, Any
 
-HEADER = 8  # bytes of the length, big-endian
-MAX_FRAME = 64_000_000  # bytes of one reply; the fullest page gives some 100,000
+HEADER = 8  # bytes of each of the two lengths, big-endian
+MAX_FRAME = 64_000_000  # bytes of the JSON of one frame; the fullest page gives some 100,000
 
 
-def write_frame(pipe: IO[bytes], value: Mapping[str, Any]) -> None:
-    """Send one JSON object."""
-    write_bytes(pipe, json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii"))
+def write_frame(pipe: IO[bytes], value: Mapping[str, Any], data: bytes = b"") -> None:
+    """Send one JSON object, and raw bytes with it; the caller flushes the pipe."""
+    told = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    pipe.write(len(told).to_bytes(HEADER, "big") + len(data).to_bytes(HEADER, "big") + told)
+    if data:
+        pipe.write(data)
 
 
-def write_bytes(pipe: IO[bytes], data: bytes) -> None:
-    """Send raw bytes."""
-    pipe.write(len(data).to_bytes(HEADER, "big"))
-    pipe.write(data)
-    pipe.flush()
+def read_frame(pipe: IO[bytes], at_most: int) -> tuple[dict[str, Any], int] | None:
+    """Return the next JSON object and the size of its frame, or None at the end of the pipe (also inside a frame).
 
-
-def read_frame(pipe: IO[bytes]) -> tuple[dict[str, Any], int] | None:
-    """Return the next JSON object and its size in bytes, or None at the end of the pipe."""
-    data = read_bytes(pipe, MAX_FRAME)
-    if data is None:
-        return None
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError("a frame holds one JSON object")  # noqa: TRY004  the pipe is broken, not a type
-    return value, len(data)
-
-
-def read_bytes(pipe: IO[bytes], at_most: int) -> bytes | None:
-    """Return the bytes of the next frame, or None at the end of the pipe (also in the middle of a frame).
+    Raw bytes that came with it stand under "data".
 
     Raises:
-        ValueError: the frame is longer than `at_most` bytes.
+        ValueError: it is longer than `MAX_FRAME`, has more than `at_most` raw bytes, or is no frame.
     """
-    header = _exactly(pipe, HEADER)
+    header = _exactly(pipe, 2 * HEADER)
     if header is None:
         return None
-    length = int.from_bytes(header, "big")
-    if length > at_most:
-        raise ValueError(f"a frame of {length} bytes")
-    return _exactly(pipe, length)
+    lengths = int.from_bytes(header[:HEADER], "big"), int.from_bytes(header[HEADER:], "big")
+    if lengths[0] > MAX_FRAME or lengths[1] > at_most:
+        raise ValueError(f"a frame of {lengths[0]} and {lengths[1]} bytes")
+    told, data = _exactly(pipe, lengths[0]), _exactly(pipe, lengths[1])
+    if told is None or data is None:
+        return None
+    value = json.loads(told)
+    if not isinstance(value, dict):
+        raise ValueError("a frame holds one JSON object")  # noqa: TRY004  the pipe is broken, not a type
+    if data:
+        value["data"] = data
+    return value, len(told) + len(data)
 
 
 def _exactly(pipe: IO[bytes], length: int) -> bytes | None:
@@ -60,4 +55,4 @@ def _exactly(pipe: IO[bytes], length: int) -> bytes | None:
             return None
         parts.append(part)
         length -= len(part)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

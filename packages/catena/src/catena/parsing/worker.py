@@ -1,8 +1,8 @@
 """The reading process: `python -m catena.parsing.worker` reads untrusted files under limits.
 
-It takes one request after the other on standard input (a JSON frame, then the file's bytes), and answers on
-standard output with one frame a page. It opens no file, no socket and starts no process; whatever a file
-does to it, the parent only sees data, or the end of the pipe.
+It takes one request after the other on standard input (a frame: what is asked, and the file's bytes), and answers
+on standard output with one frame a page. It opens the file that a request names, and no other, opens no socket and
+starts no process; whatever a file does to it, the parent only sees data, or the end of the pipe.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from catena.parsing.wire import read_bytes, read_frame, write_frame
+from catena.parsing.limits import LONGEST, PAGE_BYTES, Limits
+from catena.parsing.wire import read_frame, write_frame
 
 IDLE_SECONDS = 60.0  # without a request, after which the process ends by itself
+PIECE = 4_000_000  # characters of a text in one frame
 
 Event = Mapping[str, Any]
 
@@ -24,24 +26,30 @@ Event = Mapping[str, Any]
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests until the pipe ends or none has come for a while."""
     while _waited(requests):
-        frame = read_frame(requests)
-        data = read_bytes(requests, sys.maxsize) if frame else None
-        if frame is None or data is None:
+        frame = read_frame(requests, sys.maxsize)
+        if frame is None:
             return
-        request, _ = frame
-        cap_resources(float(request["seconds"]), int(request["memory_bytes"]))
-        if not _answer(request, data, replies):
+        goes_on = _answer(frame[0], replies)
+        replies.flush()
+        if not goes_on:
             return
 
 
-def _answer(request: Mapping[str, Any], data: bytes, replies: IO[bytes]) -> bool:
+def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
     """Send the events of one file; return whether this process may go on to the next one."""
-    from catena.parsing.failures import failure_of
-
+    limits = Limits(**request["limits"])
+    cap_memory(limits.memory_bytes)
     try:
-        for event in _read(request, data):
-            write_frame(replies, event)
+        if "path" in request:
+            from catena.parsing.opening import bytes_of
+
+            cap_seconds(limits.seconds)
+            write_frame(replies, {"event": "bytes"}, bytes_of(request["path"], limits.bytes))
+        else:
+            _send_document(request, request.get("data", b""), limits, replies)
     except Exception as error:  # whatever a parser raises is named here, and nowhere else
+        from catena.parsing.failures import failure_of
+
         state, what, do_next = failure_of(error)
         del error
         write_frame(replies, {"event": "failed", "state": state, "what": what, "do_next": do_next})
@@ -50,39 +58,89 @@ def _answer(request: Mapping[str, Any], data: bytes, replies: IO[bytes]) -> bool
     return True
 
 
-def _read(request: Mapping[str, Any], data: bytes) -> Iterator[Event]:
-    if request["kind"] == "html":
+def _send_document(request: Mapping[str, Any], data: bytes, limits: Limits, replies: IO[bytes]) -> None:
+    from catena.parsing.sniff import kind_of
+
+    cap_seconds(limits.seconds)
+    kind = kind_of(data, request["name"])
+    if kind == "pdf":
+        for event in _read_pdf(request, data, limits):
+            write_frame(replies, event)
+            replies.flush()
+            cap_seconds(limits.seconds)
+        return
+    if len(data) > PAGE_BYTES:
+        write_frame(replies, {"event": "long"})
+        replies.flush()
+        cap_seconds(limits.of_text(len(data)))
+    found = _read_text(kind, data)
+    text = found.pop("text")
+    write_frame(replies, {"event": "text", **found})
+    for at in range(0, len(text), PIECE):
+        write_frame(replies, {"event": "piece", "text": text[at : at + PIECE]})
+
+
+def _read_text(kind: str, data: bytes) -> dict[str, Any]:
+    """Return the text of a file without pages, its title, encoding, media type and notes."""
+    if kind == "html":
         from catena.parsing.hypertext import read_html
 
         return read_html(data)
-    if request["kind"] == "latex":
+    if kind == "latex":
         from catena.parsing.latex import read_latex
 
         return read_latex(data)
-    if request["engine"] == "pypdfium2":
-        from catena.parsing.pdf_pypdfium2 import read_pdf as read_with_pdfium
+    from catena.parsing.text import read_markdown, read_plain
 
-        options = (request["password"], int(request["pages"]), bool(request["ruled_tables"]))
-        return read_with_pdfium(data, *options, float(request["figure_dpi"]))
-    from catena.parsing.pdf_pypdf import read_pdf
-
-    return read_pdf(data, request["password"], int(request["pages"]), bool(request["ruled_tables"]))
+    return read_markdown(data) if kind == "markdown" else read_plain(data)
 
 
-def cap_resources(seconds: float, memory_bytes: int) -> None:
-    """Let the system end this process when it takes too much, where the platform can."""
+def _read_pdf(request: Mapping[str, Any], data: bytes, limits: Limits) -> Iterator[Event]:
+    from catena.parsing.pdf_reading import read_pdf
+
+    return read_pdf(
+        data,
+        request["password"],
+        limits.pages,
+        first=int(request["first"]),
+        ruled_tables=bool(request["ruled_tables"]),
+        engine=str(request["engine"]),
+        figure_dpi=float(request["figure_dpi"]),
+        hidden_text=bool(request["hidden_text"]),
+    )
+
+
+def cap_memory(memory_bytes: int) -> None:
+    """Let the system refuse this process more memory, and leave no dump of it, where the platform can."""
     try:
         import resource
-    except ImportError:  # not on Windows: there the parent's clock is the only cap
+    except ImportError:  # not on Windows
+        return
+    _cap(resource.RLIMIT_AS, memory_bytes)
+    _cap(resource.RLIMIT_CORE, 0)
+
+
+def cap_seconds(seconds: float) -> None:
+    """Let the system end this process when it computes for longer than `seconds` from now, where the platform can.
+
+    The parent's clock comes first; this one ends a process whose parent is gone.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = int(used.ru_utime + used.ru_stime + seconds) + 2
-    for what, soft in ((resource.RLIMIT_CPU, cpu), (resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CORE, 0)):
-        hard = resource.getrlimit(what)[1]
-        try:
-            resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-        except (ValueError, OSError):  # macOS refuses an address-space cap
-            continue
+    _cap(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + min(seconds, LONGEST)) + 2)
+
+
+def _cap(what: int, soft: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(what)[1]
+    try:
+        resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    except (ValueError, OSError):  # macOS refuses an address-space cap
+        return
 
 
 def _waited(requests: IO[bytes]) -> bool:

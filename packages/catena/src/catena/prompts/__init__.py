@@ -1,12 +1,14 @@
 """Prompts, one versioned file each.
 
 A file begins with front matter (`version: 1`), then holds what the model is told about its task under
-`# System` and what it is asked under `# Prompt`, with places like {question} to fill.
+`# System` and what it is asked under `# Prompt`, with places like {question} to fill. Where the answer is JSON,
+a file `.json` beside it is its JSON Schema.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,18 +16,23 @@ from importlib.resources import files
 from catena.errors import ParameterError
 
 _FILE = re.compile(
-    r"---\nversion: (?P<version>\d+)\n---\n+# System\n+(?P<system>.+?)\n+# Prompt\n+(?P<template>.+?)\n*\Z", re.DOTALL
+    r"---\nversion: (?P<version>\d+)\n---\n++# System\n++(?P<system>.+?)(?<!\n)\n++# Prompt\n++(?P<template>.+)\Z",
+    re.DOTALL,
 )
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is said to a model; `version` names file and version, as the journal keeps it."""
+    """What is said to a model; `version` names file and version, as the journal keeps it.
+
+    `schema` is the JSON Schema of the answer as text, "" where that is no JSON.
+    """
 
     version: str
     system: str
     template: str
+    schema: str = ""
 
     def filled(self, **values: str) -> str:
         """Return the prompt with every place filled; what is filled in is never searched for places.
@@ -55,4 +62,16 @@ def load(name: str) -> Prompt:
     match = _FILE.match(file.read_text(encoding="utf-8"))
     if match is None:
         raise ParameterError(f"prompt file {name}.md", "another form", "front matter, # System and # Prompt")
-    return Prompt(version=f"{name}/{match['version']}", system=match["system"], template=match["template"])
+    schema = files("catena.prompts") / f"{name}.json"
+    return Prompt(
+        version=f"{name}/{match['version']}",
+        system=match["system"],
+        template=match["template"].rstrip("\n"),
+        schema=schema.read_text(encoding="utf-8") if schema.is_file() else "",
+    )
+
+
+def shut_in(text: str, tags: Collection[str]) -> str:
+    """Return a text that can neither end one of these tags nor begin another one: its "<" becomes "‹" there."""
+    names = "|".join(map(re.escape, sorted(tags)))
+    return re.sub(rf"<(?=\s*(?:/\s*)?(?:{names})\b)", "‹", text.strip(), flags=re.IGNORECASE)

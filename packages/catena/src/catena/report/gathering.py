@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from catena.errors import CatenaError
 from catena.report.fidelity import strips_shown
 from catena.report.graph import graph_shown
-from catena.report.ranking import best_scores, formula_of, hits_shown, notice_of
+from catena.report.ranking import best_scores, hits_shown, notice_of
 from catena.report.segments import curves_shown
 from catena.report.studies import studies_shown
 from catena.report.tree import in_order, tree_shown
@@ -45,7 +45,7 @@ def gather(
     infos = library.documents()
     listed = in_order(infos, ranking)[: options.documents]
     entries = _entries(library, [*(hit.chunk.document_id for hit in ranking.hits), *listed])
-    formula = formula_of(library)
+    formula = library.formula()
     bests = best_scores(library, question, ranking, options)
     return Contents(
         question=question,

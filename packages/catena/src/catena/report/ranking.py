@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from catena.citation import citation
 from catena.errors import CatenaError
-from catena.model import Entry, Hit, Ranking, Scale
+from catena.model import Entry, Hit, Provenance, Ranking, Scale
 from catena.report.previews import preview_of
 from catena.report.values import HitRow, Hits, Part, Preview, Way
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.normalization import Bounds, by_maximum
 from catena.retrieval.question_words import content_words
 from catena.retrieval.shares import NAME_ROUTE
-from catena.section_search import SECTION_FUSION
 from catena.structure.passages import PASSAGE
 from catena.terms import TermMatcher
 
@@ -40,15 +39,10 @@ _IN_TURNS = (
 )
 
 
-def formula_of(library: ReportLibrary) -> ScoreFusion:
-    """Return the formula by which a library ranks where nothing else was asked for."""
-    return SECTION_FUSION if library.store.has_view(PASSAGE) else ScoreFusion()
-
-
 def best_scores(library: ReportLibrary, question: str, ranking: Ranking, options: ReportOptions) -> dict[str, float]:
     """Return the best raw score of each route whose scores are divided by it; a route that fails has none."""
-    parts = formula_of(library).parts
-    seen = {way.route for hit in ranking.hits for way in hit.provenance}
+    parts = library.formula().parts
+    seen = {_part_of(way) for hit in ranking.hits for way in hit.provenance}
     found = {}
     for route in sorted(name for name in seen & set(parts) if parts[name][1] is by_maximum):
         try:
@@ -126,13 +120,18 @@ def parts_of(hit: Hit, formula: ScoreFusion, bests: Mapping[str, float]) -> tupl
     """
     raw: dict[str, float] = {}
     for way in hit.provenance:
-        raw.setdefault(way.route, way.score)
+        raw.setdefault(_part_of(way), way.score)
     found = []
     for route, (weight, normalise) in formula.parts.items():
         if route in raw and weight > 0:
             share = normalise(raw[route], Bounds(low=0.0, high=bests.get(route, 0.0)))
             found.append(Part(route=route, weight=weight, share=share, value=weight * share))
     return tuple(found)
+
+
+def _part_of(way: Provenance) -> str:
+    """Return the part of the formula that a way counts in: a store ranks passages as the words of another view."""
+    return "passages" if (way.route, way.view) == ("lexical", PASSAGE) else way.route
 
 
 def _row(rank: int, hit: Hit, preview: Preview, terms: tuple[str, ...], parts: tuple[Part, ...]) -> HitRow:

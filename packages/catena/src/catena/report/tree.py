@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from catena.citation import pages_in_words
 from catena.model import Entry, Ranking
 from catena.report.values import DocumentRow, SectionRow, Tree
 
@@ -62,16 +63,9 @@ def sections_shown(entry: Entry, hits: Sequence[tuple[int, int]]) -> tuple[Secti
             position=section.position,
             level=section.level,
             title=section.title or "Before the first heading",
-            where=_pages(entry.document.pages_of(section.start, section.end)),
+            where=pages_in_words(entry.document.pages_of(section.start, section.end)),
             chunks=chunks[section.position],
             hits=tuple(rank for position, rank in hits if position == section.position),
         )
         for section in entry.sections
     )
-
-
-def _pages(pages: tuple[int, int] | None) -> str:
-    if pages is None:
-        return ""
-    first, last = pages
-    return f"p. {first}" if first == last else f"p. {first}–{last}"

@@ -22,6 +22,7 @@ from catena.rerank.calibration import (
 )
 from catena.rerank.fitted import LabelledFit, UnlabelledFit
 from catena.rerank.reliability import Quality
+from catena.text.files import regular_file
 
 FORMAT = "catena-calibration"
 VERSION = 1
@@ -158,7 +159,7 @@ def load(path: str | os.PathLike[str], *, model: str) -> Artefact:
             model.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
         raise CalibrationError(str(path), why, "a file that `catena calibrate --out` wrote") from None

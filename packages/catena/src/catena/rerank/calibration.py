@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,21 @@ class Calibration(Protocol):
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         """Return one number in [0, 1] per score, in the shape of `scores`."""
         ...
+
+
+def calibration_given(given: Any) -> Any:
+    """Return a calibration as it is.
+
+    Raises:
+        ParameterError: none is given; the message says what there is.
+    """
+    if given is None:
+        allowed = (
+            "what the reranker's scores say of relevance: catena.rerank.COHERE or VOYAGE for their models, a fit to "
+            "labels (Artefact.from_json), or Constant() to believe the order of the scores alone"
+        )
+        raise ParameterError("calibration", None, allowed)
+    return given
 
 
 def _numbers(scores: ArrayLike) -> NDArray[np.float64]:

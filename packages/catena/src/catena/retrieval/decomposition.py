@@ -14,9 +14,9 @@ from math import prod
 from catena.errors import ParameterError
 from catena.retrieval.enumerations import Listing, Token, listings, tokens_of
 from catena.retrieval.question_words import Language, content_words, language_of
-from catena.text import tokenise
+from catena.text.words import tokenise
 
-_END = re.compile(r"[?？؟]+[\s\"'”’»)]*(?:\s|\Z|(?<=[？؟]))")
+_END = re.compile(r"(?<![?？؟])[?？؟]+[\s\"'”’»)]*(?:\s|\Z|(?<=[？؟]))")
 _LONGEST_ASKING = 2  # tokens of what only asks: "which year"
 _STATEMENT_END = re.compile(r"(?<=\w\w\w\w)[.!]\s+")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from catena.retrieval.question_words import AS_WELL_AS, Language
-from catena.text import folded
+from catena.text.words import folded
 
 # what stands in quotes or brackets is part of its word; a trailing full stop too, as in "Corp."
 _TOKEN = re.compile(
-    r"(?:\"[^\"]{0,300}\"|“[^”]{0,300}”|„[^“”]{0,300}[“”]|«[^»]{0,300}»|`[^`]{0,300}`|\([^()]{0,300}\)"
+    r"(?:\"[^\"]{0,300}\"|“[^“”]{0,300}”|„[^„“”]{0,300}[“”]|«[^«»]{0,300}»|`[^`]{0,300}`|\([^()]{0,300}\)"
     r"|[^\s,;:?!]|[,:;?!](?=[^\s,;:?!]))+|[,;:?!]"
 )
 _JOINED = "and\ue000\ue000\ue000\ue000\ue000\ue000\ue000"  # as long as "as well as", so that places stay

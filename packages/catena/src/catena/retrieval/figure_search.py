@@ -13,7 +13,7 @@ from catena.retrieval.fusion import ScoreFusion, weighted_sum
 from catena.retrieval.multi_route import Fusion, retrieve
 from catena.retrieval.normalization import Bounds
 from catena.retrieval.routes import Route, dense, stored
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 CAPTION_VIEW = "caption"
 _ROUTES: Mapping[str, Route] = {"dense": dense, "lexical": stored("lexical", view=CAPTION_VIEW)}

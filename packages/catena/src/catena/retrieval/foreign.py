@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from catena.effects import (
     FetchChunks,
+    FetchPlaces,
     FetchText,
     FindNames,
     Fused,
     Handler,
+    Holdings,
+    Inspect,
     NamesFound,
     Request,
     Retry,
@@ -23,8 +27,11 @@ from catena.effects import (
     run,
 )
 from catena.errors import FilterError, ParameterError
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.ports import Store
+from catena.model import Chunk, Hit, Place, Provenance, Ranking, Scale
+from catena.ports import Store, StoreSnapshot
+from catena.retrieval.fusion import RankFusion
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -126,6 +133,31 @@ class RoutedStore:
         """As `texts`, without blocking the event loop."""
         return await self._aother(request, (None,) * len(request.spans))  # type: ignore[no-any-return]
 
+    def places(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
+        """Return on which pages slices of documents are that the store beside holds."""
+        return self._other(FetchPlaces(spans=tuple(spans)), (Place(),) * len(spans))  # type: ignore[no-any-return]
+
+    async def aplaces(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
+        """As `places`, without blocking the event loop."""
+        return await self._aother(FetchPlaces(spans=tuple(spans)), (Place(),) * len(spans))  # type: ignore[no-any-return]
+
+    def snapshot(self) -> StoreSnapshot | None:
+        """Return one state of the store beside for a whole question, where it has states."""
+        begin = getattr(self._beside, "snapshot", None)
+        return None if begin is None else begin()
+
+    def inspect(self, request: Inspect) -> Holdings:
+        """Return what the store beside holds; a route that obeys filters may know fields that it does not."""
+        return self._told(self._other(request, Holdings()))
+
+    async def ainspect(self, request: Inspect) -> Holdings:
+        """As `inspect`, without blocking the event loop."""
+        return self._told(await self._aother(request, Holdings()))
+
+    def _told(self, held: Holdings) -> Holdings:
+        filtering = any(getattr(route, "filters", False) for route in self._routes.values())
+        return replace(held, fields=frozenset()) if filtering else held
+
     def _is_ours(self, request: SearchFused) -> bool:
         return any(name in self._routes for name, _ in request.weights)
 
@@ -187,3 +219,33 @@ def ranked_chunks(found: Sequence[tuple[Chunk, float | None]]) -> Ranking:
 
 def _handler(name: str, route: Any) -> Handler:
     return Handler(identity=name, call=getattr(route, "rank", None), acall=getattr(route, "arank", None))
+
+
+def named(
+    retrievers: Mapping[str, T] | Sequence[T], weights: Mapping[str, float] | Sequence[float] | None
+) -> tuple[dict[str, T], RankFusion]:
+    """Return retrievers by the names of their routes, and the fusion of these by rank.
+
+    Args:
+        retrievers: by name; or a sequence of them, whose names are then those of their classes, numbered from the
+            second one of a class on ("BM25Retriever", "BM25Retriever 2").
+        weights: by name, or in the order of the retrievers; equal ones for None.
+
+    Raises:
+        ParameterError: there is no retriever, or there is not one weight for each.
+    """
+    by_name: dict[str, T] = {}
+    if isinstance(retrievers, Mapping):
+        by_name.update(retrievers)
+    elif isinstance(retrievers, Sequence) and not isinstance(retrievers, str):
+        for each in retrievers:
+            kind = type(each).__name__
+            same = sum(type(other) is type(each) for other in by_name.values())
+            by_name[f"{kind} {same + 1}" if same else kind] = each
+    if not by_name:
+        raise ParameterError("retrievers", retrievers, "retrievers by name, as {'words': bm25}, or a list of them")
+    if weights is None or isinstance(weights, Mapping):
+        return by_name, RankFusion(weights=weights)
+    if not isinstance(weights, Sequence) or len(weights) != len(by_name):
+        raise ParameterError("weights", weights, f"a number for each of {', '.join(by_name)}, in this order")
+    return by_name, RankFusion(weights=dict(zip(by_name, weights, strict=True)))

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from math import isfinite
+from numbers import Real
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le
 
 from catena.errors import ParameterError, ScaleError
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
+from catena.options import check_options
 from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
+
+_LARGEST = 1e100  # of a number that is multiplied with scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +35,15 @@ class ScoreFusion:
     Source: HiQA (arXiv 2402.01767), formula 2; the defaults are measured in docs/decisions/0008-ranking.md.
     """
 
-    alpha: float = 0.65
-    beta: float = 0.3
-    passages: float = 0.0
+    alpha: Annotated[float, Ge(0), Le(1)] = 0.65
+    beta: Annotated[float, Ge(0), Le(_LARGEST)] = 0.3
+    passages: Annotated[float, Ge(0), Le(1)] = 0.0
     dense: Normalizer = half_cosine
     lexical: Normalizer = by_maximum
     keyword: Normalizer = log_count
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.alpha <= 1.0:
-            raise ParameterError("alpha", self.alpha, "a number in [0, 1]")
-        if not (self.beta >= 0.0 and isfinite(self.beta)):
-            raise ParameterError("beta", self.beta, "a finite number >= 0")
-        if not 0.0 <= self.passages <= 1.0:
-            raise ParameterError("passages", self.passages, "a number in [0, 1]")
+        check_options(self)
 
     @property
     def parts(self) -> Mapping[str, tuple[float, Normalizer]]:
@@ -65,14 +66,13 @@ class RankFusion:
         weights: per route, >= 0; a route that is not named has weight 1.
     """
 
-    k: float = 60.0
+    k: Annotated[float, Gt(0), Le(_LARGEST)] = 60.0
     weights: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if not (self.k > 0 and isfinite(self.k)):
-            raise ParameterError("k", self.k, "a finite number > 0")
+        check_options(self)
         for route, weight in (self.weights or {}).items():
-            if not (weight >= 0 and isfinite(weight)):
+            if not isinstance(weight, Real) or not 0 <= weight <= _LARGEST:
                 raise ParameterError(f"weights[{route!r}]", weight, "a finite number >= 0")
 
 

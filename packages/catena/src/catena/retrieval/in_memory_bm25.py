@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ParameterError
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class Bm25Scorer:
     with `idf(w) = log(1 + (N - n(w) + 0.5) / (n(w) + 0.5))`; a word that the query says twice counts twice.
 
     Args:
-        texts: in any language, see `catena.text.tokenise`.
+        texts: in any language, see `catena.text.words.tokenise`.
         k1: how soon a word that comes again counts no more, >= 0.
         b: how much longer texts count less, in [0, 1].
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
@@ -12,6 +12,7 @@ from catena.filters import check
 from catena.model import Degraded, Name, Ranking, Scale, Unknown, Where
 from catena.names import without
 from catena.retrieval.fusion import RankFusion, ScoreFusion, check_scores, reciprocal_rank_fusion, weighted_sum
+from catena.retrieval.limits import QuestionLimits
 from catena.retrieval.normalization import Bounds, by_maximum, half_cosine, log_count
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.shares import interleave, standing_nowhere, unranked
@@ -58,6 +59,7 @@ def retrieve(
     by_name: bool = True,
     entities: Sequence[str] = (),
     on_unknown: OnUnknown = "empty",
+    limits: QuestionLimits | None = None,
 ) -> Step[Ranking]:
     """Return the k best chunks for a query over several routes.
 
@@ -85,6 +87,7 @@ def retrieve(
         entities: names in the question that a recogniser or the caller found, besides those found without a model.
         on_unknown: "empty" returns no hits when the question says no known name, and one that is like a known one
             but stands nowhere: its neighbours would be answers about another product. "keep" returns them.
+        limits: how long the query and how wide the filter may be; `QuestionLimits()` by default.
 
     Returns:
         One hit per chunk in `Scale.NORMALIZED` (score fusion), `Scale.RANK` (rank fusion, or shares of names), or
@@ -98,7 +101,8 @@ def retrieve(
     depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
     _check_entities(entities)
     _check(query, k, depth, fusion=fusion, where=where, on_route_error=on_route_error, on_unknown=on_unknown)
-    table = _table(routes)
+    (limits or QuestionLimits()).check(query, where)
+    table = routes_named(routes)
     fusion = ScoreFusion() if fusion is None else fusion
     if k == 0 or not query.strip():
         return Ranking((), _scale_of(fusion))
@@ -161,7 +165,8 @@ def _fused(
         check_scores({name: ranking for name, ranking in complete.items() if name in scope.fusion.parts})
         fused = weighted_sum(complete, scope.fusion.parts, bounds=bounds, k=scope.k)
         failures = [*failures, *more]
-    return _Fused(replace(fused, degraded=(*fused.degraded, *failures)), bounds)
+    told = tuple(dict.fromkeys((*fused.degraded, *failures)))  # each once, that all routes tell
+    return _Fused(replace(fused, degraded=told), bounds)
 
 
 def _embedded(query: str, table: Mapping[str, Route]) -> Step[Mapping[str, Route]]:
@@ -271,10 +276,17 @@ def _scale_of(fusion: Fusion) -> Scale:
     return Scale.RANK if isinstance(fusion, RankFusion) else Scale.NORMALIZED
 
 
-def _table(routes: Sequence[str] | Mapping[str, Route]) -> Mapping[str, Route]:
-    """Return name -> route, in a fixed order."""
-    if isinstance(routes, str):
-        raise ParameterError("routes", routes, "a sequence of route names, e.g. ('lexical', 'dense')")
+def routes_named(routes: Sequence[str] | Mapping[str, Route]) -> Mapping[str, Route]:
+    """Return name -> route, in a fixed order.
+
+    Raises:
+        ParameterError: there is none, or one name is given in place of a sequence.
+    """
+    names = routes if isinstance(routes, Collection) and not isinstance(routes, str) else (None,)
+    of_our_own = routes.values() if isinstance(routes, Mapping) else ()
+    if not all(isinstance(name, str) for name in names) or not all(map(callable, of_our_own)):
+        allowed = "route names, e.g. ('lexical', 'dense'), or routes (functions) by name"
+        raise ParameterError("routes", routes, allowed)
     named = routes if isinstance(routes, Mapping) else {name: ROUTES.get(name) or stored(name) for name in routes}
     if not named:
         raise ParameterError("routes", tuple(routes), "at least one route")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step, ask, together
 from catena.errors import FilterError, ParameterError, RouteError, ServiceError
 from catena.model import Degraded, Ranking, Scale
 from catena.retrieval.decomposition import decompose, distinct_queries
+from catena.text.replies import read_items
 
 OnQueryError: TypeAlias = Literal["raise", "degrade"]
 
 LONGEST_QUERY = 300  # characters; what is longer is no search query
 _TOKENS_PER_QUERY = 100
-_LISTED = re.compile(r"\s*(?:[-*•]|\(?\d{1,2}[.):])\s+(?P<query>\S.*)")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _CLOSING_MARK = "</question"
 
@@ -80,6 +79,7 @@ def generate_queries(
         system=prompt.system,
         max_tokens=max(_TOKENS_PER_QUERY * n, 400),
         prompt_version=prompt.version,
+        schema=prompt.schema,
         validate=written_queries,
     )
     try:
@@ -104,18 +104,13 @@ def generate_queries(
 def written_queries(reply: str) -> tuple[str, ...]:
     """Return the queries in a model's reply, distinct, in order.
 
-    The reply is a JSON list of strings, or of objects that hold one string each, alone or as the only list of an
-    object, with or without words or a code fence around it; or one query per line, numbered or with a bullet.
-    Queries longer than `LONGEST_QUERY` characters are left out.
+    The reply is a list that `read_items` reads: JSON, or lines that are numbered or have a bullet. Queries longer
+    than `LONGEST_QUERY` characters are left out.
 
     Raises:
         ValueError: there are none; the message says what there is instead.
     """
-    listed = _json_list(reply)
-    if listed is None:
-        lines = [line for line in reply.splitlines() if line.strip()]
-        listed = [match["query"] for line in lines if (match := _LISTED.match(line))]
-    texts = [" ".join(_UNSEEN.sub(" ", text).split()) for text in map(_text_of, listed) if text is not None]
+    texts = [" ".join(_UNSEEN.sub(" ", item).split()) for item in read_items(reply, loose=False)]
     found = tuple(distinct_queries(text for text in texts if len(text) <= LONGEST_QUERY))
     if not found:
         raise ValueError(f"the reply is no list of search queries of at most {LONGEST_QUERY} characters")
@@ -158,27 +153,3 @@ def search_all(queries: Sequence[str], search: Callable[[str], Step[Ranking]]) -
 
 def _first(queries: Sequence[str], n: int) -> tuple[str, ...]:
     return tuple(islice(distinct_queries(queries), n))
-
-
-def _json_list(reply: str) -> list[Any] | None:
-    """Return the first JSON list that stands in a reply; None where there is none."""
-    decoder = json.JSONDecoder()
-    for place in (match.start() for match in islice(re.finditer(r"[\[{]", reply), 20)):
-        try:
-            value, _ = decoder.raw_decode(reply, place)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            lists = [each for each in value.values() if isinstance(each, list)]
-            value = lists[0] if len(lists) == 1 else None
-        if isinstance(value, list) and any(_text_of(each) is not None for each in value):
-            return value
-    return None
-
-
-def _text_of(value: Any) -> str | None:
-    """Return a query: a string, or the only string of an object."""
-    if isinstance(value, dict):
-        strings = [each for each in value.values() if isinstance(each, str)]
-        return strings[0] if len(strings) == 1 else None
-    return value if isinstance(value, str) else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

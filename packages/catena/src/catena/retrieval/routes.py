@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -26,6 +26,23 @@ def dense(query: str) -> Step[Search]:
     """Rank by the cosine of the query's vector with the chunks' vectors."""
     (vectors,) = yield from ask([Embed(texts=(query,), kind="query", purpose="query embedding")])
     return Search(route="dense", query=query, vector=vectors[0], k=0)
+
+
+def dense_by_texts(texts: Sequence[str]) -> Route:
+    """Return the dense route with the mean of these texts' vectors, of unit length, in place of the question's.
+
+    Source: HyDE, Gao et al., ACL 2023, arXiv:2212.10496.
+    """
+
+    def route(query: str) -> Step[Search]:
+        import numpy as np
+
+        (rows,) = yield from ask([Embed(texts=tuple(texts), kind="query", purpose="query embedding")])
+        mean = np.asarray(rows, dtype=np.float32).mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        return Search(route="dense", query=query, vector=mean / length if length else mean, k=0)
+
+    return route
 
 
 lexical: Route = stored("lexical")

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from catena.errors import ModelMismatchError, ParameterError
 from catena.retrieval.fusion import ScoreFusion
+from catena.text.files import regular_file
 
 Objective: TypeAlias = Literal["log-rank", "recall"]
 
@@ -141,7 +142,7 @@ class Tuned:
             ParameterError: the file cannot be read, or holds something else.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = regular_file(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "no UTF-8"
             raise ParameterError("path", f"{path} ({why})", "a file that `catena tune --out` wrote") from None

@@ -67,7 +67,9 @@ def _chunk_actions(entry: Entry, vectors: ViewVectors, layout: IndexLayout) -> I
 
 
 def _place(chunk: Chunk, document: Document) -> Source:
-    pages = {} if chunk.pages is None else {"first_page": chunk.pages[0], "last_page": chunk.pages[1]}
+    pages: Source = {} if chunk.pages is None else {"first_page": chunk.pages[0], "last_page": chunk.pages[1]}
+    if chunk.page_labels:
+        pages |= {"page_labels": sendable(chunk.page_labels)}
     lines = {} if chunk.lines is None else {"first_line": chunk.lines[0], "last_line": chunk.lines[1]}
     return {
         "id": chunk.id,

@@ -18,7 +18,7 @@ from catena.server.hits import search_call
 from catena.server.layout import REPEAT, IndexLayout, quoted
 from catena.steps import Step, ask
 from catena.terms import TermMatcher
-from catena.text import is_border, normalise_query, normalise_term
+from catena.text.words import is_border, normalise_query, normalise_term
 from catena.vectors import DEFAULT_VIEW
 
 Fact: TypeAlias = tuple[str, str, str]  # ("views" | "word" | "term" | "field", of which index and field, of what)

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from catena.errors import FilterError
-from catena.filters import check
+from catena.filters import check, page_fields
 from catena.ids import digest
 from catena.model import Chunk, Document, Where
 from catena.server.layout import safe_key
@@ -50,7 +50,6 @@ _WILDCARDS = re.compile(r"[*?\\]")
 
 def fields_seen(document: Document, chunk: Chunk) -> dict[str, Any]:
     """Return what filters see of a chunk and its document; reserved fields come before metadata of their names."""
-    pages = {} if chunk.pages is None else {"page": chunk.pages[0], "last_page": chunk.pages[1]}
     return {
         **document.metadata,
         **chunk.metadata,
@@ -60,7 +59,7 @@ def fields_seen(document: Document, chunk: Chunk) -> dict[str, Any]:
         "source": document.source,
         "kind": chunk.kind,
         "path": chunk.path,
-        **pages,
+        **page_fields(chunk.pages, chunk.page_labels),
     }
 
 

@@ -47,7 +47,7 @@ from catena.server.foreign_queries import (
 from catena.server.formula import DENSE, KEYWORD, LEXICAL
 from catena.server.layout import quoted
 from catena.terms import TermMatcher
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from catena.errors import LibraryError, ParameterError
 from catena.model import Chunk, ChunkKind, Scalar
 from catena.server.foreign_fields import FieldType
 from catena.server.foreign_filters import ALL, NO_DOCUMENT, Clause
-from catena.text import is_border, normalise_query
+from catena.text.words import is_border, normalise_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +122,7 @@ def known_terms(reply: Mapping[str, Any]) -> tuple[str, ...]:
 def candidate_terms(query: str) -> tuple[str, ...]:
     """Return the parts of a question that may be critical terms, as typed and normalised; sorted.
 
-    Runs of up to `LONGEST_TERM` words, as `catena.text.normalise_query` sees them and as they were typed.
+    Runs of up to `LONGEST_TERM` words, as `catena.text.words.normalise_query` sees them and as they were typed.
     """
     found: dict[str, None] = {}
     for text in (normalise_query(query), " ".join(query.split())):

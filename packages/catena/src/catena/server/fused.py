@@ -39,6 +39,7 @@ from catena.server.searching import (
     asked_words,
     checked_vector,
     cosine_of,
+    emptiness,
     filters_of,
     nearest_to,
     over_all_shards,
@@ -145,7 +146,8 @@ def search_fused(
     except ServerError as error:
         raise explained(error) from error
     held |= yield from sources((one for one, _ in verdict.best if one not in held), layout)
-    ranking = Ranking(hits_of(verdict.best, seen.parts, held), Scale.NORMALIZED)
+    hits = hits_of(verdict.best, seen.parts, held)
+    ranking = Ranking(hits, Scale.NORMALIZED, () if hits else (yield from emptiness(layout)))
     nearest = question.formula.nearest
     certificate = Certificate(
         exact=verdict.is_exact, neighbours=nearest.k if nearest else 0, rows=len(seen.parts), gap=verdict.gap

@@ -16,7 +16,16 @@ from catena.server.layout import check_name
 from catena.server.store import ServerOptions, calling
 
 if TYPE_CHECKING:
-    from catena.effects import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+    from catena.effects import (
+        CheckGraph,
+        CountEdges,
+        CountWords,
+        DescribeEdges,
+        Expand,
+        FetchById,
+        FetchNodes,
+        FindCovering,
+    )
     from catena.model import Chunk, Edge
 
 NODES_KEPT = 4_096
@@ -63,6 +72,14 @@ class ServerGraph:
     async def aabout(self) -> GraphAbout:
         """As `about`."""
         return (await arun(self._opened(), self._services)).about
+
+    def check(self, _: CheckGraph) -> None:
+        """As `about`, for steps that a graph must be there for."""
+        self.about()
+
+    async def acheck(self, _: CheckGraph) -> None:
+        """As `check`."""
+        await self.aabout()
 
     def expand(self, request: Expand) -> Neighbourhood:
         """Return the neighbours of nodes, and the edges by which they are.

@@ -5,21 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.errors import LibraryError, ParameterError
 from catena.ids import digest
-from catena.model import Chunk, FrozenMetadata
+from catena.model import Chunk, FrozenMetadata, plain_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FLOATS = "<f4"  # 32-bit floats, little-endian on every machine
 _CHUNK = tuple(field.name for field in fields(Chunk))
-_RANGES = ("path", "pages", "lines")  # of a chunk: tuples, of which JSON makes lists
+_RANGES = ("path", "pages", "page_labels", "lines")  # of a chunk: tuples, of which JSON makes lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class GraphNode:
 
     Attributes:
         vector: of unit length, or zero, shape (dim,), float32.
-        counts: how often each of its words is in the text or the titles, by `catena.text.word_keys`.
+        counts: how often each of its words is in the text or the titles, by `catena.text.words.word_keys`.
         titled: those of its words that are in a title.
         length: words of the text and the titles, repetitions included.
         title_length: words of the titles.
@@ -72,11 +72,11 @@ def source_of(node: GraphNode) -> dict[str, Any]:
     nearest vectors would cost the server more memory than all else, to find what nobody asks for.
 
     Raises:
-        ParameterError: metadata that JSON has no form for, or an id that is no Unicode text.
+        ParameterError: metadata that no store can keep, or an id that is no Unicode text.
     """
-    c = node.chunk
-    if not _is_unicode(c.id):
-        raise ParameterError("chunk id", c.id, "Unicode text: without lone surrogates")
+    if not _is_unicode(node.chunk.id):
+        raise ParameterError("chunk id", node.chunk.id, "Unicode text: without lone surrogates")
+    c = replace(node.chunk, metadata=plain_metadata(node.chunk.metadata, f"chunk {node.chunk.id!r}"))
     rest = {
         "chunk": [getattr(c, name) for name in _CHUNK],
         "counts": node.counts,
@@ -88,12 +88,7 @@ def source_of(node: GraphNode) -> dict[str, Any]:
         "titles": node.titles,
         "says": node.says,
     }
-    try:
-        line = json.dumps(rest, separators=(",", ":"))
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"metadata of chunk {c.id!r}", dict(c.metadata), "of values that JSON can write"
-        ) from None
+    line = json.dumps(rest, separators=(",", ":"))
     vector = _packed(node.vector)
     return {"id": c.id, "words": list(node.counts), "length": node.length, "vector": vector, "node": line}
 

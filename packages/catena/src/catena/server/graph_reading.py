@@ -23,7 +23,7 @@ from catena.server.graph_index import PAGE, GraphAbout, counting, covering_most,
 from catena.server.graph_node import GraphNode, key_of, node_of, vector_of
 from catena.server.graph_shelf import Shelf
 from catena.server.layout import quoted
-from catena.text import word_keys
+from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -69,7 +69,7 @@ def put_graph(
         options: of the sending.
 
     Raises:
-        ParameterError: a name that no index can have, metadata that JSON has no form for, or other nodes than `about`
+        ParameterError: a name that no index can have, metadata that no store can keep, or other nodes than `about`
             says; the old graph stays.
         ServerError: the server failed, refused a node, or another process wrote a graph of this set at the same time;
             the old graph stays.

@@ -23,6 +23,7 @@ SOURCE_FIELDS = (
     "end",
     "first_page",
     "last_page",
+    "page_labels",
     "first_line",
     "last_line",
     "text",
@@ -43,6 +44,7 @@ def chunk_of(source: Mapping[str, Any], chunk_id: str) -> Chunk:
         LibraryError: the document is not of the form that `catena.server.layout` states.
     """
     try:
+        labels = restored(source.get("page_labels"))
         return Chunk(
             id=chunk_id,
             document_id=source["document"],
@@ -54,6 +56,7 @@ def chunk_of(source: Mapping[str, Any], chunk_id: str) -> Chunk:
             path=tuple(restored(source.get("path", []))),
             section=source["section"],
             pages=_pair(source, "page"),
+            page_labels=None if labels is None else (labels[0], labels[1]),
             lines=_pair(source, "line"),
             metadata=FrozenMetadata(restored(source.get("metadata") or {})),
         )

@@ -14,14 +14,16 @@ A chunk is one document of `N-chunks`, under the chunk's id:
     words.KIND                        text: `indexed_words(view)`, cut at white space by the server
     vectors.KIND                      dense_vector, written as a list or as a `wire.packed` string
     several_KIND                      nested, of a kind of which a chunk may have more than one: `words`, `vector`
+    page_labels                       kept in the source only: printed on its first and its last page
     text, metadata, views             kept in the source only; `views`: [kind, text, made] of each view, in order
     embedded                          kept in the source only: of which kind of view the default vectors were made,
                                       as `catena.vectors.embedded_view` says
     rows, said                        kept in the source only, for `contents`: of each vector, in order, its kind, the
                                       digest of its text and whether it is there; the terms in their own order
 
-What is kept (`path`, `text`, `metadata`, and of a document its title and source) stands as `wire.sendable` writes it,
-and whoever reads it takes `wire.restored`. A view's text is null where it is the chunk's own.
+What is kept (`path`, `page_labels`, `text`, `metadata`, and of a document its title and source) stands as
+`wire.sendable` writes it, and whoever reads it takes `wire.restored`. A view's text is null where it is the
+chunk's own.
 
 All text is tokenised here, not by the server's analysis: the same words are counted as in the embedded library, and a
 server without analysis plugins ranks the same.

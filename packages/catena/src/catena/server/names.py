@@ -23,7 +23,7 @@ from catena.server.call import Call
 from catena.server.layout import IndexLayout, Part, quoted
 from catena.server.wire import restored, sendable
 from catena.steps import Failed, FindNames, NamesFound, Step, ask, together
-from catena.text import normalise_term
+from catena.text.words import normalise_term
 
 _PAGE: Final = 1_000  # titles of one answer
 _PASSAGES: Final = 100  # of one answer

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from catena.errors import ServerError
-from catena.model import Chunk
+from catena.model import Chunk, Place
 from catena.server.call import Call
 from catena.server.hits import SOURCE_FIELDS, chunk_of
 from catena.server.layout import IndexLayout, quoted
@@ -90,22 +89,20 @@ def texts(request: FetchText, layout: IndexLayout) -> Step[tuple[str | None, ...
     return tuple(slices.get(span) for span in request.spans)
 
 
-def pages(spans: Sequence[Span], layout: IndexLayout) -> Step[tuple[tuple[int, int] | None, ...]]:
-    """Return the first and the last page (1-based, inclusive) of slices of documents.
+def places(spans: Sequence[Span], layout: IndexLayout) -> Step[tuple[Place, ...]]:
+    """Return on which pages slices of documents are, and the labels of these pages; no lines.
 
-    None where the document has no pages, or is not there as a whole.
+    A place without pages where the document has none, or is not there as a whole.
 
     Raises:
         ServerError: the server cannot be reached, or refuses.
     """
     ids = dict.fromkeys(record_id(document_id) for document_id, _, _ in spans)
-    read = yield from _read(ids, layout, fields=("rest.page_starts",))
-    starts = {key: source.get("rest", {}).get("page_starts", ()) for key, source in read.items()}
+    read = yield from _read(ids, layout, fields=("rest.page_starts", "rest.page_labels"))
+    kept = {key: source.get("rest", {}) for key, source in read.items()}
     return tuple(
-        (bisect_right(own, start), bisect_right(own, max(start, end - 1)))
-        if (own := starts.get(record_id(document_id)))
-        else None
-        for document_id, start, end in spans
+        Place.on_pages(own.get("page_starts", ()), restored(own.get("page_labels", [])), start, end)
+        for own, start, end in ((kept.get(record_id(name), {}), start, end) for name, start, end in spans)
     )
 
 

@@ -47,7 +47,8 @@ class Action:
 
 def record_id(document_id: str) -> str:
     """Return the id under which a document's record is written."""
-    return digest(document_id, length=32)
+    parts = (document_id,) if isinstance(document_id, str) else ("", "")  # two parts: the hash of no document's id
+    return digest(*parts, length=32)
 
 
 def piece_id(document_id: str, piece: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import ParameterError, ServerError
-from catena.model import Hit, Provenance, Ranking, Scale
+from catena.model import NO_DOCUMENTS, Degraded, Hit, Provenance, Ranking, Scale
 from catena.server.dialect import ELASTICSEARCH, MOST, MOST_TERMS, Dialect, Nearest, Query, explained
 from catena.server.facts import FactsCache, find_facts, find_values, is_mapped, spans_of
 from catena.server.filters import filter_query
@@ -25,7 +25,7 @@ from catena.server.layout import IndexLayout
 from catena.server.option_checks import check_number, check_whole
 from catena.server.words import indexed_word
 from catena.steps import Search, SearchFused, Step, ask
-from catena.text import tokenise
+from catena.text.words import tokenise
 from catena.vectors import DEFAULT, DEFAULT_VIEW
 
 if TYPE_CHECKING:
@@ -98,7 +98,17 @@ def search(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Rank
         view = asked.view or embedded_of(source)
         way = Provenance(route=request.route, rank=rank if ranked else None, score=score, view=view)
         hits.append(Hit(chunk_of(source, chunk_id), score, (way,)))
+    if not hits:
+        return Ranking((), Scale.SIMILARITY, (yield from emptiness(layout)))
     return Ranking(tuple(hits), Scale.SIMILARITY)
+
+
+def emptiness(layout: IndexLayout) -> Step[tuple[Degraded, ...]]:
+    """Return that a set holds no documents, where it holds none."""
+    body = {"size": 0, "track_total_hits": 1, "query": {"match_all": {}}}
+    (reply,) = yield from ask([search_call(layout, body, purpose="whether there is anything")])
+    total = (reply.get("hits") or {}).get("total") or {}
+    return () if total.get("value", 1) else (Degraded(f"library {layout.name!r}", NO_DOCUMENTS),)
 
 
 def filters_of(request: Search | SearchFused) -> tuple[Query, ...]:

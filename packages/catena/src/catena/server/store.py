@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from catena.effects import Clock, Handler, Retry, Services, Step, arun, run
-from catena.errors import DuplicateDocumentError, LibraryError, ParameterError, ServerError
+from catena.effects import Clock, Handler, Holdings, Inspect, Retry, Services, Step, arun, run
+from catena.errors import DuplicateDocumentError, LibraryError, ParameterError, ServerError, UnknownDocumentError
 from catena.server import contents, held, names, reading, rebuilding, verifying, writing
 from catena.server.bulk import BulkOptions
 from catena.server.call import Call, Flavour, Pause, Transport
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.model import Chunk, Entry, Figure, Outcome, Ranking, View
+    from catena.model import Chunk, Document, Entry, Figure, Outcome, Place, Ranking, View
     from catena.server.restoring import StoredChunk
     from catena.steps import FetchChunks, FetchText, FindNames, Fused, NamesFound, Search, SearchFused
 
@@ -370,16 +370,16 @@ class ServerStore:
         """
         return run(contents.figure(document_id, name, self.layout), self._working)
 
-    def pages(self, spans: Sequence[tuple[str, int, int]]) -> tuple[tuple[int, int] | None, ...]:
-        """Return the first and the last page (1-based, inclusive) of slices of documents.
+    def places(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
+        """Return on which pages slices of documents are, and the labels of these pages; no lines.
 
         Args:
             spans: (document id, start, end) each.
 
         Returns:
-            One pair per span; None where the document has no pages, or is not there.
+            One place per span; without pages where the document has none, or is not there.
         """
-        return run(reading.pages(spans, self.layout), self._working)
+        return run(reading.places(spans, self.layout), self._working)
 
     def fingerprint(self, document_id: str) -> str | None:
         """Return the fingerprint of a document, "" of one that is not whole, None when it is not there."""
@@ -444,6 +444,22 @@ class ServerStore:
             held = self._fields = _Fields(names, now + self.options.facts_seconds, writings)
         return held.names
 
+    def inspect(self, request: Inspect) -> Holdings:
+        """Return what decides how a question is put to this set, as was true some seconds ago."""
+        kinds = self.view_kinds() if request.views is None else filter(self.has_view, sorted(request.views))
+        fields = self.field_names() if request.fields else frozenset[str]()
+        return Holdings(views=tuple(kinds), fields=fields, embedder=self.layout.embedder)
+
+    def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
+        """Return documents by id, without their figures; None for one that is not there."""
+        found: list[Document | None] = []
+        for each in ids:
+            try:
+                found.append(self.get(each, pictures=False).document)
+            except UnknownDocumentError:
+                found.append(None)
+        return tuple(found)
+
     def verify(self, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
         """Check what is stored and return what is wrong, in words; () when all is well.
 
@@ -473,12 +489,8 @@ class ServerStore:
         return tuple(written.document_id for written in report.written)
 
     def _put(self, additions: Sequence[Addition], outcomes: Sequence[Outcome]) -> Step[PutReport]:
-        report = yield from writing.put(additions, self.layout, self._flavour, options=self.options.bulk)
-        unfinished = frozenset(report.unfinished)
-        whole = [outcome for outcome in outcomes if outcome.document_id not in unfinished]
-        if whole:
-            yield from writing.record(whole, self.layout, self.options.bulk)
-        return report
+        options = self.options.bulk
+        return (yield from writing.put(additions, self.layout, self._flavour, outcomes=outcomes, options=options))
 
     def _write(self, step: Step[T]) -> T:
         return run(self._seen(step), self._working)

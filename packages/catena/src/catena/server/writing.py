@@ -171,18 +171,22 @@ def put(
     layout: IndexLayout,
     flavour: Flavour,
     *,
+    outcomes: Sequence[Outcome] = (),
     options: BulkOptions | None = None,
     known: Collection[str] = (),
 ) -> Step[PutReport]:
     """Write documents in place of their older versions; searches see it after the next refresh.
 
     A document whose record is whole and has the same fingerprint is skipped; an empty fingerprint never is. One that
-    the server refuses in part does not stop the others.
+    the server refuses in part does not stop the others. The ledger's line of a document is written just before the
+    record that says "whole": a kill between the two leaves a document that is done again, never one with the line of
+    an older version.
 
     Args:
         additions: entries with their vectors, each document once.
         layout: of the set.
         flavour: of the server.
+        outcomes: lines for the ledger; that of a document that could not be written is left out.
         options: of the bulk calls.
         known: kinds of view whose fields are there.
 
@@ -199,11 +203,19 @@ def put(
         if not _is_done(entry.fingerprint, stored.get(entry.document.id))
     }
     versions = {
-        document_id: _Version(record_action(entry), partial(content_actions, entry, vectors, layout))
+        document_id: _Version(
+            record_action(entry),
+            partial(content_actions, entry, vectors, layout),
+            tuple(outcome for outcome in outcomes if outcome.document_id == document_id),
+        )
         for document_id, (entry, vectors) in todo.items()
     }
     new_kinds = frozenset[str]().union(*(kinds_of(*addition) for addition in todo.values())).difference(known)
-    return (yield from _put(ids, versions, stored, new_kinds, layout=layout, flavour=flavour, options=options))
+    report = yield from _put(ids, versions, stored, new_kinds, layout=layout, flavour=flavour, options=options)
+    others = [outcome for outcome in outcomes if outcome.document_id not in versions]
+    if others:
+        yield from record(others, layout, options)
+    return report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +239,6 @@ def put_actions(
 ) -> Step[PutReport]:
     """As `put`, of documents whose actions were made elsewhere, and each with its line of the ledger.
 
-    The line is written just before the record that says "whole": a kill between the two leaves a document that is
-    done again, never one without its line.
-
     Args:
         documents: each document once.
         layout: of the set.
@@ -247,7 +256,7 @@ def put_actions(
         if not _is_done((document.actions[0].source or {})["fingerprint"], stored.get(document.document_id))
     }
     versions = {
-        document_id: _Version(document.actions[0], partial(iter, document.actions[1:]), document.outcome)
+        document_id: _Version(document.actions[0], partial(iter, document.actions[1:]), (document.outcome,))
         for document_id, document in todo.items()
     }
     kinds = frozenset(chain.from_iterable(document.kinds for document in todo.values()))
@@ -262,11 +271,11 @@ def fingerprints(document_ids: Sequence[str], layout: IndexLayout) -> Step[dict[
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What a document is to become: the record that says "whole", all else that is written, and its ledger's line."""
+    """What a document is to become: the record that says "whole", all else that is written, and its ledger lines."""
 
     whole: Action
     content: Callable[[], Iterable[Action]]
-    outcome: Outcome | None = None
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -297,8 +306,7 @@ def _put(
     yield from run.send((key, writing_action(versions[key].whole, earlier[key].kept())) for key in run.sound)
     yield from run.send((key, action) for key in run.sound for action in versions[key].content())
     yield from run.send((key, action) for key in run.sound for action in _gone(key, versions[key], earlier[key]))
-    lines = {key: version.outcome for key, version in versions.items() if version.outcome is not None}
-    yield from run.send((key, outcome_action(lines[key])) for key in run.sound if key in lines)
+    yield from run.send((key, outcome_action(line)) for key in run.sound for line in versions[key].outcomes)
     yield from run.send((key, versions[key].whole) for key in run.sound)
     return PutReport(
         written=tuple(_written(key, versions[key], earlier[key]) for key in run.sound),

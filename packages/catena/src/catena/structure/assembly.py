@@ -50,7 +50,7 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 def assemble(document: Document, pieces: Iterable[Piece]) -> tuple[Chunk, ...]:
     """Return the chunks of ascending pieces; blank ones give none.
 
-    Lines are counted along the way, as `Document.lines_of` counts them, once over the whole text.
+    Lines are counted along the way, as `model.lines_in` counts them, once over the whole text.
     """
     text = document.text
     chunks: list[Chunk] = []
@@ -61,7 +61,7 @@ def assemble(document: Document, pieces: Iterable[Piece]) -> tuple[Chunk, ...]:
             continue
         first = line + text.count("\n", counted, start)
         line, counted = first + text.count("\n", start, end - 1), end - 1
-        section = piece.section
+        section, place = piece.section, document.pages_of(start, end)
         chunks.append(
             Chunk(
                 id=span_id(document.id, piece.kind, start, end),
@@ -73,7 +73,8 @@ def assemble(document: Document, pieces: Iterable[Piece]) -> tuple[Chunk, ...]:
                 kind=piece.kind,
                 path=section.path if section else (),
                 section=section.position if section else 0,
-                pages=document.pages_of(start, end),
+                pages=place.pages,
+                page_labels=place.page_labels,
                 lines=(first, line),
                 metadata=piece.metadata,
             )

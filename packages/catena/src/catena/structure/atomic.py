@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +37,6 @@ OnError: TypeAlias = Literal["raise", "degrade"]
 
 _LONGEST = 3  # answers of more times the characters of the passage are not read
 _SHOWN = 80  # characters of a text in a report
-_PASSAGE = re.compile(r"<passage>\n(.*)\n</passage>", re.DOTALL)
 _PROBLEM = "\nAn earlier answer could not be used: {problem}\n"
 
 
@@ -160,8 +158,7 @@ def cut_atomic(
 
 def planned_answer(request: Complete) -> Completion:
     """Return an answer for dry runs: the passage, a sentence per line."""
-    found = _PASSAGE.search(request.prompt)
-    paragraphs = found[1].split("\n") if found else []
+    paragraphs = request.prompt.partition("<passage>\n")[2].rpartition("\n</passage>")[0].split("\n")
     return Completion(text="\n".join(part for each in paragraphs if each for part in sentences_of(each)))
 
 

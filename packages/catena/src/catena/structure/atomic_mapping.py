@@ -20,7 +20,6 @@ UnitRepairKind: TypeAlias = Literal[
     "reworded",  # a unit that is not word for word the sentences mapped to it
 ]
 
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # of models that reason
 _FENCE = re.compile(r"`{3,}\w*|~{3,}\w*")
 _FRAGMENT = 20  # characters from which on a part of a sentence, copied, is like it
 
@@ -43,8 +42,8 @@ class Mapped:
 
 
 def read_units(reply: str) -> tuple[str, ...]:
-    """Return the units in a reply, one per line, white space folded; thoughts, fences and blank lines are none."""
-    lines = (folded(line) for line in _THOUGHT.sub("", reply).splitlines())
+    """Return the units in a reply, one per line, white space folded; fences and blank lines are none."""
+    lines = (folded(line) for line in reply.splitlines())
     return tuple(line for line in lines if line and not _FENCE.fullmatch(line))
 
 

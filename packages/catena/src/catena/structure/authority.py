@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from types import FunctionType
 from typing import Literal, NamedTuple, TypeAlias
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import html_block
 
 from catena.structure.lines import blank
 
@@ -22,6 +25,12 @@ _KINDS: dict[str, BlockKind] = {
     "blockquote_open": "quote",
     "hr": "rule",
 }
+# What begins and ends the kinds of HTML blocks, and whether one may end a paragraph. White space is that of ASCII,
+# as in CommonMark: markdown-it takes wide spaces for it and for parts of values, at the cube of their number.
+HTML_SEQUENCES: list[tuple[re.Pattern[str], re.Pattern[str], bool]] = [
+    (re.compile(opening.pattern, opening.flags & ~re.UNICODE | re.ASCII), closing, interrupts)
+    for opening, closing, interrupts in html_block.__globals__["HTML_SEQUENCES"]
+]
 
 
 class LineBlock(NamedTuple):
@@ -38,6 +47,8 @@ class LineBlock(NamedTuple):
 def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark").enable("table")
     markdown.core.ruler.enableOnly(["normalize", "block"])
+    rule = FunctionType(html_block.__code__, {**html_block.__globals__, "HTML_SEQUENCES": HTML_SEQUENCES})
+    markdown.block.ruler.at("html_block", rule, {"alt": ["paragraph", "reference", "blockquote"]})
     return markdown
 
 

@@ -9,8 +9,7 @@ from catena.model import Document
 from catena.structure.authority import BlockKind
 from catena.structure.lines import split_lines
 from catena.structure.scanner import Scanner
-
-PLAIN = "text/plain"
+from catena.text.loaded import PLAIN
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)(?=[\w\"'-]+[ \t]*:)")
 _FRONT_END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.MULTILINE)

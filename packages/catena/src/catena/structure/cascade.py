@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 from catena.model import Chunk, Document, View
 from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
-from catena.structure.titles import atx_title, plain_title
-from catena.text import same_words
+from catena.structure.titles import plain_title
+from catena.text.headings import atx_title
+from catena.text.words import same_words
 
 SEPARATOR = " › "
 
-_ENTRY = re.compile(r"(?:…|\.{3,}|(?: \.){3,})[ \t]*[\divxlcIVXLC]+[ \t]*$")  # "7.40 Source code … 41"
+_ENTRY = re.compile(
+    r"(?:…|(?<!\.)\.{3,}+|(?<! \.)(?: \.){3,}+)[ \t]*+[\divxlcIVXLC]++[ \t]*+$"
+)  # "7.40 Source code … 41"
 _FEWEST_ENTRIES = 3
 
 _MARKED = re.compile(r"\ufeff?[ \t]*#{1,6}(?![^ \t\r\n])(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")

@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from catena.structure.blocks import PLAIN, Block
+from catena.structure.blocks import Block
 from catena.structure.contents_entries import Entry, Printed
 from catena.structure.lines import split_lines
 from catena.structure.outline import Heading, next_line
 from catena.structure.title_numbers import Numbered, numbered
 from catena.structure.titles import plain_title
-from catena.text import folded
+from catena.text.loaded import PLAIN
+from catena.text.words import folded
 
 _LONGEST = 200  # characters of a title in the text
 _BEFORE, _AFTER = 8, 24  # places looked at for an entry among those of equal words, around its own turn

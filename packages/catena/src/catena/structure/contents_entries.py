@@ -10,7 +10,7 @@ from catena.structure.blocks import Block
 from catena.structure.lines import split_lines
 from catena.structure.title_numbers import numbered
 from catena.structure.titles import plain_title
-from catena.text import folded
+from catena.text.words import folded
 
 FEWEST = 3  # entries of a table of contents
 
@@ -28,16 +28,15 @@ _ANNOUNCEMENTS = frozenset(
 )
 _DECORATION = re.compile(r"[\s#*_:：.]+")
 _LINK = re.compile(
-    r"(?P<indent>[ \t]*)(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<number>(?:\d{1,3}\.?){0,6})[ \t]*\[(?P<title>.+)\]"
-    r"\(#(?P<anchor>[^()\s]*)\)[ \t]*"
+    r"(?P<indent>[ \t]*+)(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?(?P<number>(?:\d{1,3}\.?){0,6})[ \t]*+\[(?P<title>.+)\]"
+    r"\(#(?P<anchor>[^()\s]*+)\)[ \t]*+"
 )
-_PAGE = r"[ \t]*(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-?\d{1,3})[ \t]*"
-_LEADERS = re.compile(
-    r"(?P<indent>[ \t]*)(?:[-*+][ \t]+)?(?P<title>\S.*?)[ \t]*(?:…|(?:[.·][ \t]?+){2,}+|_{3,}+)" + _PAGE
-)
-_SPACED = re.compile(r"(?P<indent>[ \t]*)(?:[-*+][ \t]+)?(?P<title>\S.*?)(?:\t| {3,}+)" + _PAGE)
-_ITEM = re.compile(r"(?P<indent>[ \t]*)(?:[-*+]|\d{1,3}[.)])[ \t]+(?P<title>\S.*)")
-_LAST_NUMBER = re.compile(r"[ \t]+(?:\d{1,4}|[ivxlc]{1,7})[ \t]*\Z")
+_BEGINNING = re.compile(r"(?P<indent>[ \t]*+)(?:[-*+][ \t]++)?")
+_PAGE = r"(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-?\d{1,3})[ \t]*+\Z"
+_LEADERS = re.compile(rf"(?:…|(?<![.·])(?<![.·][ \t])[.·](?:[ \t]?[.·])++|(?<!_)_{{3,}}+)[ \t]*+{_PAGE}")
+_SPACED = re.compile(rf"(?<![ \t])(?=[ \t]*?(?:\t|   ))[ \t]++{_PAGE}")
+_ITEM = re.compile(r"(?P<indent>[ \t]*+)(?:[-*+]|\d{1,3}[.)])[ \t]++(?P<title>\S.*)")
+_LAST_NUMBER = re.compile(r"(?<![ \t])[ \t]++(?:\d{1,4}|[ivxlc]{1,7})[ \t]*+\Z")
 _NO_ENTRIES = frozenset({"code", "html", "table", "front", "quote"})  # kinds of blocks
 
 
@@ -176,15 +175,17 @@ def _entry(line: _Line, *, weak: bool) -> Entry | None:
     if "](#" in text and (match := _LINK.fullmatch(text)):
         title = f"{match['number']} {plain_title(match['title'])}".strip()
         return Entry((title,), _columns(match["indent"]), match["anchor"], strong=True)
-    if text.rstrip()[-1:].isalnum() and (match := _LEADERS.fullmatch(text)):
-        title = plain_title(match["title"])
+    if text.rstrip()[-1:].isalnum() and (found := _before_page(_LEADERS, text)):
+        indent, title = found
         if any(character.isalpha() for character in title):
-            return Entry((title,), _columns(match["indent"]), "", strong=True)
+            return Entry((title,), indent, "", strong=True)
     return next(_weak(line), None) if weak else None
 
 
 def _weak(line: _Line) -> Iterator[Entry]:
-    if match := _SPACED.fullmatch(line.text) or _ITEM.fullmatch(line.text):
+    if found := _before_page(_SPACED, line.text):
+        yield Entry((found[1],), found[0], "", strong=False)
+    elif match := _ITEM.fullmatch(line.text):
         yield Entry((plain_title(match["title"]),), _columns(match["indent"]), "", strong=False)
     title = line.text.strip()
     says = numbered(title)
@@ -192,6 +193,14 @@ def _weak(line: _Line) -> Iterator[Entry]:
     if (says.number and says.words) or (without_page != title and title[0].isupper()):
         titles = (without_page, title) if without_page != title else (title,)
         yield Entry(titles, _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
+
+
+def _before_page(gap: re.Pattern[str], text: str) -> tuple[int, str] | None:
+    """Return the indent in columns and the title of a line that ends with such a gap and a page; None for others."""
+    begins, ends = _BEGINNING.match(text), gap.search(text)
+    if begins is None or ends is None or ends.start() <= begins.end():
+        return None
+    return _columns(begins["indent"]), plain_title(text[begins.end() : ends.start()])
 
 
 def _columns(indent: str) -> int:

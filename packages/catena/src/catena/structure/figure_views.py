@@ -28,7 +28,7 @@ _LABELS = 40  # words of the text inside a figure that are embedded; the headed 
 _TOKEN = re.compile(
     r"[\u0e00-\u0eff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\s\u3041-\u30ff\u3400-\u9fff]+"
 )
-_IMAGE = re.compile(r"!\[[^\r\n]*?\]\([^\r\n]*?\)(?=\s|$)")
+_IMAGE = re.compile(r"!\[(?:(?!!\[|\]\()[^\r\n])*+\]\((?:(?!!\[)[^\r\n])*?\)(?=\s|$)")
 _MARKS = re.compile(r"^[#>*\-|\s\\]+|[|*`]+", re.MULTILINE)
 
 

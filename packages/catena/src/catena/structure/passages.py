@@ -96,6 +96,7 @@ def _alone(chunk: Chunk, document: Document | None) -> tuple[Document, list[Sect
 def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
     """Return a slice of a chunk as a slice of its document."""
     start, end = chunk.start + passage.start, chunk.start + passage.end
+    place = document.pages_of(start, end) if document is not None else chunk.place
     lines = None
     if chunk.lines is not None and passage.lines is not None:
         lines = (chunk.lines[0] - 1 + passage.lines[0], chunk.lines[0] - 1 + passage.lines[1])
@@ -106,7 +107,8 @@ def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
         start=start,
         end=end,
         section=chunk.section,
-        pages=document.pages_of(start, end) if document is not None else chunk.pages,
+        pages=place.pages,
+        page_labels=place.page_labels,
         lines=lines,
         metadata={**chunk.metadata, **passage.metadata, **bare},
     )

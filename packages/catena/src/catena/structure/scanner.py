@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from markdown_it.rules_block.html_block import HTML_SEQUENCES
-
-from catena.structure.authority import BlockKind, LineBlock, parse_blocks
+from catena.structure.authority import HTML_SEQUENCES, BlockKind, LineBlock, parse_blocks
 from catena.structure.lines import blank
-from catena.structure.titles import atx_title
+from catena.text.headings import atx_title
 
 _CODE = re.compile(r" {4}| {0,3}\t")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")

@@ -46,6 +46,7 @@ def section_segment(
     """
     section = section_of(sections, chunk)
     start, end = trimmed(document.text, section.start, section.tree_end if descendants else section.end)
+    place = document.place_of(start, end)
     inside = [other for other in chunks if start <= other.start and other.end <= end] or [chunk]
     return Segment(
         id=span_id(document.id, "segment", start, end),
@@ -55,8 +56,9 @@ def section_segment(
         text=document.text[start:end],
         path=section.path,
         chunk_ids=tuple(other.id for other in inside),
-        pages=document.pages_of(start, end),
-        lines=document.lines_of(start, end),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
         positions=(inside[0].position, inside[-1].position),
         metadata=common_metadata(inside),
     )

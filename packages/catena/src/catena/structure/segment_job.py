@@ -155,6 +155,7 @@ class Job:
             system=prompt.system,
             max_tokens=self.options.max_tokens,
             prompt_version=prompt.version,
+            schema=prompt.schema,
             validate=partial(self.read, run=run),
         )
 

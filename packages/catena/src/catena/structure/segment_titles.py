@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from catena.structure.blocks import Block
 from catena.structure.sentences import sentence_ends
 from catena.structure.titles import plain_title
-from catena.text import same_words, tokenise
+from catena.text.words import same_words, tokenise
 
 
 def clean_title(title: str, longest: int) -> str:

@@ -17,7 +17,7 @@ from catena.structure.titles import plain_title
 
 _OPENING = re.compile(r"<table\b", re.IGNORECASE)
 _TAGS = re.compile(r"<(/?)table\b", re.IGNORECASE)
-_BREAK = re.compile(r"<br\b[^>]*>", re.IGNORECASE)
+_BREAK = re.compile(r"<br\b[^<>]*+>", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]+")
 _UNSEEN = frozenset({"script", "style", "template"})
 _LONGEST_UNIT = 5  # letters: "MHz", "°C", "mA/V", "kByte"

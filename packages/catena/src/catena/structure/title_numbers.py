@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from catena.structure.numbering import NUMERAL, chinese_number
-from catena.text import tokenise
+from catena.text.words import tokenise
 
 _NUMBER = re.compile(
     r"(?:(?P<word>chapter|appendix|part|section|kapitel|anhang|teil|abschnitt|chapitre|annexe|partie"

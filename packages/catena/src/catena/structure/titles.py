@@ -35,13 +35,6 @@ def plain_title(source: str) -> str:
     return title if len(title) <= _LONGEST else f"{title[:_LONGEST].rstrip()}…"
 
 
-def atx_title(rest: str) -> str:
-    """Return the title of a # heading, given what follows its opening #s: closing #s are dropped."""
-    title = rest.strip(" \t")
-    opened = title.rstrip("#")
-    return opened.rstrip(" \t") if not opened or opened[-1] in " \t" else title
-
-
 def _visible(text: str) -> str:
     parts: list[str] = []
     for token in _parser().parseInline(text)[0].children or ():

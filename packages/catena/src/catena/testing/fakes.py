@@ -25,7 +25,7 @@ from catena.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordC
 from catena.ports import Completion
 from catena.services import Clock
 from catena.steps import Complete, Search
-from catena.text import word_keys
+from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     import numpy as np

@@ -32,13 +32,17 @@ def texts(max_lines: int = 12) -> st.SearchStrategy[str]:
 
 @st.composite
 def documents(draw: st.DrawFn, text: st.SearchStrategy[str] | None = None) -> Document:
-    """Return documents, half of them with pages."""
+    """Return documents, half of them with pages, some of which print their own numbers."""
     body = draw(text if text is not None else texts())
     starts: tuple[int, ...] = ()
     if draw(st.booleans()):
         starts = (0, *sorted(draw(st.sets(st.integers(1, len(body)), max_size=4)))) if body else (0,)
+    printed = st.tuples(*(st.sampled_from(("", "iv", "A-3", str(page))) for page in range(1, len(starts) + 1)))
+    labels = draw(st.just(()) | printed)
     name = draw(st.from_regex(r"[a-z]{1,8}", fullmatch=True))
-    return Document(id=name, text=body, title=name.title(), source=f"{name}.pdf", page_starts=starts)
+    return Document(
+        id=name, text=body, title=name.title(), source=f"{name}.pdf", page_starts=starts, page_labels=labels
+    )
 
 
 @st.composite
@@ -50,6 +54,7 @@ def chunkings(
     size = len(whole.text)
     cuts = sorted(draw(st.sets(st.integers(1, size - 1), max_size=6))) if size > 1 else []
     spans = list(zip([0, *cuts], [*cuts, size], strict=True)) if size else []
+    placed = [(position, whole.place_of(start, end)) for position, (start, end) in enumerate(spans)]
     return whole, tuple(
         Chunk(
             id=span_id(whole.id, "text", start, end),
@@ -59,10 +64,11 @@ def chunkings(
             end=end,
             text=whole.text[start:end],
             path=(whole.title,),
-            pages=whole.pages_of(start, end),
-            lines=whole.lines_of(start, end),
+            pages=place.pages,
+            page_labels=place.page_labels,
+            lines=place.lines,
         )
-        for position, (start, end) in enumerate(spans)
+        for (position, place), (start, end) in zip(placed, spans, strict=True)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from catena.discovery import discover
 from catena.effects import (
@@ -23,16 +23,16 @@ from catena.effects import (
 from catena.errors import (
     CancelledError,
     CatenaError,
-    LibraryError,
     ParameterError,
 )
 from catena.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
 from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.library_graph import LibraryGraph
-from catena.library_questions import LibraryQuestions, SearchOptions, SegmentSearchOptions
-from catena.library_reading import check_embedder
-from catena.model import Chunk, Entry, Hit, Outcome
-from catena.pipeline import Preparation, embed
+from catena.library.ask import SearchOptions, SegmentSearchOptions
+from catena.library.graph import LibraryGraph
+from catena.library.questions import LibraryQuestions
+from catena.library.reading import Paths, documents_given, embedder_given
+from catena.model import Chunk, Document, Entry, Hit, Outcome
+from catena.pipeline import Preparation
 
 if TYPE_CHECKING:
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
@@ -74,6 +74,7 @@ class Library(LibraryQuestions):
         max_concurrency: int = 8,
         limiter: Limiter | None = None,
         retry: Retry | None = None,
+        output_tokens: int | Mapping[str, int] | None = None,
     ) -> None:
         self._store = store
         self._graph_kinds = tuple(graph_kinds)
@@ -93,6 +94,7 @@ class Library(LibraryQuestions):
             max_concurrency=max_concurrency,
             limiter=limiter or Limiter(),
             retry=retry or Retry(),
+            output_tokens=output_tokens,
         )
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
         self._in_turn = replace(self._services, max_concurrency=1)
@@ -115,6 +117,7 @@ class Library(LibraryQuestions):
         max_concurrency: int = 8,
         limiter: Limiter | None = None,
         retry: Retry | None = None,
+        output_tokens: int | Mapping[str, int] | None = None,
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -137,6 +140,7 @@ class Library(LibraryQuestions):
             max_concurrency: requests to models at once, >= 1.
             limiter: requests per minute by their type, as `Limiter({Complete: 60})`; libraries may share it.
             retry: how often, and after which waits, a request that failed is made again.
+            output_tokens: limits of models' replies, for all prompts or by the name of one; see `Services`.
             create: False refuses to make a new library.
 
         Raises:
@@ -144,11 +148,7 @@ class Library(LibraryQuestions):
             LibraryError: the path holds something else, or there is nothing and `create` is False.
             ParameterError: the embedder is none.
         """
-        if embedder is None:
-            from catena.enrichment.static_embedding import StaticEmbedder
-
-            embedder = StaticEmbedder()
-        check_embedder(embedder)
+        embedder = embedder_given(embedder)
         store = LibraryStore.open(
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
         )
@@ -167,6 +167,7 @@ class Library(LibraryQuestions):
             max_concurrency=max_concurrency,
             limiter=limiter,
             retry=retry,
+            output_tokens=output_tokens,
         )
 
     def __enter__(self) -> Library:
@@ -199,6 +200,7 @@ class Library(LibraryQuestions):
         pace = {
             "max_concurrency": services.max_concurrency,
             "retry": services.retry,
+            "output_tokens": services.output_tokens,
             "graph_kinds": self._graph_kinds,
         }
         return _reopened, (str(self._store.path.resolve()), {**how, **models, **pace})
@@ -226,10 +228,6 @@ class Library(LibraryQuestions):
         return self._store.path
 
     @property
-    def _encoder(self) -> str:
-        return self._embedder.identity
-
-    @property
     def _asks_models(self) -> bool:
         captioned = self.preparation.figures and self._services.captioner is not None
         return captioned or bool(self.preparation.may_ask)
@@ -247,7 +245,7 @@ class Library(LibraryQuestions):
             LibraryBusyError: another process is writing.
         """
         entries = self._entries(sources, password)
-        self._store.add([(entry, self._vectors(entry)) for entry in entries])
+        self._store.add(self._additions(entries))
         return tuple(entry.document.id for entry in entries)
 
     def replace(self, *sources: Source, password: str | None = None) -> tuple[str, ...]:
@@ -260,11 +258,13 @@ class Library(LibraryQuestions):
             ParseError: a file gave no document; the older version stays.
             LibraryBusyError: another process is writing.
         """
-        entries = self._entries(sources, password)
+        return self._replaced(self._entries(sources, password))
+
+    def _replaced(self, entries: Sequence[Entry]) -> tuple[str, ...]:
         # one without a fingerprint lacks what a model failed at: it is never as the store has it
         held = self._store.fingerprint
         changed = [e for e in entries if not e.fingerprint or e.fingerprint != held(e.document.id)]
-        return self._store.replace([(entry, self._vectors(entry)) for entry in changed])
+        return self._store.replace(self._additions(changed))
 
     def delete(self, document_id: str) -> None:
         """Remove a document with every chunk, view, vector and posting of it.
@@ -276,7 +276,7 @@ class Library(LibraryQuestions):
 
     def index(
         self,
-        paths: str | Path | Iterable[str | Path],
+        paths: Paths | Sequence[Document],
         *,
         password: str | None = None,
         progress: Callable[[Progress], None] | None = None,
@@ -291,7 +291,8 @@ class Library(LibraryQuestions):
         next call. Where models are asked, several files go side by side.
 
         Args:
-            paths: files, or folders that are searched for files of the types Catena reads; or one of them.
+            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or a list
+                of documents, of any loader, each put in place of its older version; the ledger is of files alone.
             password: opens encrypted PDFs.
             progress: called after each file.
             watch: told of each request to a model, see `Services.progress`.
@@ -309,8 +310,10 @@ class Library(LibraryQuestions):
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
+        if documents := documents_given(paths):
+            return self._indexed(documents)
         self._files.check_models()
-        files = list(discover(paths, leave_out=self._store.path))
+        files = list(discover(cast("Paths", paths), leave_out=self._store.path))
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         batch = Batch(self._store)
@@ -337,14 +340,6 @@ class Library(LibraryQuestions):
     def has_graph(self) -> bool:
         """Whether this library has a chunk-interaction graph; nothing of it is read."""
         return self._graph.exists
-
-    @property
-    def _field_names(self) -> frozenset[str]:
-        return self._store.field_names()
-
-    def _require_graph(self) -> None:
-        if not self.has_graph:
-            raise LibraryError(self._place, "it has no graph", "Library.build_graph, or catena graph build")
 
     @property
     def graph(self) -> ChunkGraph:
@@ -410,14 +405,6 @@ class Library(LibraryQuestions):
             progress: told after each document how many are checked, and of how many.
         """
         return (*self._store.verify(progress), *self._graph.problems())
-
-    def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
-        self._files.check_models()
-        return [run(self._files.entry(source, password), self._services) for source in sources]
-
-    def _vectors(self, entry: Entry) -> ViewVectors:
-        known = self._store.known_vectors(entry.document.id)
-        return run(embed(entry, known=known), self._services)
 
 
 def _reopened(path: str, options: Mapping[str, Any]) -> Library:

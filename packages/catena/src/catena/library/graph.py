@@ -26,13 +26,23 @@ from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, function_name
 from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
 from catena.indexing.contents import Contents
+from catena.indexing.schema import DRAFT
 from catena.indexing.store import LibraryStore
-from catena.library_graph_files import KeptGraph, options_of, options_text, read_files, write_files
+from catena.library.graph_files import KeptGraph, options_of, options_text, read_files, write_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.effects import Cancel, CountEdges, CountWords, DescribeEdges, Expand, FetchById, FindCovering
+    from catena.effects import (
+        Cancel,
+        CheckGraph,
+        CountEdges,
+        CountWords,
+        DescribeEdges,
+        Expand,
+        FetchById,
+        FindCovering,
+    )
     from catena.graph.chunk_graph import Progress
     from catena.model import Chunk, Edge
     from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
@@ -57,8 +67,8 @@ class _Change:
 class LibraryGraph:
     """The graph of one library, for all threads; implements `catena.ports.Graph`.
 
-    Nothing is read before something is asked of it. Each request is answered from the generation that the library has
-    when the request comes, or a later one.
+    Nothing is read before something is asked of it. Each request is answered from the generation that its question
+    sees, outside of one from the present one.
     """
 
     identity = "graph of a library"
@@ -69,6 +79,11 @@ class LibraryGraph:
         self._kinds = _by_function((KEYWORDS, NAMES, *kinds))
         self._guard = threading.Lock()  # one thread brings the graph up to date, the others wait for it
         self._held: KeptGraph | None = None
+
+    def check(self, _: CheckGraph) -> None:
+        """Raise `LibraryError` where there is no graph."""
+        if not self.exists:
+            raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph, or catena graph build")
 
     # What a walk asks.
 
@@ -105,24 +120,18 @@ class LibraryGraph:
     @property
     def exists(self) -> bool:
         """Whether the library has a graph; nothing of it is read."""
-        return bool(self._store.standing(SETTING)[1])
+        with self._store.contents() as contents:
+            return bool(contents.setting(SETTING))
 
     def current(self) -> ChunkGraph:
-        """Return the graph of the library's present generation.
+        """Return the graph of the generation that the question sees, outside of one of the present one.
 
         Raises:
             LibraryError: the library has none, or one with a kind of edge that is not known here.
         """
-        generation, setting = self._store.standing(SETTING)
-        held = self._held
-        if held is not None and held.setting == setting and held.generation == generation:
-            return held.graph
-        with self._guard:
-            kept = self._caught_up()
-            if kept.changed > max(_TAIL, _TAIL_PART * len(kept.stamps)):
-                kept = self._stored(kept)
-            self._held = kept
-            return kept.graph
+        with self._store.contents() as contents:
+            setting = contents.setting(SETTING)
+            return contents.once((SETTING, setting), lambda: self._of(contents, setting)).graph
 
     def build(
         self, options: GraphOptions | None = None, *, progress: Progress | None = None, cancel: Cancel | None = None
@@ -141,11 +150,14 @@ class LibraryGraph:
             raise LibraryError(str(self._store.path), what, "a copy of it, or ChunkGraph.build")
         options = options or GraphOptions()
         kinds = _by_function(options.kinds)
-        kept = self._built(options_text(options), options, progress=progress, cancel=cancel)
+        with self._store.contents() as contents:
+            kept = _built(contents, options_text(options), options, progress=progress, cancel=cancel)
         self._kinds.update(kinds)
-        self._store.remember(SETTING, kept.setting)
         with self._guard:
-            self._held = self._written(kept)
+            with self._store.exclusive():
+                write_files(self._folder, kept)
+            self._store.remember(SETTING, kept.setting)  # after the files: where the disk refuses them, there is none
+            self._held = kept
         return self.current()
 
     def drop(self) -> None:
@@ -154,7 +166,8 @@ class LibraryGraph:
         with self._guard, self._store.exclusive() as contents:
             self._held = None
             if not contents.setting(SETTING):
-                shutil.rmtree(self._folder, ignore_errors=True)
+                for folder in (self._folder, self._folder.with_name(DRAFT)):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of the graph and its files."""
@@ -166,7 +179,8 @@ class LibraryGraph:
         Missing and damaged files are written anew when the graph is next read from them.
         """
         try:
-            _, setting = self._store.standing(SETTING)
+            with self._store.contents() as contents:
+                setting = contents.setting(SETTING)
             if setting:
                 yield from self._differences(setting)
         except CatenaError as error:
@@ -188,35 +202,36 @@ class LibraryGraph:
 
     # How it gets to the present generation.
 
-    def _caught_up(self) -> KeptGraph:
-        generation, setting = self._store.standing(SETTING)
+    def _of(self, contents: Contents, setting: str) -> KeptGraph:
+        """Return the graph of a generation, and keep it for the next one where it is the newest."""
         options = self._options(setting)
-        held = self._held
-        if held is not None and (held.setting != setting or held.generation > generation):
-            held = None
-        if held is not None and held.generation == generation:  # another thread was quicker
-            return held
+        with self._guard:
+            held = self._held
+            if held is not None and held.setting != setting:
+                held = None
+            if held is not None and held.generation == contents.generation:  # another thread was quicker
+                return held
+            kept = self._caught_up(contents, held, setting, options)
+            if held is None or held.generation < kept.generation:
+                if kept.changed > max(_TAIL, _TAIL_PART * len(kept.stamps)):
+                    kept = self._stored(kept)
+                self._held = kept
+            return kept
+
+    def _caught_up(
+        self, contents: Contents, held: KeptGraph | None, setting: str, options: GraphOptions
+    ) -> KeptGraph:
         base = held or read_files(self._folder, setting, options) or self._awaited(setting, options)
         if base is None:
-            return self._stored(self._built(setting, options))
-        with self._store.contents() as contents:
-            generation = contents.generation
-            stamps = contents.stamps_after(held.stamps, held.generation) if held else contents.stamps()
-            change = _change(base.stamps, stamps, contents)
+            return self._stored(_built(contents, setting, options))
+        follows = held is not None and held.generation < contents.generation
+        stamps = contents.stamps_after(base.stamps, base.generation) if follows else contents.stamps()
+        change = _change(base.stamps, stamps, contents)
         if 2 * len(change.added) > len(stamps):
-            return self._stored(self._built(setting, options))
+            return self._stored(_built(contents, setting, options))
         changed = base.changed + len(change.added) + len(change.removed)
         graph = _updated(base.graph, change)
-        return replace(base, graph=graph, generation=generation, stamps=stamps, changed=changed)
-
-    def _built(
-        self, setting: str, options: GraphOptions, *, progress: Progress | None = None, cancel: Cancel | None = None
-    ) -> KeptGraph:
-        with self._store.contents() as contents:
-            generation, stamps = contents.generation, contents.stamps()
-            everything = _change({}, stamps, contents)
-        graph = ChunkGraph.build(everything.added, everything.vectors, options, progress=progress, cancel=cancel)
-        return KeptGraph(graph=graph, setting=setting, generation=generation, stamps=stamps)
+        return replace(base, graph=graph, generation=contents.generation, stamps=stamps, changed=changed)
 
     def _awaited(self, setting: str, options: GraphOptions) -> KeptGraph | None:
         """Return what the files hold once nobody writes any more."""
@@ -231,24 +246,35 @@ class LibraryGraph:
         if self._store.read_only:
             return kept
         try:
-            return self._written(kept, wait=False)
+            with self._store.exclusive(wait=False) as contents:
+                if contents.setting(SETTING) != kept.setting:  # dropped, or built otherwise meanwhile
+                    return kept
+                write_files(self._folder, kept)
         except LibraryBusyError:
             return kept
         except LibraryError as error:
             _log.warning("%s", error)
             return kept
-
-    def _written(self, kept: KeptGraph, *, wait: bool = True) -> KeptGraph:
-        with self._store.exclusive(wait=wait) as contents:
-            if contents.setting(SETTING) != kept.setting:  # dropped, or built otherwise meanwhile
-                return kept
-            write_files(self._folder, kept)
         return replace(kept, changed=0)
 
     def _options(self, setting: str) -> GraphOptions:
         if not setting:
             raise LibraryError(str(self._store.path), "it has no graph", "Library.build_graph")
         return options_of(setting, self._kinds, path=str(self._store.path))
+
+
+def _built(
+    contents: Contents,
+    setting: str,
+    options: GraphOptions,
+    *,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> KeptGraph:
+    stamps = contents.stamps()
+    everything = _change({}, stamps, contents)
+    graph = ChunkGraph.build(everything.added, everything.vectors, options, progress=progress, cancel=cancel)
+    return KeptGraph(graph=graph, setting=setting, generation=contents.generation, stamps=stamps)
 
 
 def _by_function(kinds: Iterable[TermEdges]) -> dict[str, TermEdges]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +16,8 @@ from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import TermEdges, function_name
 from catena.graph.options import GraphOptions
 from catena.indexing.contents import STAMP
-from catena.indexing.derived import Manifest, cleared, seal
+from catena.indexing.derived import Manifest, cleared, seal, what_helps
+from catena.indexing.schema import DRAFT
 
 _LAYOUT = "graph 1"  # of the folder; the files in it are those of `ChunkGraph.save`, and the stamps
 _STAMPS = "stamps.npy"
@@ -57,22 +60,27 @@ def read_files(folder: Path, setting: str, options: GraphOptions) -> KeptGraph |
 
 
 def write_files(folder: Path, kept: KeptGraph) -> None:
-    """Write a graph into a folder, in place of what is there; the caller holds the writer lock.
+    """Write a graph into a folder, in place of what is there, which stays until all is written.
+
+    The caller holds the writer lock.
 
     Raises:
         LibraryError: it cannot be written.
     """
+    draft = folder.with_name(DRAFT)
     made = _made(kept.graph.options)
     in_order = b"".join(kept.stamps[chunk_id] for chunk_id in kept.graph.ids)
     try:
-        cleared(folder)
-        Manifest(generation=kept.generation, made=made, files={}, writing=True).write(folder)
-        kept.graph.save(folder)
-        np.save(folder / _STAMPS, np.frombuffer(in_order, np.uint8).reshape(-1, STAMP), allow_pickle=False)
-        seal(folder, generation=kept.generation, made=made)
+        cleared(draft)
+        kept.graph.save(draft)
+        np.save(draft / _STAMPS, np.frombuffer(in_order, np.uint8).reshape(-1, STAMP), allow_pickle=False)
+        seal(draft, generation=kept.generation, made=made)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(draft, folder)
     except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
         what = f"the files of the graph cannot be written ({error}); all documents are stored"
-        raise LibraryError(str(folder), what, "more disk space; it is built at the next walk") from None
+        raise LibraryError(str(folder), what, what_helps(error)) from None
 
 
 def options_text(options: GraphOptions) -> str:

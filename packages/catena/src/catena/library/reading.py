@@ -5,23 +5,32 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 from catena.discovery import discover, is_gone
-from catena.effects import Plan, Services, Step, Tariff, plan
-from catena.errors import LibraryError, ParameterError
+from catena.effects import Plan, Services, Step, Tariff, one_state, plan, run
+from catena.errors import CatenaError, LibraryError, ParameterError, UnknownDocumentError
 from catena.figures import FIGURE
-from catena.file_ingestion import FileIngestion, HeldDocuments
+from catena.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
+from catena.frameworks import as_core
 from catena.ingestion import PLANNED_ANSWERS
-from catena.model import Chunk, Entry, Figure, Hit, Outcome, Ranking, Segment
+from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment
+from catena.pipeline import embed
 from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
+    from catena.file_ingestion import Source
     from catena.pipeline import Preparation
+    from catena.ports import Embedder
     from catena.retrieval.fusion import ScoreFusion
+    from catena.vectors import ViewVectors
 
+
+Paths: TypeAlias = str | Path | Iterable[str | Path]
+"""Files, or folders that are searched for files; or one of them."""
 
 _MODELS = {"llm": "a_language_model", "reranker": "a_reranker"}
 _OF_EMBEDDER = ("identity", "dim", "embed_documents", "embed_query")
@@ -38,16 +47,8 @@ class LibraryContents(HeldDocuments, Protocol):
         """Return a figure by its file name."""
         ...
 
-    def pages(self, spans: Sequence[tuple[str, int, int]]) -> tuple[tuple[int, int] | None, ...]:
-        """Return the first and the last page (1-based, inclusive) of slices: (document id, start, end) each."""
-        ...
-
     def has_view(self, kind: str) -> bool:
         """Return whether any chunk has a view of this kind."""
-        ...
-
-    def view_kinds(self) -> tuple[str, ...]:
-        """Return the kinds of view that chunks have."""
         ...
 
     def documents(self) -> tuple[Any, ...]:
@@ -110,14 +111,47 @@ class LibraryReading(ABC):
             ParameterError: the preparation asks a model that was not given.
         """
         self._files.check_models()
+        files = list(discover(paths, leave_out=self._left_out))
         outcomes: list[Outcome] = []
 
         def all_files() -> Step[None]:
-            for path, source in discover(paths, leave_out=self._left_out):
+            for path, source in files:
                 outcome, _ = yield from self._files.ingested(path, source, password, embedded=False)
                 outcomes.append(outcome)
 
         return plan(all_files(), self._services, tariff=tariff, stand_ins=PLANNED_ANSWERS), tuple(outcomes)
+
+    @abstractmethod
+    def _replaced(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        """Write entries in place of their older versions; return the ids of those that changed."""
+
+    def _entries(self, sources: Sequence[Source], password: str | None) -> list[Entry]:
+        self._files.check_models()
+        return [run(self._files.entry(source, password), self._services) for source in sources]
+
+    def _additions(self, entries: Sequence[Entry]) -> list[tuple[Entry, ViewVectors]]:
+        known = self._store.known_vectors
+        return [(entry, run(embed(entry, known=known(entry.document.id)), self._services)) for entry in entries]
+
+    def _indexed(self, documents: Iterable[Document]) -> tuple[Outcome, ...]:
+        """Put documents in place of their older versions, each by itself, and say how each ended.
+
+        They are in no ledger: it is of files, and `vanished` would miss them.
+        """
+        self._files.check_models()
+        outcomes = []
+        for document in documents:
+            failed = Outcome(source=document.source or document.id, document_id=document.id, state="failed")
+            try:
+                outcome, entry = run(self._files.prepared(document), self._services)
+                if entry is not None and not self._replaced([entry]):
+                    outcome = replace(failed, state="skipped", reason=UNCHANGED)
+            except STOPPING:
+                raise
+            except CatenaError as error:
+                outcome = replace(failed, reason=str(error).removeprefix(f"{document.id}: "))
+            outcomes.append(outcome)
+        return tuple(outcomes)
 
     def figure(self, found: Hit | Chunk) -> Figure:
         """Return the figure that a hit or a chunk shows: its picture, page, title and caption.
@@ -144,24 +178,35 @@ class LibraryReading(ABC):
         return self._store.get(document_id)
 
     def section(self, found: Hit | Chunk, *, descendants: bool = False) -> Segment:
-        """Return the whole section that a hit or a chunk was cut from.
+        """Return the whole section that a hit or a chunk was cut from, as it stands now.
+
+        Where the document has changed since, it is the section with the same headings; without one, or where the
+        document is gone, the chunk itself.
 
         Args:
             found: of this library.
             descendants: whether the sections below it come along.
         """
         chunk = found.chunk if isinstance(found, Hit) else found
-        return _section(self._store.get(chunk.document_id, pictures=False), chunk, descendants=descendants)
+        return _section(self._standing(chunk.document_id), chunk, descendants=descendants)
 
     def sections(self, ranking: Ranking, *, descendants: bool = False) -> tuple[tuple[Segment, Hit], ...]:
-        """Return the whole sections of a ranking, each once and with its best hit, best first."""
+        """Return the whole sections of a ranking, each once and with its best hit, best first; see `section`."""
         found: dict[str, tuple[Segment, Hit]] = {}
         ids = dict.fromkeys(hit.chunk.document_id for hit in ranking.hits)
-        entries = {document_id: self._store.get(document_id, pictures=False) for document_id in ids}
+        with one_state(self._services):
+            entries = {document_id: self._standing(document_id) for document_id in ids}
         for hit in ranking.hits:
             segment = _section(entries[hit.chunk.document_id], hit.chunk, descendants=descendants)
             found.setdefault(segment.id, (segment, hit))
         return tuple(found.values())
+
+    def _standing(self, document_id: str) -> Entry | None:
+        """Return a document without its pictures; None where it was deleted after it had been found."""
+        try:
+            return self._store.get(document_id, pictures=False)
+        except UnknownDocumentError:
+            return None
 
     def ledger(self) -> tuple[Outcome, ...]:
         """Return how each file that was ever given ended, by source."""
@@ -172,8 +217,9 @@ class LibraryReading(ABC):
 
         For `search(fusion=...)`; not the default, see `catena.retrieval.adaptation`. It reads every document.
         """
-        ids = [info.id for info in self._store.documents()]
-        return adapted(CorpusStatistics.of(self._store.get(each, pictures=False) for each in ids))
+        with one_state(self._services):
+            ids = [info.id for info in self._store.documents()]
+            return adapted(CorpusStatistics.of(self._store.get(each, pictures=False) for each in ids))
 
     def document_id(self, path: str | Path) -> str:
         """Return the id of a file's document: its path relative to the folder of this library's files."""
@@ -194,8 +240,17 @@ class LibraryReading(ABC):
             raise ParameterError(name, None, f"given to {self._opener}, as {name}={_MODELS[name]}")
 
 
-def check_embedder(embedder: object) -> None:
-    """Raise `ParameterError` where something is no `catena.ports.Embedder`, and say what it lacks."""
+def embedder_given(given: object) -> Embedder:
+    """Return an embedder as the core's, the shipped one for None.
+
+    Raises:
+        ParameterError: it is no `catena.ports.Embedder`; the message says what it lacks.
+    """
+    if given is None:
+        from catena.enrichment.static_embedding import StaticEmbedder
+
+        return StaticEmbedder()
+    embedder = as_core("embedder", given)
     is_made = not isinstance(embedder, type)
     lacking = [name for name in _OF_EMBEDDER if not hasattr(embedder, name)]
     if lacking or not is_made:
@@ -205,7 +260,33 @@ def check_embedder(embedder: object) -> None:
         )
         shown = embedder.__name__ if isinstance(embedder, type) else type(embedder).__name__
         raise ParameterError("embedder", f"{shown}, {what}", allowed)
+    return cast("Embedder", embedder)
 
 
-def _section(entry: Entry, chunk: Chunk, *, descendants: bool) -> Segment:
-    return section_segment(entry.document, entry.sections, chunk, chunks=entry.chunks, descendants=descendants)
+def _section(entry: Entry | None, chunk: Chunk, *, descendants: bool) -> Segment:
+    now = None if entry is None else _now(entry, chunk)
+    if entry is None or now is None:
+        return chunk.as_segment()
+    return section_segment(entry.document, entry.sections, now, chunks=entry.chunks, descendants=descendants)
+
+
+def _now(entry: Entry, chunk: Chunk) -> Chunk | None:
+    """Return a chunk, as it was once found, if it still stands there; else one that stands under its headings now."""
+    section = entry.sections[chunk.section] if chunk.section < len(entry.sections) else None
+    if section is not None and section.start <= chunk.start < section.end and section.path == chunk.path:
+        return chunk
+    return next((each for each in entry.chunks if each.path == chunk.path), None)
+
+
+def documents_given(given: object) -> tuple[Document, ...]:
+    """Return what is given as the core's documents where it is documents, the core's or a framework's; else nothing.
+
+    Raises:
+        ParameterError: documents and paths are mixed, or a framework's adapter is not imported.
+    """
+    is_one = isinstance(given, str | os.PathLike) or not isinstance(given, Sequence)
+    several = [as_core("document", each) for each in ([given] if is_one else cast("Sequence[object]", given))]
+    documents = tuple(each for each in several if isinstance(each, Document))
+    if documents and len(documents) < len(several):
+        raise ParameterError("paths", "documents among paths", "paths alone, or documents alone")
+    return documents

@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters in Catena's grammar, so that a graph obeys what the index obeys."""
+"""LlamaIndex's metadata filters in Catena's grammar: every retriever takes both, as `filters` and as `where`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ _OPERATORS: Mapping[FilterOperator, Callable[[Any], Mapping[str, Any]]] = {
 }
 
 
-def where_of(filters: Filters | None) -> Where | None:
-    """Return a filter in Catena's grammar; None where nothing is filtered.
+def where_of(*given: Filters | None) -> Where | None:
+    """Return what all of these filters ask, in Catena's grammar; None where nothing is filtered.
 
     Raises:
-        ParameterError: it has an operator that the graph cannot obey.
-        FilterError: it is malformed.
+        ParameterError: one has an operator that only an index can obey.
+        FilterError: one is malformed.
     """
-    where = _all_of(filters) if isinstance(filters, MetadataFilters) else filters
-    if where is not None:
-        check(where)
-    return where
+    told = [_all_of(each) if isinstance(each, MetadataFilters) else each for each in given]
+    parts = [each for each in told if each is not None]
+    for each in parts:
+        check(each)
+    return parts[0] if len(parts) == 1 else {"$and": parts} if parts else None
 
 
 def _all_of(filters: MetadataFilters) -> Where | None:
@@ -54,6 +55,6 @@ def _one(part: MetadataFilter | MetadataFilters) -> Where | None:
     if isinstance(part, MetadataFilters):
         return _all_of(part)
     if part.operator not in _OPERATORS:
-        allowed = f"one of {', '.join(known.value for known in _OPERATORS)}, where a graph obeys the filter, too"
+        allowed = f"one of {', '.join(known.value for known in _OPERATORS)}"
         raise ParameterError("filter operator", part.operator.value, allowed)
     return {part.key: _OPERATORS[part.operator](part.value)}

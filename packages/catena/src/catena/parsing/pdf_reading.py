@@ -1,0 +1,245 @@
+"""PDF as events: which engine reads which page, and what is told where a file or a page is damaged.
+
+The engine that was asked for reads; what it refuses, or shows as empty, the other one tries where it is installed. A
+file whose cross-reference table or list of pages does not hold is first given new ones (`pdf_rebuild`). Whoever
+reads, the streams of each page are checked (`pdf_damage`): an engine by itself draws what a broken one still gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+from catena.layout import Page
+from catena.parsing.failures import Unreadable, failure_of
+from catena.parsing.pages import failed_page, page_event
+from catena.parsing.pdf_damage import Damage, StreamCheck, unpacked
+from catena.parsing.pdf_pypdf import PypdfFile
+from catena.parsing.pdf_rebuild import found_objects, rebuilt
+from catena.parsing.ruled import RuledTables
+
+_DAMAGED = frozenset({"malformed", "empty"})  # states that another reading may mend
+_LIMITS = ("bomb", "limit", "memory", "too-deep")  # states that PDFium, which has no such limits, shall not undo
+_HEADER = re.compile(rb"\s*(\d+)\s+(\d+)\s+obj")
+
+
+def read_pdf(
+    data: bytes,
+    password: str | None,
+    max_pages: int,
+    *,
+    first: int = 1,
+    ruled_tables: bool = False,
+    engine: str = "pypdf",
+    figure_dpi: float = 0.0,
+    hidden_text: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """Yield "start", one "page" a page from `first` on, "about" (outline, labels, metadata), one "figure" a figure.
+
+    Args:
+        data: the file.
+        password: opens it.
+        max_pages: a longer file is refused.
+        first: where another reading ended, 1-based.
+        ruled_tables: find tables with drawn borders.
+        engine: "pypdf" or "pypdfium2"; only the latter finds figures.
+        figure_dpi: dots per inch at which figures are cropped; 0 looks for none.
+        hidden_text: keep the text that nobody sees who looks at a page; it is told either way.
+
+    Raises:
+        Unreadable: encrypted, longer than `max_pages`, without pages, or damaged beyond what can be mended.
+    """
+    source = opened(data, password)
+    pages = _Pages(source, password, engine, figure_dpi, hidden_text)
+    if pages.count > max_pages:
+        raise Unreadable("limit", f"it has {pages.count} pages, more than {max_pages}", "a higher Limits(pages=...)")
+    if pages.count == 0:
+        raise Unreadable("empty", "it has no pages")
+    try:
+        yield {"event": "start", "pages": pages.count, "problem": pages.problem}
+        with RuledTables(source.data, password, wanted=ruled_tables) as tables:
+            for number in range(first, pages.count + 1):
+                yield page_event(pages.page(number, tables))
+        yield pages.about()
+        yield from pages.figures()
+    finally:
+        pages.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file as it is read.
+
+    Attributes:
+        data: the bytes, with a new table of objects where the file's own does not hold.
+        file: what pypdf makes of them; None where it refuses.
+        refusal: why it does.
+        flaw: what a new table or list of pages might mend; empty where the file holds.
+        problem: what is told of the whole file, because text may be missing.
+    """
+
+    data: bytes
+    file: PypdfFile | None = None
+    refusal: Unreadable | None = None
+    flaw: str = ""
+    problem: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many pages it has."""
+        return self.file.count if self.file is not None else 0
+
+
+def opened(data: bytes, password: str | None) -> Source:
+    """Open a file, with a new table of its objects, and a new list of its pages, where its own do not hold."""
+    first = _tried(data, password)
+    if not first.flaw:
+        return first
+    best, objects = first, found_objects(data)
+    for own_pages in (False, True):
+        new = rebuilt(objects, own_pages=own_pages)
+        mended = _tried(new, password) if new is not None else best
+        if mended.count > best.count or (mended.count == best.count and not mended.flaw):
+            best = mended
+        if not best.flaw:
+            break
+    if best.flaw or own_pages:
+        what = f"the list of its pages is damaged: {best.count} were found, others may be missing"
+        best = replace(best, problem="; ".join(filter(None, (what, best.problem))))
+    return best
+
+
+def _tried(data: bytes, password: str | None) -> Source:
+    try:
+        file = PypdfFile(data, password)
+        flaw = _table_flaw(file.reader, data) or _tree_flaw(file.reader, file.count)
+        return Source(data, file, flaw=flaw, problem=_broken_object_streams(file.reader))
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever pypdf raises where it is no PDF
+        refusal = Unreadable(*failure_of(error))
+        return Source(data, refusal=refusal, flaw=refusal.what if refusal.state in _DAMAGED else "")
+
+
+def _table_flaw(reader: Any, data: bytes) -> str:
+    """Return the first object that is not where the cross-reference table says."""
+    for generation, places in reader.xref.items():
+        for number, place in places.items():
+            found = _HEADER.match(data, place, place + 40)
+            if found is None or (int(found[1]), int(found[2])) != (number, generation):
+                return f"object {number} is not where its table says"
+    return ""
+
+
+def _tree_flaw(reader: Any, count: int) -> str:
+    """Return what is wrong with the list of pages, where the number that it states is not the number that it has."""
+    root = reader.root_object["/Pages"]
+    stated = root["/Count"] if "/Count" in root else None  # noqa: SIM401  get keeps references
+    listed = {page.indirect_reference for page in reader.pages if page.indirect_reference is not None}
+    if stated != count or len(listed) < count:
+        return f"it lists {len(listed)} pages, and says that they are {stated}"
+    return ""
+
+
+def _broken_object_streams(reader: Any) -> str:
+    """Return which streams of objects are broken: pages and fonts in them are lost, or not what they were."""
+    broken = []
+    for number in sorted({place for place, _ in reader.xref_objStm.values()}):
+        try:
+            unpacked(reader.get_object(number))
+        except (MemoryError, Unreadable):
+            raise
+        except Exception:  # it is missing, or none, or a filter of pypdf raises
+            broken.append(number)
+    return f"object stream {broken[0]} is damaged, so that text may be wrong or missing" if broken else ""
+
+
+class _Pages:
+    """The pages of one file, each from the engine that reads it."""
+
+    def __init__(
+        self, source: Source, password: str | None, engine: str, figure_dpi: float, hidden_text: bool
+    ) -> None:
+        self._source, self._password, self._check = source, password, StreamCheck()
+        self._hidden_text = hidden_text
+        self._pypdf, self._tried_pdfium = source.file, False
+        self._pdfium: Any = None
+        if engine == "pypdfium2" or self._pypdf is None:
+            self._open_pdfium(figure_dpi)
+        self._lead: Any = self._pdfium or self._pypdf
+        if self._lead is None and source.refusal is not None:
+            raise source.refusal
+        if self._lead is None:
+            raise Unreadable("malformed", "it cannot be read")
+        self.count: int = self._lead.count
+        self.problem = source.problem
+        if self._pypdf is None:
+            self.problem = "only pypdfium2 opens it, so that damage to it may go unseen"
+
+    def _open_pdfium(self, figure_dpi: float = 0.0) -> Any:
+        """Return the file as PDFium sees it; None where it is not installed, refuses, or sees other pages."""
+        if not self._tried_pdfium and find_spec("pypdfium2") is not None:
+            from catena.parsing.pdf_pypdfium2 import PdfiumFile  # an extra
+
+            try:
+                file = PdfiumFile(self._source.data, self._password, figure_dpi)
+            except Unreadable:
+                file = None
+            if file is not None and self._pypdf is not None and file.count != self._pypdf.count:
+                file.close()
+                file = None
+            self._pdfium = file
+        self._tried_pdfium = True
+        return self._pdfium
+
+    def page(self, number: int, tables: RuledTables) -> Page:
+        """Read one page: damage to its streams makes it "failed", whatever an engine shows of it."""
+        try:
+            damage = Damage() if self._pypdf is None else self._check.page(self._pypdf.reader.pages[number - 1])
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever pypdf raises for a broken page
+            return failed_page(number, error)
+        if damage.streams:
+            return failed_page(number, Unreadable("malformed", damage.streams))
+        read: Page = self._lead.page(number, tables, hidden_text=self._hidden_text)
+        if damage.parts or read.note or read.state == "blank":
+            read = self._second_reading(read, number, tables)
+        noted = "; ".join(filter(None, (read.note, damage.parts and f"text may be wrong or missing: {damage.parts}")))
+        return replace(read, note=noted)
+
+    def _second_reading(self, read: Page, number: int, tables: RuledTables) -> Page:
+        """Return what the other engine reads on a page where that is more, else what was read."""
+        if self._lead is self._pdfium:
+            theirs = (
+                self._pypdf.page(number, tables, hidden_text=self._hidden_text) if self._pypdf is not None else read
+            )
+            return theirs if not read.lines or _length(theirs) > _length(read) else read
+        if read.state == "blank" or read.note.startswith(_LIMITS) or (pdfium := self._open_pdfium()) is None:
+            return read
+        second: Page = pdfium.page(number, tables, hidden_text=self._hidden_text)
+        if _length(second) <= _length(read):
+            return read
+        return replace(second, note=f"read by pypdfium2, because pypdf gave less ({read.note})" if read.note else "")
+
+    def about(self) -> dict[str, Any]:
+        """Return outline, labels and metadata."""
+        found: dict[str, Any] = self._lead.about()
+        return found
+
+    def figures(self) -> Iterator[dict[str, Any]]:
+        """Yield the figures of the pages that were read."""
+        if self._lead is self._pdfium:
+            yield from self._pdfium.figures()
+
+    def close(self) -> None:
+        """Give back what PDFium holds."""
+        if self._pdfium is not None:
+            self._pdfium.close()
+
+
+def _length(page: Page) -> int:
+    return sum(len(line.text) for line in page.lines)

@@ -1,0 +1,156 @@
+"""Find the objects of a PDF whose end, cross-reference table or list of pages is lost, and list them anew.
+
+Nothing is written over: a new table, and a new list of pages where one is asked for, are put behind the bytes that
+are there, as an incremental update does (ISO 32000-1, 7.5.6), so that any engine reads the file as usual.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from catena.parsing.failures import Unreadable
+
+MAX_NUMBER = 4_000_000  # of an object, as PDFium has it
+MAX_BYTES = 75_000_000  # that an object stream may unpack to
+
+_HEADER = re.compile(rb"(?<!\d)(\d{1,7})[\0\t\n\f\r ]{1,9}(\d{1,5})[\0\t\n\f\r ]{1,9}\Z")
+_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_CATALOG = re.compile(rb"/Type\s*/Catalog(?![A-Za-z])")
+_PACKED = re.compile(rb"/Type\s*/ObjStm(?![A-Za-z])")
+_TRAILER = re.compile(rb"/Type\s*/XRef(?![A-Za-z])")
+_FIRST = re.compile(rb"/First\s+(\d{1,9})(?!\s+\d+\s+R)")
+_ROOT = re.compile(rb"/Root\s+(\d{1,7})\s+\d{1,5}\s+R")
+_LOCKED = re.compile(rb"/Encrypt(?![A-Za-z])|/Filter\s*/Standard(?![A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects that are found in a damaged file, each in its last version.
+
+    Attributes:
+        data: the file from its header on.
+        entries: of the cross-reference table, by number: type, place and generation or index (7.5.8.3).
+        pages: the numbers of the page objects, in the order of the file.
+        catalog: the number of the catalog; 0 where none is left.
+        encrypted: whether the file is; its object streams cannot be looked into then.
+    """
+
+    data: bytes
+    entries: Mapping[int, tuple[int, int, int]]
+    pages: tuple[int, ...]
+    catalog: int
+    encrypted: bool
+
+
+def found_objects(data: bytes) -> Objects:
+    """Return the objects of a file, found by their headers, in time linear in its length.
+
+    Raises:
+        Unreadable: an object stream unpacks to more than `MAX_BYTES` ("bomb").
+    """
+    data = data[max(data.find(b"%PDF-"), 0) :]  # places count from there (PDFium)
+    entries: dict[int, tuple[int, int, int]] = {}
+    bodies: dict[int, bytes] = {}  # without their streams, of what may be a page or a catalog
+    roots: list[int] = []
+    encrypted = False
+    for number, generation, start, body, stream in _plain(data):
+        entries[number] = (1, start, generation)
+        bodies.pop(number, None)
+        if _PACKED.search(body):
+            for index, (inner, content) in enumerate(_packed(body, stream)):
+                entries[inner] = (2, number, index)
+                bodies.pop(inner, None)
+                bodies |= {inner: content} if _PAGE.search(content) or _CATALOG.search(content) else {}
+        elif _PAGE.search(body) or _CATALOG.search(body):
+            bodies[number] = body
+        if b"trailer" in body or _TRAILER.search(body):
+            roots += map(int, _ROOT.findall(body))
+        encrypted = encrypted or bool(_LOCKED.search(body))
+    catalogs = [number for number, body in bodies.items() if _CATALOG.search(body)]
+    named = [root for root in roots if root in catalogs]
+    pages = tuple(number for number, body in bodies.items() if _PAGE.search(body))
+    return Objects(data, entries, pages, (named or catalogs or [0])[-1], encrypted)
+
+
+def _plain(data: bytes) -> Iterator[tuple[int, int, int, bytes, bytes]]:
+    """Yield number, generation, start, what stands before a stream, and what is behind the start of it."""
+    starts = []
+    at = data.find(b"obj")
+    while at >= 0:
+        if header := _HEADER.search(data, max(at - 32, 0), at):
+            starts.append((header.start(), int(header[1]), int(header[2]), at + 3))
+        at = data.find(b"obj", at + 3)
+    for (start, number, generation, end), (following, *_) in pairwise([*starts, (len(data), 0, 0, 0)]):
+        if 0 < number <= MAX_NUMBER:
+            body, _, rest = data[end:following].partition(b"stream")
+            trailer = rest[rest.rfind(b"trailer") :] if b"trailer" in rest else b""
+            yield number, generation, start, body + trailer, rest.removeprefix(b"\r").removeprefix(b"\n")
+
+
+def _packed(body: bytes, stream: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of each object in an object stream, as far as it can be unpacked."""
+    first = _FIRST.search(body)
+    if first is None:
+        return
+    data = stream
+    if b"/FlateDecode" in body:
+        unpacker = zlib.decompressobj()
+        try:
+            data = unpacker.decompress(stream, MAX_BYTES)
+        except zlib.error:
+            return
+        if unpacker.unconsumed_tail:
+            raise Unreadable("bomb", f"an object stream unpacks to more than {MAX_BYTES} bytes")
+    head = data[: int(first[1])].split()
+    places = [int(word) for word in head if word.isdigit() and len(word) < 10]
+    pairs = list(zip(places[::2], places[1::2], strict=False))
+    ends = [place for _, place in pairs[1:]] + [len(data)]
+    for (number, place), end in zip(pairs, ends, strict=True):
+        yield number, data[int(first[1]) + place : int(first[1]) + end]
+
+
+def rebuilt(objects: Objects, *, own_pages: bool) -> bytes | None:
+    """Return the file with a new cross-reference table, or None where it would have no catalog or no page.
+
+    Args:
+        objects: of the file.
+        own_pages: list the pages that were found, in the order of the file, instead of those that its catalog names.
+    """
+    if objects.encrypted or not (objects.pages if own_pages else objects.catalog):
+        return None  # the key of an encrypted file follows from the trailer that is lost
+    parts, entries, root = [objects.data, b"\n"], dict(objects.entries), objects.catalog
+    at, number = len(objects.data) + 1, max(entries) + 1
+    if own_pages:
+        kids = b" ".join(b"%d 0 R" % page for page in objects.pages)
+        root = number + 1
+        for body in (
+            b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(objects.pages), kids),
+            b"<< /Type /Catalog /Pages %d 0 R >>" % number,
+        ):
+            part = b"%d 0 obj\n%s\nendobj\n" % (number, body)
+            parts.append(part)
+            entries[number] = (1, at, 0)
+            at, number = at + len(part), number + 1
+    entries[number] = (1, at, 0)
+    rows = b"".join(struct.pack(">BIH", *entries[each]) for each in sorted(entries))
+    index = b" ".join(b"%d %d" % run for run in _runs(sorted(entries)))
+    head = b"/Type /XRef /Size %d /W [1 4 2] /Index [%s] /Root %d 0 R" % (number + 1, index, root)
+    parts.append(
+        b"%d 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (number, head, len(rows), rows)
+        + b"startxref\n%d\n%%%%EOF\n" % at
+    )
+    return b"".join(parts)
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield first number and length of each run of numbers that follow each other."""
+    first = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
+            yield numbers[first], place - first
+            first = place

@@ -1,0 +1,63 @@
+"""What follows the reading has limits of its own: past them a document or a question ends in a named state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.errors import FilterError, ParameterError, ParseError
+from catena.library import Library
+from catena.model import Document
+from catena.parsing import Limits
+from catena.pipeline import Preparation, prepare
+from catena.retrieval.limits import QuestionLimits
+
+HEADINGS = "# One\n\nA pump.\n\n# Two\n\nA valve.\n\n# Three\n\nA seal.\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "text"), [("sections", "#\n" * 100_000), ("sections", HEADINGS), ("chunks", HEADINGS)]
+)
+def test_a_document_with_too_many_parts_ends_in_a_limit(what: str, text: str) -> None:
+    limits: Any = {what: 2}
+    with pytest.raises(
+        ParseError, match=rf"(?s)d: limit: it has .* {what}, more than the limit of 2\..*Limits\({what}="
+    ) as refused:
+        prepare(Document(id="d", text=text), Preparation(limits=Limits(**limits)))
+    assert refused.value.state == "limit"
+    assert prepare(Document(id="d", text=HEADINGS), Preparation(limits=Limits(sections=3, chunks=3))).chunks
+
+
+def test_a_file_with_too_many_sections_fails_in_the_ledger_and_its_neighbours_do_not(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(HEADINGS)
+    (tmp_path / "b.md").write_text("# One\n\nA pump.\n")
+    with Library.open(tmp_path / "library", preparation=Preparation(limits=Limits(sections=2))) as library:
+        many, few = library.index([tmp_path / "a.md", tmp_path / "b.md"])
+        assert (many.state, few.state) == ("failed", "indexed")
+        assert many.reason.startswith("limit: it has 3 sections")
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "limits", "error"),
+    [
+        ("pump " * 30_000, None, None, ParameterError),
+        ("pump", None, QuestionLimits(characters=3), ParameterError),
+        ("pump", {"$or": [{"page": n} for n in range(10_001)]}, None, FilterError),
+        ("pump", {"page": {"$in": list(range(10_001))}}, None, FilterError),
+        ("pump", {"$not": {"page": 1, "kind": "text"}}, QuestionLimits(conditions=1), FilterError),
+    ],
+    ids=["long", "longer than allowed", "wide", "a wide list", "wider than allowed"],
+)
+def test_a_question_past_its_limits_is_refused_by_name(
+    tmp_path: Path, query: str, where: Any, limits: QuestionLimits | None, error: type[Exception]
+) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.add(Document(id="d", text="A pump."))
+        for ask in (library.search, library.segments):
+            with pytest.raises(error) as refused:
+                ask(query, where=where, limits=limits)
+            assert len(str(refused.value)) < 500
+            assert "QuestionLimits(" in str(refused.value)
+        assert library.search("pump " * 10_000, where={"page": {"$in": list(range(5_000))}}, limits=None) is not None

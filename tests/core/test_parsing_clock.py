@@ -1,0 +1,193 @@
+"""A long file under a clock: it has time for each of its pages, and what one process loses another one reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn_pages import pdf, text
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from catena import Library
+from catena.cli.app import app
+from catena.parsing import Limits, parse
+from catena.parsing.process import Clock, Pool, ReadingProcess, ask
+from catena.pipeline import Preparation
+from catena.testing.fakes import FakeEmbedder
+
+PAGES = 198
+
+
+@pytest.fixture(scope="module")
+def filing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("filings") / "filing.pdf"
+    path.write_bytes(
+        pdf(*(lambda canvas, n=n: text(canvas, f"item {n} of the filing", 70, 80) for n in range(PAGES)))
+    )
+    return path
+
+
+class Struck(ReadingProcess):
+    """A process that meets with something when it has sent `after` events of a file."""
+
+    after, strike = 50, signal.SIGKILL
+
+    def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+        for count, event in enumerate(super().events(request, data, clock)):
+            if count == self.after and event["event"] == "page":
+                os.kill(self.id, self.strike)
+            yield event
+
+
+@pytest.fixture
+def struck(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Struck]]:
+    """Read by processes that are struck: a class of its own, to be told how."""
+
+    class Mine(Struck):
+        pass
+
+    pool = Pool()
+    monkeypatch.setattr(pool, "take", Mine)
+    monkeypatch.setattr("catena.parsing.files.POOL", pool)
+    yield Mine
+    pool.close()
+
+
+def test_what_killed_processes_leave_is_read_on(filing: Path, struck: type[Struck]) -> None:
+    read = parse(filing)
+    assert (read.state, read.retry, read.notes) == ("parsed", "", ())
+    struck.after = 10_000
+    assert read == parse(filing)
+
+
+def test_a_page_that_takes_too_long_costs_itself_alone(filing: Path, struck: type[Struck]) -> None:
+    struck.after, struck.strike = 100, signal.SIGSTOP
+    read = parse(filing, limits=Limits(seconds=3, seconds_per_page=10))
+    (first, *_) = notes = read.notes
+    assert {note.state for note in notes} == {"failed"}
+    assert "timeout: it was not read within 3 s" in first.why
+    assert "Limits(seconds=" in read.retry
+    lost = {note.page for note in notes}
+    assert len(lost) == 1
+    for number in range(1, PAGES + 1):
+        assert (f"item {number - 1} of" in read.document.text) is (number not in lost)
+
+
+def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
+    clock = Clock(Limits(seconds=10, seconds_per_page=2))
+    begun = time.monotonic()
+    assert clock.due == pytest.approx(begun + 10, abs=1)
+    clock.heard({"event": "start", "pages": 1_000})
+    assert clock.due == pytest.approx(begun + 10, abs=1)  # of the first page
+    clock._begun -= 2_005
+    clock.heard({"event": "page"})
+    assert clock.due == pytest.approx(begun + 5, abs=1)  # what is left of 2,010 seconds
+    assert not clock.is_over
+    clock._begun -= 10
+    assert clock.is_over
+    assert clock.told() == (
+        "it was not read within 2010 s (10 s, and 2 s for each of its 1000 pages)",
+        "a higher Limits(seconds_per_page=...)",
+    )
+    text_file = Clock(Limits(seconds=10, seconds_per_page=2), size=1_000_000)
+    text_file.heard({"event": "long"})
+    assert text_file.due == pytest.approx(begun + 50, abs=1)
+
+
+class Scripted:
+    """A process that dies at certain pages: at some always, at others of one that has read a page before."""
+
+    def __init__(self, pages: int, always: set[int], once: set[int], why: str) -> None:
+        self.pages, self.always, self.once, self.why = pages, always, set(once), why
+        self.taken = 0
+
+    def take(self) -> Scripted:
+        self.taken += 1
+        return self
+
+    def give_back(self, _: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def events(self, request: Mapping[str, Any], _: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+        yield {"event": "start", "pages": self.pages}
+        for number in range(request["first"], self.pages + 1):
+            if number in self.always or (number in self.once and number > request["first"]):
+                self.once.discard(number)
+                yield {"event": "failed", "ended": True, "state": self.why, "what": "it ended", "do_next": ""}
+                return
+            yield {"event": "page", "number": number}
+        yield {"event": "about"}
+        yield {"event": "end"}
+
+
+numbers = st.sets(st.integers(1, 12))
+
+
+@given(numbers, numbers, st.sampled_from(["timeout", "memory", "malformed"]))
+def test_each_page_is_read_once_or_given_up(always: set[int], once: set[int], why: str) -> None:
+    pool = Scripted(12, always, once - always, why)
+    events = ask(pool, {"name": "x.pdf"}, b"", Limits())  # type: ignore[arg-type]
+    read = [event["number"] for event in events if event["event"] == "page"]
+    given_up = [event["number"] for event in events if event["event"] == "unread"]
+    assert sorted(read + given_up) == list(range(1, 13))
+    blamed = always | (once if why == "timeout" else set())
+    assert set(given_up) <= blamed
+    assert always <= set(given_up)
+    assert events[-1] == {"event": "end"}
+    assert pool.taken <= 1 + len(always) * 2 + len(once)
+
+
+def test_a_file_that_cannot_be_opened_again_is_not_tried_page_by_page() -> None:
+    class Closed(Scripted):
+        def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+            reading = super().events(request, data, clock)
+            yield from reading if request["first"] == 1 else list(reading)[-1:]
+
+    pool = Closed(12, {4, 7}, set(), "memory")
+    events = ask(pool, {"name": "x.pdf"}, b"", Limits())  # type: ignore[arg-type]
+    assert (events[-1]["state"], pool.taken) == ("memory", 2)
+
+
+def test_what_the_clock_cut_is_told_and_read_by_the_next_run(
+    filing: Path, struck: type[Struck], tmp_path: Path
+) -> None:
+    struck.after, struck.strike = 100, signal.SIGSTOP
+    hasty, patient = Limits(seconds=3, seconds_per_page=0.001), Limits()
+
+    def library(limits: Limits) -> Library:
+        how = Preparation(limits=limits)
+        return Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how)
+
+    with library(hasty) as first:
+        (outcome,) = first.index(filing)
+    assert (outcome.state, outcome.cut) == ("partial", True)
+    assert "not read within 3.198 s (3 s, and 0.001 s for each of its 198 pages)" in outcome.reason
+    assert f"-{PAGES}: " in outcome.reason  # the pages, as a range
+    struck.after = 10_000
+    with library(patient) as second:
+        (again,) = second.index(filing)
+        assert (again.state, again.reason, again.failed_pages) == ("indexed", "", ())
+        assert second.index(filing)[0].reason == "unchanged"
+        assert f"item {PAGES - 1} of" in second.get(again.document_id).document.text
+
+
+@pytest.mark.parametrize("command", ["index", "parse"])
+def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(
+    filing: Path, struck: type[Struck], tmp_path: Path, command: str
+) -> None:
+    struck.after, struck.strike = 100, signal.SIGSTOP
+    call: Callable[..., Any] = CliRunner().invoke
+    where = ["--library", str(tmp_path / "shelf")] if command == "index" else ["--out", str(tmp_path / "x.md")]
+    cut = call(app, [command, str(filing), *where, "--timeout", "3"])
+    assert cut.exit_code == 1
+    assert "Try: the same command with a higher --timeout" in cut.stderr
+    struck.after = 10_000
+    assert call(app, [command, str(filing), *where, "--timeout", "60", "--memory", "900"]).exit_code == 0

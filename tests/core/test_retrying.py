@@ -1,0 +1,297 @@
+"""What is asked again, and when: limits per minute, dead services, replies that were cut; in both worlds."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catena.effects import (
+    Budget,
+    Clock,
+    Complete,
+    Describe,
+    Embed,
+    Failed,
+    Health,
+    Retry,
+    Search,
+    Services,
+    Step,
+    arun,
+    ask,
+    run,
+)
+from catena.errors import InvalidReplyError, ParameterError, ServerError, ServiceError
+from catena.faults import service_error
+from catena.model import Ranking, Scale
+from catena.ports import Completion
+from catena.testing.fakes import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
+
+Drive = Callable[[Step[Any], Services], Any]
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    return run if request.param == "threads" else lambda step, services: asyncio.run(arun(step, services))
+
+
+def batch(requests: list[Any]) -> Step[list[Any]]:
+    return list((yield requests))
+
+
+def asking(count: int, **fields: Any) -> list[Any]:
+    return [Complete(prompt=f"chunk {number}", purpose="test", **fields) for number in range(count)]
+
+
+# Limits per minute
+
+
+class Fast(Clock):
+    """A clock on which a minute takes 0.12 s: calls side by side take time, too."""
+
+    def now(self) -> float:
+        return time.monotonic() * 500
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds / 500)
+
+    async def asleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 500)
+
+
+class PerMinute:
+    """Answers `limit` requests in each minute of the clock, and refuses the others without saying how long."""
+
+    identity = "limited"
+
+    def __init__(self, clock: Clock, limit: int) -> None:
+        self.clock, self.limit, self.calls = clock, limit, 0
+        self._taken: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def complete(self, request: Complete) -> Completion:
+        self.calls += 1
+        minute = int(self.clock.now() // 60)
+        with self._lock:
+            self._taken[minute] = self._taken.get(minute, 0) + 1
+            if self._taken[minute] > self.limit:
+                raise ServiceError("limited", "429", retry=True, rate_limited=True)
+        self.clock.sleep(5)
+        return Completion(text="fine")
+
+
+@pytest.mark.parametrize(("chunks", "limit"), [(40, 30), (12, 3)])
+def test_no_request_is_lost_that_a_minute_would_have_saved(drive: Drive, chunks: int, limit: int) -> None:
+    clock = Fast()
+    llm = PerMinute(clock, limit)
+    replies = drive(batch(asking(chunks)), Services(llm=llm, clock=clock))
+    assert not [reply for reply in replies if isinstance(reply, Failed)]
+
+
+def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive: Drive) -> None:
+    clock = FakeClock()
+    llm = PerMinute(clock, 0)
+    (reply,) = drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(jitter=0.0)))
+    assert isinstance(reply, Failed)
+    assert 60 <= clock.now() <= 90
+    assert llm.calls == 8  # waits of 0.5, 1, 2, 4, 8, 16 and 30 s
+    assert [drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(attempts=1)))[0].error.retry] == [True]
+    assert llm.calls == 9
+
+
+def test_too_many_requests_are_known_by_status_and_by_the_name_that_sdks_give_them() -> None:
+    class ResourceExhausted(Exception):  # google.api_core's
+        code = 429
+
+    class ThrottlingException(Exception):  # botocore's
+        pass
+
+    for error in (ResourceExhausted("slow"), ThrottlingException("slow")):
+        ours = service_error(error, "m")
+        assert isinstance(ours, ServiceError)
+        assert (ours.retry, ours.rate_limited) == (True, True)
+    assert ServerError("es", "busy", True, None, 429).rate_limited
+    assert pickle.loads(pickle.dumps(ServiceError("m", "429", True, None, True))).rate_limited
+
+
+# Dead services
+
+
+class Route:
+    """A store whose routes can be made dead, as by a broken connection."""
+
+    identity = "store"
+    routes = ("here", "gone")
+
+    def __init__(self, clock: FakeClock, seconds: float = 0.0) -> None:
+        self.clock, self.seconds, self.calls, self.dead = clock, seconds, [], {"gone"}
+
+    def search(self, request: Search) -> Ranking:
+        self.calls.append(request.route)
+        self.clock.sleep(self.seconds)
+        if request.route in self.dead:
+            raise ConnectionError("refused")
+        return Ranking((), Scale.RANK)
+
+
+def searched(drive: Drive, services: Services, route: str = "gone") -> Any:
+    (reply,) = drive(batch([Search(route=route, query="q", k=3)]), services)
+    return reply
+
+
+def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive: Drive) -> None:
+    clock = FakeClock()
+    store = Route(clock)
+    services = Services(store=store, clock=clock, health=Health(cool_down_seconds=30.0))
+    assert "refused" in str(searched(drive, services).error)
+    assert store.calls == ["gone"] * 2
+    told = searched(drive, services).error
+    assert "not asked" in str(told)
+    assert "tried again in 30 s" in str(told)
+    assert not told.retry
+    assert isinstance(searched(drive, services, "here"), Ranking)  # the other route of the store
+    assert store.calls == ["gone"] * 2 + ["here"]
+    clock.sleep(30)
+    assert "refused" in str(searched(drive, services).error)  # the trial
+    assert "not asked" in str(searched(drive, services).error)
+    clock.sleep(30)
+    store.dead = set()
+    assert isinstance(searched(drive, services), Ranking)
+    assert isinstance(searched(drive, services), Ranking)
+    assert store.calls == ["gone"] * 2 + ["here"] + ["gone"] * 3
+
+
+def test_a_question_that_waited_long_for_one_call_does_not_wait_for_a_second(drive: Drive) -> None:
+    clock = FakeClock()
+    store = Route(clock, seconds=30.0)  # as of a server that sends half a header
+    assert isinstance(searched(drive, Services(store=store, clock=clock)), Failed)
+    assert clock.now() == pytest.approx(30.0)
+
+
+def test_a_model_that_says_nothing_for_its_whole_time_is_asked_twice(drive: Drive) -> None:
+    clock = FakeClock()
+
+    def silent(request: Complete) -> Completion:
+        clock.sleep(120)
+        raise TimeoutError("no answer")
+
+    llm = FakeLLM(silent)
+    assert isinstance(drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(jitter=0.0)))[0], Failed)
+    assert clock.now() == pytest.approx(240.5)
+
+
+def test_work_on_documents_has_no_circuit_and_queries_have(drive: Drive) -> None:
+    class Down(FakeEmbedder):
+        def embed_documents(self, texts: Any) -> Any:
+            raise ConnectionError("refused")
+
+        def embed_query(self, text: str) -> Any:
+            raise ConnectionError("refused")
+
+    clock = FakeClock()
+    services = Services(embedder=Down(), clock=clock)
+    for kind, attempts in (("document", 4), ("query", 2)):
+        events: list[Any] = []
+        told = Services(embedder=Down(), clock=clock, progress=events.append)
+        drive(batch([Embed(texts=("a",), kind=kind)]), told)  # type: ignore[arg-type]
+        assert sum(event.kind == "started" for event in events) == attempts
+    drive(batch([Embed(texts=("a",), kind="query")]), services)
+    (again,) = drive(batch([Embed(texts=("a",), kind="query")]), services)
+    assert "not asked" in str(again.error)
+    (document,) = drive(batch([Embed(texts=("a",))]), services)
+    assert "not asked" not in str(document.error)
+
+
+def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(drive: Drive) -> None:
+    clock = FakeClock()
+    store = Route(clock)
+    services = Services(store=store, clock=clock, health=Health(cool_down_seconds=0))
+    for _ in range(2):
+        assert "refused" in str(searched(drive, services).error)
+    assert len(store.calls) == 8
+    assert pickle.loads(pickle.dumps(Health(5.0))).cool_down_seconds == 5.0
+    with pytest.raises(ParameterError, match="cool_down_seconds"):
+        Health(-1)
+
+
+# Replies that were cut
+
+
+class Thinking:
+    """Spends 900 tokens that nobody sees, then writes ten."""
+
+    identity = "thinking"
+
+    def __init__(self) -> None:
+        self.limits: list[int] = []
+
+    def complete(self, request: Complete) -> Completion:
+        self.limits.append(request.max_tokens)
+        cut = request.max_tokens < 910
+        thought = min(900, request.max_tokens)
+        return Completion(
+            text="" if cut else "the answer",
+            finish_reason="length" if cut else "stop",
+            output_tokens=min(910, request.max_tokens),
+            reasoning_tokens=thought,
+        )
+
+
+def test_a_reply_that_was_cut_is_asked_for_once_with_more_and_thinking_gets_room_from_then_on(drive: Drive) -> None:
+    llm = Thinking()
+    services = Services(llm=llm, max_concurrency=1, budget=Budget(max_tokens=100_000))
+    replies = drive(batch(asking(3, max_tokens=400)), services)
+    assert [reply.text for reply in replies] == ["the answer"] * 3
+    assert llm.limits == [400, 4_096, 2_200, 2_200]
+    assert services.budget is not None
+    assert services.budget.spent.output_tokens == 400 + 3 * 910  # the cut reply was paid for, too
+
+
+def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive: Drive) -> None:
+    llm = Thinking()
+    (cut,) = drive(batch(asking(1, max_tokens=2_000)), Services(llm=llm, output_tokens=300))
+    assert isinstance(cut.error, InvalidReplyError)
+    assert "--max-output-tokens" in str(cut.error)
+    prompts = [
+        Complete(prompt="a", purpose="p", prompt_version="section_summary/1", max_tokens=400),
+        Complete(prompt="b", purpose="p", prompt_version="section_title/1", max_tokens=1_000),
+    ]
+    drive(batch(prompts), Services(llm=llm, output_tokens={"section_summary": 950}, max_concurrency=1))
+    assert llm.limits == [300, 950, 2_800]
+    with pytest.raises(ParameterError, match="output_tokens"):
+        Services(output_tokens=0)
+
+
+def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing(drive: Drive) -> None:
+    cut = Completion(text="half", finish_reason="length", output_tokens=100)
+    llm = ScriptedLLM([cut, "whole"])
+    replies = drive(
+        batch(asking(2, max_tokens=100)), Services(llm=llm, budget=Budget(max_tokens=500), max_concurrency=1)
+    )
+    assert isinstance(replies[0], Failed)
+    assert replies[1].text == "whole"
+
+
+def test_a_caption_that_was_cut_is_asked_for_again_too(drive: Drive) -> None:
+    class Captioner:
+        identity = "captioner"
+
+        def describe(self, request: Describe) -> Completion:
+            cut = request.max_tokens < 1_000
+            return Completion(text="half" if cut else "A pump.", finish_reason="length" if cut else "stop")
+
+    assert drive(ask([Describe(image=b"x", prompt="what?")]), Services(captioner=Captioner())) == ["A pump."]  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_its_limit(drive: Drive) -> None:
+    llm = FakeLLM(lambda request: Completion(text="long", output_tokens=6_000))
+    services = Services(llm=llm, budget=Budget(max_tokens=1_000), max_concurrency=1)
+    with pytest.raises(Exception, match="6002 spent"):
+        drive(batch(asking(2, max_tokens=100)), services)
+    assert len(llm.calls) == 1

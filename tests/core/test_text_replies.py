@@ -1,0 +1,159 @@
+"""What models write is read once: thoughts taken off, the last JSON value that fits, in linear time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.answering.citations import check_citations
+from catena.answering.cited import check_answer
+from catena.effects import Complete, Embed, Rate, Services, run
+from catena.errors import InvalidReplyError
+from catena.model import Chunk, Hit
+from catena.services import Retry
+from catena.testing.fakes import FakeLLM
+from catena.text.loose_json import json_values, whole_number
+from catena.text.replies import last_value, read_items, without_thoughts
+
+SAID = "The seal is changed every 900 hours [1]."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"<think>Maybe 400?</think>{SAID}",
+        f"<THINKING>\nMaybe\n\n400?\n</THINKING>\n\n{SAID}",
+        f"<reasoning>400?</reasoning>\n{SAID}",
+        f"<seed:think>400?</seed:think>{SAID}",
+        f"[THINK]400?[/THINK]{SAID}",
+        f"◁think▷400?◁/think▷{SAID}",
+        f"<think></think>\n<think>400?</think>{SAID}",
+        f"<think>a <think> b</think> c</think>{SAID}",
+        f"I think of 400.\n</think>\n\n{SAID}",  # a chat template began the thoughts
+        f"The tag <think> is not for me.\n</think>\n{SAID}",
+        f"{SAID}\n<think>Was that right?",
+        f"{SAID}\n<think>Was that right?</think>\n",
+        f"<|channel|>analysis<|message|>400?<|end|><|start|>assistant<|channel|>final<|message|>{SAID}<|return|>",
+        f"analysisThe user asks. 400?assistantfinal{SAID}",
+        f"{SAID}<|im_end|>",
+    ],
+)
+def test_thoughts_are_no_part_of_the_answer(reply: str) -> None:
+    assert without_thoughts(reply) == SAID
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SAID,
+        "Such models write <think> and </think> around it.",
+        "The parser ends at `</think>` and then goes on.",
+        '[{"title": "The <think> tag", "start": 1, "end": 4}]',
+        "",
+    ],
+)
+def test_a_text_that_speaks_of_thoughts_stays_as_it_is(text: str) -> None:
+    assert without_thoughts(text) == text
+
+
+@given(st.text(alphabet="ab\n <>/think`", max_size=60))
+def test_what_is_left_is_of_the_reply_and_stays_when_looked_at_again(text: str) -> None:
+    left = without_thoughts(f"<think>{text}</think>")
+    assert set(left) <= set(text) | set("</think>")
+    assert without_thoughts("<think>x</think>" + text.replace("<", "(")) == text.replace("<", "(").strip()
+
+
+@pytest.mark.parametrize(
+    "reply", ["<think>An answer", "<think>[1]</think>", "<|channel|>analysis<|message|>so", " \n"]
+)
+def test_a_reply_of_thoughts_alone_fails_by_name_whatever_the_step(reply: str) -> None:
+    services = Services(llm=FakeLLM(lambda _: reply), retry=Retry(attempts=1))
+    (failed,) = run(_asked(Complete(prompt="?", purpose="answer")), services)
+    assert isinstance(failed.error, InvalidReplyError)
+    assert "nothing but thoughts" in str(failed.error) or not reply.strip()
+
+
+def _asked(request):
+    return (yield [request])
+
+
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(
+    st.lists(json_data) | st.dictionaries(st.text(), json_data),
+    st.booleans(),
+    st.sampled_from(["", "So [1, {x:", "a]"]),
+)
+def test_json_is_read_as_the_standard_reads_it_whatever_stands_before_it(data, ascii_only: bool, before: str) -> None:
+    text = json.dumps(data, ensure_ascii=ascii_only)
+    if not any("\ud800" <= letter <= "\udfff" for letter in text):
+        assert list(json_values(f"{before}\n{text}\nThat is all."))[-1].data == json.loads(text)
+
+
+@given(st.lists(st.lists(st.text(alphabet='ab\\"[]{},', min_size=1), min_size=1), min_size=1), st.data())
+def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data) -> None:
+    text = json.dumps(items)
+    cut = text[: data.draw(st.integers(1, len(text) - 1))]
+    found = last_value(cut, lambda value: value if isinstance(value, list) else None)
+    whole = [item for item in items if json.dumps(item) in cut]
+    assert found in (None, []) or found == items[: len(found)] or len(whole) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ('Draft: ["x"]. Final: ["a", "b"]', ["a", "b"]),
+        ('Draft: ["x"]. Final: ["a", "b", "c', ["a", "b"]),
+        ('{"reasoning": "x", "items": ["a", "b",],}', ["a", "b"]),
+        ('{"text": "a"}\n{"text": "b"}', ["a", "b"]),
+        ("['a', 'b'] # done [1]", ["a", "b"]),
+        ('["a" // the first\n "b"]', ["a", "b"]),
+        ('"[\\"a\\", \\"b\\"]"', ["a", "b"]),
+        ("[a, b]", ["a", "b"]),
+        ("- a [1]\n- b [2]", ["a [1]", "b [2]"]),
+    ],
+)
+def test_the_last_list_that_fits_is_the_answer(text: str, items: list[str]) -> None:
+    assert read_items(text) == items
+
+
+def test_integers_of_any_length_are_read() -> None:
+    digits = "9" * 5_000
+    assert [whole_number("-" + digits), whole_number("0" * 5_000 + "7")] == [-(10**300), 7]
+    assert next(json_values(f"[{digits}]")).data == [10**300]
+    passages = [Hit(Chunk(id="c", document_id="d", text="The seal.", start=0, end=9, position=0), 1.0)]
+    assert check_answer(f'Seal [{digits}] [1].\nQUOTES\n[{digits}] "x"', passages).cited == (1,)
+    assert check_citations(f"a [{digits}-{digits}1] [2]", 2).cited == (2,)
+
+
+def test_a_reranker_that_never_ends_is_cut_and_complex_vectors_are_refused() -> None:
+    from itertools import repeat
+
+    class Endless:
+        identity = "endless"
+
+        def score(self, query, texts):
+            return repeat(0.5)
+
+    class Complex:
+        identity, dim = "complex", 2
+
+        def embed_documents(self, texts):
+            return np.array([[1 + 1j, 0]] * len(texts))
+
+        embed_query = embed_documents
+
+    services = Services(reranker=Endless(), embedder=Complex(), retry=Retry(attempts=1))
+    (scores,) = run(_asked(Rate(query="q", texts=("a", "b"))), services)
+    (rows,) = run(_asked(Embed(texts=("a",))), services)
+    assert "more scores for 2 texts" in str(scores.error)
+    assert "complex" in str(rows.error)

@@ -1,0 +1,189 @@
+"""Damaged PDFs: what their damage costs is told, and what it leaves is read, with both engines."""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from typing import get_args
+
+import pytest
+from hostile import FONT, assemble, changed, one_page, show, sound, stream, with_pages
+
+from catena.errors import ParseError
+from catena.layout import Parsed
+from catena.parsing import Engine, parse_bytes
+
+ENGINES = get_args(Engine)
+NAMES = ("halden-field-reliability-report-2025", "halden-hx200-manual", "halden-hx210-manual")
+BITS, SEEDS = (1, 2, 4, 8, 16), range(6)
+TOLD_BELOW = 0.97  # of the text: less of it, and it must be said
+
+
+@cache
+def bundled(name: str) -> bytes:
+    return files("catena").joinpath("data", "demo", f"{name}.pdf").read_bytes()
+
+
+@cache
+def whole_text(name: str, engine: Engine) -> Counter[str]:
+    return Counter(parse_bytes(bundled(name), "whole.pdf", engine=engine).document.text.split())
+
+
+def flipped(data: bytes, bits: int, seed: int) -> bytes:
+    draw, damaged = random.Random(1_000 * seed + bits), bytearray(data)
+    for _ in range(bits):
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+    return bytes(damaged)
+
+
+def end_of(data: bytes, engine: Engine) -> Parsed | ParseError:
+    try:
+        return parse_bytes(data, "damaged.pdf", engine=engine)
+    except ParseError as error:
+        return error
+
+
+def share(parsed: Parsed, whole: Counter[str]) -> float:
+    """Return how many characters of the words of a text are still there."""
+    left = whole & Counter(parsed.document.text.split())
+    return sum(len(word) * count for word, count in left.items()) / sum(len(word) * n for word, n in whole.items())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("bits", "seed"),
+    [
+        pytest.param(bits, seed, marks=[] if (bits, seed) in {(1, 1), (4, 5), (16, 0)} else pytest.mark.slow)
+        for bits in BITS
+        for seed in SEEDS
+    ],
+)
+def test_text_that_flipped_bits_cost_is_told(name: str, bits: int, seed: int, engine: Engine) -> None:
+    end = end_of(flipped(bundled(name), bits, seed), engine)
+    if isinstance(end, Parsed) and not [note for note in end.notes if note.state not in {"blank", "hidden"}]:
+        assert share(end, whole_text(name, engine)) >= TOLD_BELOW
+
+
+@cache
+def ends_of_content(name: str) -> tuple[int, ...]:
+    """Return where the content stream of each page ends; the bundled files hold nothing else behind their pages."""
+    return tuple(found.end() for found in re.finditer(rb"/ASCII85Decode.*?endstream", bundled(name), re.DOTALL))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("name", "percent"),
+    [
+        pytest.param(name, percent, marks=[] if percent in {10, 62, 98} else pytest.mark.slow)
+        for name in NAMES[:2]
+        for percent in range(0, 100, 2)
+    ],
+)
+def test_a_pdf_without_its_end_gives_each_page_that_is_whole(name: str, percent: int, engine: Engine) -> None:
+    data = bundled(name)
+    cut = len(data) * percent // 100
+    whole = sum(end <= cut for end in ends_of_content(name))
+    end = end_of(data[:cut], engine)
+    if not whole:
+        assert isinstance(end, ParseError)
+        return
+    assert isinstance(end, Parsed)
+    assert len([page for page in end.layout.pages if page.lines]) == whole
+    assert (end.state == "parsed") is (whole == len(ends_of_content(name)))
+
+
+def without_table(texts: list[str]) -> bytes:
+    """Return pages that lie in an object stream, without the catalog, the list of pages and the table behind them."""
+    contents = {10 + place: stream(show(text)) for place, text in enumerate(texts)}
+    page = b"<< /Type /Page /MediaBox [0 0 595 842] /Resources << /Font << /F1 4 0 R >> >> /Contents %d 0 R >> "
+    pages = [page % number for number in contents]
+    places = [sum(map(len, pages[:place])) for place in range(len(pages))]
+    head = b"".join(b"%d %d " % (20 + place, at) for place, at in enumerate(places))
+    entries = b"/Type /ObjStm /N %d /First %d /Filter /FlateDecode" % (len(pages), len(head))
+    objects = {4: FONT, **contents, 3: stream(zlib.compress(head + b"".join(pages)), entries)}
+    return b"%PDF-1.7\n" + b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in objects.items())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pages_in_object_streams_are_found_without_any_table(engine: Engine) -> None:
+    end = end_of(without_table(["Page one", "Page two"]), engine)
+    assert isinstance(end, Parsed)
+    assert end.document.text.split("\n\n") == ["Page one", "Page two"]
+    assert end.state == "partial"  # how many pages there were, nobody knows
+
+
+FLATE = b"/Filter /FlateDecode"
+PACKED = zlib.compress(show("Text of a page"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("content", "state"),
+    [
+        pytest.param(stream(PACKED, FLATE), "text", id="sound"),
+        pytest.param(stream(PACKED[:-4], FLATE), "text", id="checksum-not-there"),
+        pytest.param(stream(PACKED[:-4] + b"\0\0\0\0", FLATE), "failed", id="checksum-of-something-else"),
+        pytest.param(stream(PACKED[:-9], FLATE), "failed", id="end-not-there"),
+        pytest.param(stream(PACKED[:9] + b"\xff" + PACKED[10:], FLATE), "failed", id="changed"),
+        pytest.param(stream(bytes(200)), "failed", id="zeros"),
+        pytest.param(stream(b"\x81\x82 \x91 a zz " * 9), "failed", id="no-operator"),
+        pytest.param(b"null", "failed", id="not-there"),
+        pytest.param(stream(b""), "blank", id="nothing"),
+        pytest.param(stream(b" \n% nothing\n"), "blank", id="a-comment"),
+        pytest.param(stream(b"q 1 0 0 1 0 0 cm BT /F1 12 Tf (  ) Tj ET Q"), "blank", id="spaces"),
+    ],
+)
+def test_a_page_whose_content_is_damaged_is_failed_and_not_blank(content: bytes, state: str, engine: Engine) -> None:
+    end = end_of(assemble(with_pages([stream(show("Before")), content, stream(show("After"))])), engine)
+    assert isinstance(end, Parsed)
+    assert [page.state for page in end.layout.pages] == ["text", state, "text"]
+    assert end.document.text.split("\n\n")[::2] == ["Before", "After"]
+    assert (end.state == "partial") is (state == "failed")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_damaged_form_fails_the_pages_that_draw_it_and_no_others(engine: Engine) -> None:
+    form = stream(PACKED[:-4] + b"\0\0\0\0", FLATE + b" /Type /XObject /Subtype /Form /BBox [0 0 595 842]")
+    page = b"/Resources << /Font << /F1 4 0 R >> /XObject << /Fm 9 0 R >> >>"
+    contents = [stream(show("Own text") + b" /Fm Do"), stream(show("Own text"))]
+    end = end_of(assemble(with_pages(contents, page=page, more={9: form})), engine)
+    assert isinstance(end, Parsed)
+    assert [page.state for page in end.layout.pages] == ["failed", "text"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_text_in_a_font_that_is_not_there_is_read_by_whom_can_and_told(engine: Engine) -> None:
+    end = end_of(one_page(show("Set in a lost font"), more={4: b"null"}), engine)
+    assert isinstance(end, Parsed)
+    assert (end.document.text, end.state) == ("Set in a lost font", "partial")
+    assert "font F1 is not there" in end.notes[0].why
+
+
+def test_a_page_that_pypdf_refuses_is_read_by_pypdfium2_and_told() -> None:
+    data = one_page(show("Before an odd word") + b" ) " + show("After it"))
+    end = end_of(data, "pypdf")
+    assert isinstance(end, Parsed)
+    assert "Before an odd word" in end.document.text
+    assert end.state == "partial"
+    assert "read by pypdfium2" in end.notes[0].why
+
+
+def test_a_table_that_points_elsewhere_costs_nothing() -> None:
+    for engine in ENGINES:
+        end = end_of(sound().replace(b"00000 n ", b"00001 n "), engine)
+        assert isinstance(end, Parsed)
+        assert (len(end.document.page_starts), end.state) == (5, "parsed")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_list_that_names_fewer_pages_than_it_counts_is_read_from_the_pages_themselves(engine: Engine) -> None:
+    data = changed(2, b"<< /Type /Pages /Kids [5 0 R 4 0 R 9 0 R] /Count 3 >>", pages=3)
+    end = end_of(data, engine)
+    assert isinstance(end, Parsed)
+    assert end.document.text.count("sound text") == 3
+    assert (end.state, "list of its pages" in end.notes[0].why) == ("partial", True)

@@ -1,0 +1,160 @@
+"""Nothing foreign costs more than linear time: the readers, from a flood of one piece to their result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from growth import worse_than_linear as worse_than
+
+from catena.answering.cited import check_answer
+from catena.effects import Services, run
+from catena.formatting.drafts import planned_answer
+from catena.formatting.llm_markdown import format_markdown
+from catena.layout import Parsed
+from catena.model import Chunk, Document, Hit
+from catena.parsing import hypertext, latex
+from catena.parsing.sniff import HEAD, kind_of
+from catena.parsing.text import markdown_title
+from catena.pipeline import prepare
+from catena.ports import Completion
+from catena.retrieval.decomposition import decompose
+from catena.steps import Complete
+from catena.text.loose_json import json_values
+from catena.text.replies import read_items, without_thoughts
+
+FLOOR = 0.02  # seconds
+TOLERANCE = 3  # times linear growth: a square is 16 times it at these sizes
+worse_than_linear = partial(worse_than, tolerance=TOLERANCE)
+SIZES = (1_500, 6_000, 24_000)  # characters
+
+
+def flood(piece: str, before: str = "", after: str = "") -> Callable[[int], str]:
+    return lambda size: before + piece * (size // len(piece)) + after
+
+
+@pytest.mark.parametrize("piece", [b"<!-- c -->\n", b"<!---->", b"%", b"% a\n", b"<?xml>", b" ", b"<!--"])
+def test_the_kind_of_a_file_is_told_at_once(piece: bytes) -> None:
+    assert not worse_than_linear(
+        lambda data: kind_of(data, "unnamed"),
+        lambda size: piece * (size // len(piece)) + b"x",
+        (100, HEAD),
+        floor=0.005,
+    )
+
+
+@pytest.mark.parametrize("made", [flood(" ", "# x", "y"), flood(" #", "# x", "y"), flood(" ", "title: x", "y")])
+@pytest.mark.parametrize("front", ["", "---\n"])
+def test_the_title_of_a_text_costs_linear_time(made: Callable[[int], str], front: str) -> None:
+    assert not worse_than_linear(
+        markdown_title, lambda n: f"{front}{made(n)}\n{front}", (2_000, 8_000, 32_000), floor=0.005
+    )
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<!-- page 12 -->\n",
+        "#\n",
+        "a\n=\n",
+        "# H\n",
+        "a\u200d",
+        "e\u0301",
+        "a ",
+        ".",
+        "|a|b|\n|-|-|\n\n",
+        "- a\n",
+        "> ",
+        "[a](",
+        "`a",
+    ],
+)
+def test_a_text_becomes_chunks_in_linear_time(piece: str) -> None:
+    assert not worse_than_linear(
+        lambda text: prepare(Document(id="d", text=text)), flood(piece, after="\ntext\n"), SIZES, floor=FLOOR
+    )
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<h1>a</h1>", "<a ", "<p>a", "<div>", "<tr><td>a", "a&amp;", "<!--", "<!-- x --!>", "<!--a>", "<!--a--!><!--b>"],
+)
+def test_a_web_page_is_read_in_linear_time(piece: str) -> None:
+    assert not worse_than_linear(hypertext.to_markdown, flood(piece, "<p>a</p>"), (*SIZES, 96_000), floor=FLOOR)
+
+
+@pytest.mark.parametrize(
+    "piece", ["\\section{a}\n", "% a\n", "\\textbf{", "\\begin{lstlisting}[a\n", "$a", "\\verb|"]
+)
+def test_latex_is_read_in_linear_time(piece: str) -> None:
+    made = flood(piece, "\\documentclass{a}\\begin{document}\n", "text")
+    assert not worse_than_linear(latex.to_markdown, made, SIZES, floor=FLOOR)
+
+
+class Echo:
+    """Gives each window back."""
+
+    identity = model = "echo"
+
+    def complete(self, request: Complete) -> Completion:
+        return planned_answer(request)
+
+
+@pytest.mark.parametrize("piece", ["# x\n", "a ", "| a | b |\n"])
+def test_a_model_formats_in_linear_time(piece: str) -> None:
+    assert not worse_than_linear(
+        lambda parsed: run(format_markdown(parsed), Services(llm=Echo())),
+        lambda size: Parsed(document=Document(id="d", text=flood(piece)(size), media_type="text/plain")),
+        (6_000, 24_000, 48_000),
+        floor=FLOOR,
+        patience=10,
+        tries=2,
+    )
+
+
+REPLIES = {
+    "white space": lambda n: f"It is{' ' * n}4 Nm [1].",
+    "white space in a list": lambda n: f'["a",{" " * n}"b"{" " * n}',
+    "lines": lambda n: f"It is{chr(10) * n}4 Nm [1].",
+    "tabs before a quote": lambda n: f'A [1].\nQUOTES\n[1]{chr(9) * n}"seal',
+    "open lists": lambda n: "[" * n,
+    "open objects": lambda n: "{" * n,
+    "open strings": lambda n: '["' * n,
+    "escapes": lambda n: '["\\"' * n,
+    "numbers": lambda n: "[1," * n,
+    "fences": lambda n: "```\n" * n,
+    "tags": lambda n: "<think>" * n,
+    "other tags": lambda n: "</think>" * n + "<answer>" * n,
+    "marks": lambda n: "*" * n + "_" * n,
+    "stops": lambda n: "." * n,
+    "quotation marks": lambda n: "“" * n + '"' * n,
+    "bullets": lambda n: "- \n" * n,
+    "markers": lambda n: "[1] " * n,
+    "digits": flood("9", "It is 4 Nm [", "]"),
+    "digits of a value": flood("9", "It is ", " Nm [1]"),
+    "abbreviations": flood("It is e.g. ", after="4 Nm [1]."),
+    "a quote of many lines": flood("the screw \n", 'It is 4 Nm [1].\n\nQuotes:\n[1] "'),
+    "a quote with gaps": flood(" ... tightened with", 'It is 4 Nm [1].\n\nQuotes:\n[1] "', '"'),
+    "sentences begun": flood("the The is a ", after="[1]"),
+}
+
+
+@pytest.mark.parametrize("made", REPLIES.values(), ids=REPLIES)
+def test_a_reply_is_read_in_linear_time(made: Callable[[int], str]) -> None:
+    passages = [Hit(Chunk(id="c", document_id="d", text="The seal is 4 Nm.", start=0, end=17, position=0), 1.0)]
+
+    def read(text: str) -> None:
+        without_thoughts(text)
+        list(json_values(text))
+        check_answer(text, passages)
+        with suppress(ValueError):
+            read_items(text)
+
+    assert not worse_than_linear(read, made, (1_000, 4_000, 16_000), floor=0.3)  # a square takes seconds
+
+
+@pytest.mark.parametrize("piece", ["HX210 ", "pump? ", "compare HX200 and HX210 ", '"', "„ "])
+def test_a_question_is_taken_apart_in_linear_time(piece: str) -> None:
+    assert not worse_than_linear(decompose, flood(piece), SIZES, floor=FLOOR)

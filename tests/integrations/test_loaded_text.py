@@ -1,0 +1,204 @@
+"""What loaders of both frameworks read: plain text stays plain, and pages of a file are joined with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_community.document_loaders import DirectoryLoader, PyPDFLoader, TextLoader
+from langchain_core.documents import Document as LangChainDocument
+from llama_index.core import SimpleDirectoryReader
+from llama_index.core.readers.base import BaseReader
+from llama_index.core.schema import Document as LlamaIndexDocument
+from pypdf import PdfReader
+from reportlab.pdfgen.canvas import Canvas
+
+import langchain_catena
+import llama_index_catena
+from catena import Document, Library
+from catena.errors import ParameterError
+from catena.text.loaded import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
+from langchain_catena import CatenaDocumentTransformer, CatenaLoader
+from llama_index_catena import CatenaNodeParser
+from llama_index_catena import documents as llama_index_convert
+
+SCRIPT = "Mounting the pump\n\n# set the path\nexport PATH=/opt/pump\n\n# and start\npump --on\n"
+
+
+class PDFReader(BaseReader):
+    """Gives what `llama_index.readers.file.PDFReader` gives: that package wants a pypdf older than the pinned one."""
+
+    def load_data(self, file: Path, extra_info: dict[str, Any] | None = None, **_: Any) -> list[LlamaIndexDocument]:
+        reader = PdfReader(file)
+        return [
+            LlamaIndexDocument(
+                text=page.extract_text(),
+                metadata={"page_label": label, "file_name": file.name, **(extra_info or {})},
+            )
+            for page, label in zip(reader.pages, reader.page_labels, strict=True)
+        ]
+
+
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PDF of three pages that prints a shell script on each."""
+    path = tmp_path_factory.mktemp("manual") / "manual.pdf"
+    canvas = Canvas(str(path), invariant=1)
+    for number in range(1, 4):
+        for row, line in enumerate(f"{SCRIPT}This is text of page {number} of the manual.".split("\n")):
+            canvas.drawString(72, 700 - 14 * row, line)
+        canvas.showPage()
+    canvas.save()
+    return path
+
+
+def langchain_headings(path: Path, *, joined: bool) -> list[str]:
+    pages = PyPDFLoader(str(path)).load()
+    chunks = CatenaDocumentTransformer().split_documents(langchain_catena.join_pages(pages) if joined else pages)
+    assert all("first_page" in chunk.metadata for chunk in chunks)
+    return [chunk.metadata["heading_path"] for chunk in chunks if "heading_path" in chunk.metadata]
+
+
+def llama_index_headings(path: Path, *, joined: bool) -> list[str]:
+    pages = SimpleDirectoryReader(input_files=[path], file_extractor={".pdf": PDFReader()}).load_data()
+    nodes = CatenaNodeParser().get_nodes_from_documents(llama_index_catena.join_pages(pages) if joined else pages)
+    assert all("page_label" in node.metadata for node in nodes)
+    return [node.metadata["header_path"] for node in nodes if node.metadata["header_path"] != "/"]
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["pages", "joined"])
+@pytest.mark.parametrize("headings", [langchain_headings, llama_index_headings])
+def test_no_chunk_of_a_pdf_stands_under_a_comment_line(
+    manual: Path, headings: Callable[..., list[str]], joined: bool
+) -> None:
+    assert headings(manual, joined=joined) == []
+
+
+@pytest.mark.parametrize("name", ["R-data.pdf", "libtasn1.pdf"])
+def test_no_chunk_of_a_real_manual_stands_under_a_comment_line(data_at: Callable[..., Path], name: str) -> None:
+    path = data_at("pdfs", name)
+    assert langchain_headings(path, joined=True) == []
+    assert llama_index_headings(path, joined=True) == []
+
+
+def test_joined_pages_keep_their_numbers_in_chunks_and_in_a_library(manual: Path, tmp_path: Path) -> None:
+    pages = PyPDFLoader(str(manual)).load()
+    (joined,) = langchain_catena.join_pages(pages)
+    chunks = CatenaDocumentTransformer(max_tokens=40).split_documents([joined])
+    with Library.open(tmp_path / "library") as library:
+        library.add(langchain_catena.to_core_document(joined))
+        (hit, *_) = library.search("text of page 2").hits
+    for number in (1, 2, 3):
+        (chunk,) = [each for each in chunks if f"text of page {number} " in each.page_content]
+        assert chunk.metadata["first_page"] <= number <= chunk.metadata["last_page"]
+        assert f"page {number} " in joined.page_content[chunk.metadata["start_index"] : chunk.metadata["end_index"]]
+    assert hit.chunk.pages is not None
+    assert hit.chunk.pages[0] <= 2 <= hit.chunk.pages[1]
+
+
+def test_a_single_page_knows_its_number(manual: Path) -> None:
+    page = PyPDFLoader(str(manual)).load()[2]
+    (chunk, *_) = CatenaDocumentTransformer().split_documents([page])
+    assert (chunk.metadata["first_page"], chunk.metadata["last_page"]) == (3, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text as a plain file, a script, and Markdown."""
+    folder = tmp_path_factory.mktemp("texts")
+    for name in ("notes.txt", "start.sh", "notes.md"):
+        (folder / name).write_text(SCRIPT)
+    return folder
+
+
+def test_a_text_file_is_plain_by_any_loader_and_markdown_stays_markdown(folder: Path, tmp_path: Path) -> None:
+    by_name: dict[str, set[bool]] = {}
+
+    def told(name: str, headed: bool) -> None:
+        by_name.setdefault(Path(name).name, set()).add(headed)
+
+    ours = CatenaLoader([folder / "notes.txt", folder / "notes.md"]).load()
+    theirs = DirectoryLoader(str(folder), loader_cls=TextLoader).load()
+    for chunk in CatenaDocumentTransformer().split_documents([*ours, *theirs]):
+        told(chunk.metadata["source"], "heading_path" in chunk.metadata)
+    for node in CatenaNodeParser().get_nodes_from_documents(SimpleDirectoryReader(folder).load_data()):
+        told(node.metadata["file_name"], node.metadata["header_path"] != "/")
+    with Library.open(tmp_path / "library") as library:
+        for document in theirs:
+            library.add(langchain_catena.to_core_document(document))
+        titles = {Path(info.source).name: info.title for info in library.documents()}
+    assert by_name == {"notes.txt": {False}, "start.sh": {False}, "notes.md": {False, True}}  # text before a heading
+    assert (titles["notes.txt"], titles["start.sh"]) == ("notes", "start")
+
+
+def test_a_media_type_that_is_given_goes_before_what_metadata_say() -> None:
+    page = LangChainDocument(page_content="# One\n\nText.", metadata={"source": "by_a_converter.pdf"})
+    (chunk,) = CatenaDocumentTransformer(media_type="text/markdown").split_documents([page])
+    assert chunk.metadata["heading_path"] == "One"
+    with pytest.raises(ParameterError, match="media_type"):
+        CatenaDocumentTransformer(media_type="text/html")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({}, MARKDOWN),
+        ({"source": "a/notes.MD"}, MARKDOWN),
+        ({"source": r"C:\a\notes.TXT"}, PLAIN),
+        ({"source": "https://example.org/a.html?x=1.md#y"}, PLAIN),
+        ({"source": "https://example.org/docs"}, MARKDOWN),
+        ({"source": "https://["}, MARKDOWN),
+        ({"source": "manual v1.2"}, MARKDOWN),
+        ({"file_path": "/a/b.pdf"}, PLAIN),
+        ({"file_name": "b.pdf", "file_type": "application/pdf"}, PLAIN),
+        ({"source": "b.pdf", "media_type": "text/markdown"}, MARKDOWN),
+        ({"source": "b.md", "mime_type": "text/plain; charset=utf-8"}, PLAIN),
+        ({"source": "b.md", "file_type": "application/octet-stream"}, MARKDOWN),
+        ({"content_type": "article", "source": 7}, MARKDOWN),
+        ({"media_type": ["text/plain"]}, MARKDOWN),
+    ],
+)
+def test_the_media_type_follows_from_what_metadata_say(metadata: dict[str, Any], expected: str) -> None:
+    assert media_type_of(metadata) == expected
+
+
+page_numbers = st.lists(st.integers(0, 30), unique=True, max_size=8)
+
+
+@given(page_numbers, st.data())
+def test_every_page_stands_where_its_number_says(numbers: list[int], data: st.DataObject) -> None:
+    texts = [data.draw(st.text(alphabet="ab\n", max_size=6)) for _ in numbers]
+    metadata = [{"source": "f", "page": n, "page_label": f"p{n}", "odd": [object()]} for n in numbers]
+    for joined in joined_pages(texts, metadata):
+        assert not isinstance(joined, int)
+        assert sorted(joined.members) == list(range(len(numbers)))
+        assert list(joined.starts) == sorted(joined.starts)
+        assert joined.text == PAGE_BREAK.join(texts[member] for member in joined.members)
+        for number, text in zip(numbers, texts, strict=True):
+            assert joined.text.startswith(text, joined.starts[number])
+            assert joined.labels[number] == f"p{number}"
+        assert len(joined.starts) == len(joined.labels) == max(numbers) + 1
+
+
+def test_pages_of_several_files_that_come_by_turns_are_joined_by_file() -> None:
+    metadata = [{"source": name, "page": page} for page in (0, 1) for name in ("a", "b")]
+    first, second, third = joined_pages(["a0", "b0", "a1", "b1", "x"], [*metadata, {"source": "x"}])
+    assert [(each.text, each.members) for each in (first, second)] == [("a0\n\na1", (0, 2)), ("b0\n\nb1", (1, 3))]
+    assert third == 4
+    assert first.id != second.id
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (100_000,)])
+def test_pieces_of_pages_and_impossible_pages_are_refused_by_name(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(ParameterError, match=r"manual\.pdf"):
+        joined_pages(["x"] * len(numbers), [{"source": "manual.pdf", "page": number} for number in numbers])
+
+
+def test_a_text_that_is_set_anew_is_read_as_the_one_before() -> None:
+    document = llama_index_convert.from_core_document(Document(id="a.pdf", source="a.pdf", text="# A\n\nold"))
+    document.set_content("# A\n\nnew")
+    assert llama_index_convert.to_core_document(document).media_type == MARKDOWN
