@@ -134,6 +134,102 @@ def test_a_service_that_refuses_the_form_of_a_reply_is_asked_without_it_from_the
     assert ["response_format" in body for body in server.bodies] == [True, False, False]
 
 
+def refused(message, status=400, **more):
+    return status, {}, {"error": {"message": message, **more}}
+
+
+FORMED = replace(REQUEST, schema='{"title": "short", "type": "object"}')
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refused("response_format json_schema is not supported"),
+        refused("Invalid parameter: structured outputs not available for model"),
+        refused("No endpoints found that can handle the requested parameters", 404),
+        refused("extra fields not permitted", 422),
+        refused("response_format not implemented", 501),
+        refused("failed to parse grammar", 500),
+    ],
+    ids=lambda answer: f"{answer[0]} {answer[2]['error']['message'][:20]}",
+)
+def test_whatever_a_service_says_to_a_form_it_is_asked_without_and_so_from_then_on(complete, server, answer):
+    server.replies = [answer, (200, {}, chat())]
+    for _ in range(2):
+        assert complete(FORMED).text == "250 mA slow"
+    assert ["response_format" in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("answers", "forms"),
+    [
+        # it is not the form: the same is refused without it
+        (
+            [refused("context length exceeded: schema of 4096 tokens"), refused("context length exceeded")],
+            [True, False],
+        ),
+        ([refused("Internal Server Error", 500), (200, {}, chat())], [True, False]),  # it may have passed by itself
+        ([refused("Internal Server Error", 500), refused("Internal Server Error", 500)], [True, False]),
+        ([refused("overloaded", 503)], [True]),
+    ],
+)
+def test_a_form_that_was_not_what_the_service_refused_goes_out_again(complete, server, answers, forms):
+    server.replies = [*answers, (200, {}, chat())]
+    if answers[-1][0] == 200:
+        complete(FORMED)
+    else:
+        with pytest.raises(ServiceError):
+            complete(FORMED)
+    complete(FORMED)
+    assert ["response_format" in body for body in server.bodies] == [*forms, True]
+
+
+@pytest.mark.parametrize("name", ["temperature", "seed", "reasoning_effort"])
+def test_an_option_that_a_service_refuses_is_left_out_and_that_is_told_once(server, caplog, name):
+    options = {"temperature": 0, "seed": 7, "reasoning_effort": "low"}
+    server.replies = [refused(f"Unsupported value: '{name}' does not support this.", param=name), (200, {}, chat())]
+    with OpenAILLM("small", api_key=KEY, base_url=server.url, **options) as llm:
+        for _ in range(2):
+            assert llm.complete(REQUEST).text == "250 mA slow"
+        assert asyncio.run(llm.acomplete(REQUEST)).text == "250 mA slow"
+    assert [name in body for body in server.bodies] == [True, False, False, False]
+    assert [set(options) - set(body) for body in server.bodies] == [set(), {name}, {name}, {name}]
+    (told,) = caplog.messages
+    assert name in told
+
+
+def test_several_parts_that_are_refused_one_after_the_other_are_all_left_out(complete, server):
+    server.replies = [refused(REFUSED), refused("response_format is unknown"), (200, {}, chat())]
+    assert complete(FORMED).text == "250 mA slow"
+    assert {"max_completion_tokens": 50}.items() <= server.bodies[-1].items()
+    assert "response_format" not in server.bodies[-1]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 4096. This model supports at most 2048 completion tokens",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 2048]",
+        "max_tokens: 4096 > 2048, which is the maximum allowed number of output tokens",
+        "`max_tokens` must be less than or equal to `2048`",
+    ],
+)
+def test_a_limit_above_the_most_of_a_model_is_lowered_to_that(complete, server, message):
+    server.replies = [refused(message), (200, {}, chat())]
+    for limit in (4_096, 5_000, 50):
+        assert complete(replace(REQUEST, max_tokens=limit)).text == "250 mA slow"
+    assert [body["max_tokens"] for body in server.bodies] == [4_096, 2_048, 2_048, 50]
+
+
+def test_a_context_that_is_too_long_is_no_limit_of_replies(complete, server):
+    server.replies = [
+        refused("maximum context length is 4096 tokens, you requested up to 90 with max_tokens of 4096")
+    ]
+    with pytest.raises(ServiceError):
+        complete(replace(REQUEST, max_tokens=4_096))
+    assert len(server.bodies) == 1
+
+
 def test_options_of_a_request_go_out_and_are_part_of_the_identity(server):
     options = {"temperature": 0, "seed": 7, "reasoning_effort": "low", "extra_body": {"top_k": 20}}
     with OpenAILLM("small", api_key=KEY, base_url=server.url, **options) as llm:
@@ -141,7 +237,12 @@ def test_options_of_a_request_go_out_and_are_part_of_the_identity(server):
         assert ";temperature=0;seed=7;reasoning_effort=low;body=" in llm.identity
     sent = server.bodies[0]
     assert (sent["temperature"], sent["seed"], sent["reasoning_effort"], sent["top_k"]) == (0, 7, "low", 20)
-    for wrong in ({"timeout": 0}, {"temperature": -1}):
+    wrongs = (
+        {"timeout": 0}, {"timeout": "5"}, {"timeout": True}, {"timeout": float("nan")}, {"temperature": -1},
+        {"temperature": "0"}, {"temperature": True}, {"seed": 1.5}, {"seed": True}, {"reasoning_effort": 3},
+        {"extra_body": [1]},
+    )  # fmt: skip
+    for wrong in wrongs:
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             OpenAILLM("small", api_key=KEY, **wrong)
 
@@ -160,8 +261,20 @@ def test_a_model_that_thinks_is_known_by_what_it_counts_or_shows(complete, serve
         (chat("", finish_reason="content_filter"), ("", "content_filter")),
         (chat(None, refusal="I cannot help with that."), ("I cannot help with that.", "refusal")),
         (chat(None), ("", "stop")),
+        (chat("half of", finish_reason="model_length"), ("half of", "length")),
+        (chat("whole", finish_reason="eos_token"), ("whole", "stop")),
+        (
+            chat(
+                [
+                    {"type": "thinking", "thinking": "Hm."},
+                    {"type": "text", "text": "a"},
+                    {"type": "text", "text": "b"},
+                ]
+            ),
+            ("ab", "stop"),
+        ),
     ],
-    ids=["truncated", "filtered", "refused", "empty"],
+    ids=["truncated", "filtered", "refused", "empty", "by another word", "ended by another word", "in parts"],
 )
 def test_how_a_reply_ended_is_told(complete, server, reply, expected):
     server.replies = [(200, {}, reply)]

@@ -89,12 +89,13 @@ def test_a_case_may_have_no_queries_and_no_values(tmp_path: Path) -> None:
     nothing = {"document_splits": [], "segments": [], "scores": []}
     limits = {"max_length": 1, "overall_max_length": 1, "minimum_value": 0.5}
     direct = [{"name": f"direct-{len(rows)}", "relevance_values": rows, **nothing, **limits} for rows in ([], [[]])]
+    direct.append({**direct[0], "name": "a document", "document_splits": [3]})
     cases = [
         {"name": f"of {len(rows)}", "ranked_results": rows, "expected": {**nothing, "relevance_values": rows}}
         for rows in ([], [[]], [[], []])
     ]
     figures = run(written(tmp_path, cases=cases, direct_best_segments=direct))
-    assert (figures["cases"], figures["mismatches"], figures["max_value_error"]) == (5, 0, 0)
+    assert (figures["cases"], figures["mismatches"], figures["max_value_error"]) == (6, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_a_title_that_was_made_stands_in_brackets() -> None:
         ((1, 2), ("i", "ii"), "pages i-ii (1st-2nd of the file)"),
         ((11, 113), ("3", "105"), "pages 3-105 (11th-113th of the file)"),
         ((7, 8), ("7", "8"), "pages 7-8"),
+        ((1, 6), ("T-1", "3"), "pages T-1 to 3 (1st-6th of the file)"),
         ((7, 8), ("7", ""), "pages 7-8"),
     ],
 )

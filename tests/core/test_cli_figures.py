@@ -73,6 +73,20 @@ def test_a_file_without_figures_and_one_that_is_no_pdf_say_so(shelf):
     assert "cannot be written to taken" in call("figures", "manual.pdf", "--out", "taken", code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "value_of_it", "said"),
+    [
+        ("--timeout", "0.001", "higher --timeout"),
+        ("--memory", "1", "higher --memory"),
+        ("--memory", "inf", "Invalid value for '--memory'"),
+    ],
+)
+def test_figures_are_looked_for_under_the_limits_of_the_reading(shelf, option, value_of_it, said):
+    result = CliRunner().invoke(app, ["figures", "manual.pdf", option, value_of_it])
+    assert result.exit_code in (1, 2)
+    assert said in result.stderr
+
+
 def test_without_the_extra_figures_is_an_error_and_index_a_notice(shelf, monkeypatch):
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda name: None)
     assert "catena-core[fast-pdf]" in call("figures", "manual.pdf", code=2).stderr

@@ -888,7 +888,7 @@ def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(
         (lambda: Limiter({Complete: 0}), "requests per minute of Complete"),
         (lambda: Handler(identity="x"), "handler x"),
         (lambda: Budget(max_tokens=-1), "max_tokens"),
-        (lambda: Price(input=-1.0), "price"),
+        (lambda: Price(input=-1.0), "input"),
     ],
 )
 def test_parameters_outside_their_domain_are_named(build: Callable[[], object], name: str) -> None:

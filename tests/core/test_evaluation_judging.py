@@ -318,6 +318,7 @@ GOOD_REPLIES = {
     'Fine. {"answer_1_score": "8/10", "answer_2_score": "3 out of 10"}': (8.0, 3.0),
     'Fine. {"answer_1_score": 7.5, "answer_2_score": "7,5"}': (7.5, 7.5),
     '{"reasoning": "Fine.", "answer_1_score": 0, "answer_2_score": 10}': (0.0, 10.0),
+    '{"reasoning": "Fine.", "scores": {"answer_1_score": 0, "answer_2_score": 10}}': (0.0, 10.0),
     'Perhaps {"answer_1_score": 1, "answer_2_score": 1}? Fine. {"answer_1_score": 8, "answer_2_score": 3}': (
         8,
         3,
@@ -369,6 +370,7 @@ BAD_REPLIES = (
     'Fine. {"answer_1_score": 8 "answer_2_score": 3}',
     '{"answer_1_score": 8, "answer_2_score": 3}',
     '{"answer_1_score": 8, "answer_2_score": 3}\nThe first is better.',
+    '{"answer_1_score": 9, "answer_2_score": 2, "meta": {}}',
     '{"reasoning": "", "answer_1_score": 8, "answer_2_score": 3}',
     '{"reasoning": ["Fine."], "answer_1_score": 8, "answer_2_score": 3}',
     "I cannot judge these answers.",

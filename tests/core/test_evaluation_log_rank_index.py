@@ -337,13 +337,13 @@ def test_all_tied_and_all_relevant(gamma: float, ties: str, m: int) -> None:
 @pytest.mark.parametrize("gamma", [0, 0.0, -0.0, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, "1", None, 1j])
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_gamma_outside_its_domain(gamma: float, n: int) -> None:
-    with pytest.raises(ParameterError, match="gamma must be a finite number above 0"):
+    with pytest.raises(ParameterError, match="gamma must be a finite number > 0"):
         log_rank_index(["a"], [], n=n, gamma=gamma)
 
 
 @pytest.mark.parametrize("n", [-1, 2.0, True, None, "5", math.nan, 10**9, 10**400])
 def test_n_outside_its_domain(n: int) -> None:
-    with pytest.raises(ParameterError, match="n must be a number of pieces, 0 to 100,000,000"):
+    with pytest.raises(ParameterError, match="n must be an integer >= 0 and <= 100,000,000"):
         log_rank_index(["a"], [], n=n)
 
 

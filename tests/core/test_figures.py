@@ -380,7 +380,7 @@ def test_what_pdfium_raises_costs_the_figures_of_one_page_only(monkeypatch):
 
 
 def test_errors_name_the_extra_and_the_range(monkeypatch):
-    with pytest.raises(ParameterError, match="figure_dpi must be a number from 36 to 600, got 5000"):
+    with pytest.raises(ParameterError, match="figure_dpi must be a number >= 36 and <= 600, got 5000"):
         read(b"%PDF-1.4", figure_dpi=5000)
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="fast-pdf"):

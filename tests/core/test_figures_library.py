@@ -111,8 +111,11 @@ def test_the_file_of_a_figure_is_derived_and_goes_with_its_document(shelf):
         assert path.read_bytes() == library.figure(chunk).png
         path.write_bytes(b"changed")
         assert library.figure_file(chunk).read_bytes() == library.figure(chunk).png
+        found = library.search_figures("failures by year")
+        assert [hit for _, hit in library.figures(found)] == list(found.hits) != []
         library.delete("manual.pdf")
         assert not path.exists()
+        assert library.figures(found) == ()  # deleted after they were found
         with pytest.raises(LibraryError, match="no document"):
             library.figure(chunk)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from datetime import date
+from pathlib import PurePosixPath
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.errors import FilterError
 from catena.filters import check, checked, compiled, matches
+from catena.model import plain_metadata
 
 FIELDS = {
     "vendor": "Atmel",
@@ -154,6 +159,29 @@ def test_the_message_names_the_known_operators() -> None:
 def test_a_field_that_is_nowhere_is_refused_with_the_nearest(where: dict) -> None:
     with pytest.raises(FilterError, match=r"has the field 'vendro'\. Did you mean 'vendor'\?"):
         checked(where, FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("first_line", "hits show it, filters do not know it"),
+        ("relevance_score", "hits show it, filters do not know it"),
+        ("file_name", "Did you mean 'source'"),
+        ("id", "Did you mean 'document_id'"),
+    ],
+)
+def test_a_name_that_people_use_leads_to_the_field_or_to_none(name: str, told: str) -> None:
+    with pytest.raises(FilterError, match=f"has the field '{name}'.*{told}"):
+        checked({name: 1}, FIELDS)
+
+
+@pytest.mark.parametrize("value", [date(2026, 1, 2), np.int64(7), np.float32(0.5), PurePosixPath("a/b.md"), True])
+def test_an_operand_is_compared_as_metadata_are_kept(value: object) -> None:
+    kept = plain_metadata({"vendor": value}, "document 'a'")
+    for where in ({"vendor": value}, {"vendor": {"$in": [value]}}, {"$not": {"vendor": {"$nin": {value}}}}):
+        assert matches(where, kept)
+        assert matches(checked(where, FIELDS), kept)
+        assert json.dumps(checked(where, FIELDS))
 
 
 @pytest.mark.parametrize(

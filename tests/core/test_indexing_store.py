@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_indexing_entries import DIM, addition, entry_of, vectors_of
 
-from catena.effects import FetchChunks, FetchText, Search
+from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
 from catena.errors import (
     DuplicateDocumentError,
     LibraryBusyError,
@@ -75,6 +75,8 @@ KEPT = {
     "moment": (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
     "numpy date": (np.datetime64("2026-01-02"), "2026-01-02"),
     "no date": (np.datetime64("NaT"), None),
+    "no number": (float("nan"), None),
+    "no small number": ([np.float32("nan")], [None]),
     "small": (np.float32(0.5), 0.5),
     "count": (np.int64(7), 7),
     "yes": (np.True_, True),
@@ -101,6 +103,7 @@ def test_metadata_that_json_lacks_are_kept_as_what_stands_for_them(store: Librar
         assert dict(held.metadata) == {name: kept for name, (_, kept) in KEPT.items()}
     where = {"date": {"$gte": "2026-01-01"}, "count": 7, "yes": True}
     assert store.search(Search(route="lexical", query="x", k=1, where=where)).hits
+    assert store.names(FindNames(query="x")) == NamesFound()
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,8 @@ def test_metadata_that_json_lacks_are_kept_as_what_stands_for_them(store: Librar
         (np.zeros(2), "ndarray"),
         (np.timedelta64(5, "D"), "timedelta64"),
         (1j, "complex"),
+        (float("-inf"), "-inf"),
+        (np.float32("inf"), "inf"),
         (object(), "object"),
         pytest.param(10**5_000, "int", id="long"),
         ({"in": {"side": b"x"}}, "field 'in', field 'side' .* bytes"),

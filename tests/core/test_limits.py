@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from catena.errors import FilterError, ParameterError, ParseError
+from catena.filters import compiled
 from catena.library import Library
 from catena.model import Document
-from catena.parsing import Limits
+from catena.parsing import Limits, parse_bytes
 from catena.pipeline import Preparation, prepare
 from catena.retrieval.limits import QuestionLimits
 
@@ -47,8 +48,9 @@ def test_a_file_with_too_many_sections_fails_in_the_ledger_and_its_neighbours_do
         ("pump", {"$or": [{"page": n} for n in range(10_001)]}, None, FilterError),
         ("pump", {"page": {"$in": list(range(10_001))}}, None, FilterError),
         ("pump", {"$not": {"page": 1, "kind": "text"}}, QuestionLimits(conditions=1), FilterError),
+        ("pump", {"$or": [{}] * 300_000}, None, FilterError),
     ],
-    ids=["long", "longer than allowed", "wide", "a wide list", "wider than allowed"],
+    ids=["long", "longer than allowed", "wide", "a wide list", "wider than allowed", "empty branches"],
 )
 def test_a_question_past_its_limits_is_refused_by_name(
     tmp_path: Path, query: str, where: Any, limits: QuestionLimits | None, error: type[Exception]
@@ -61,3 +63,39 @@ def test_a_question_past_its_limits_is_refused_by_name(
             assert len(str(refused.value)) < 500
             assert "QuestionLimits(" in str(refused.value)
         assert library.search("pump " * 10_000, where={"page": {"$in": list(range(5_000))}}, limits=None) is not None
+
+
+def itself(branches: int) -> dict[str, Any]:
+    """Return a filter whose branches are the filter itself."""
+    where: dict[str, Any] = {}
+    where["$or"] = [where] * branches
+    return where
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (itself(1), "nested more than 50 deep"),
+        (itself(900), "more than 10,000 conditions"),
+        ({"$or": range(10**12)}, "more than 10,000 conditions"),
+        ({"x" * 1_000_000: {"$between": 1}}, r"operator '\$between'"),
+        ({"page": {"$in": ["x" * 1_000_000, None]}}, r"\$in of field 'page' takes"),
+        ({"$and": "x" * 1_000_000}, r"\$and takes a list of at least one filter"),
+    ],
+)
+def test_a_filter_without_end_is_refused_at_once_and_in_few_words(where: Any, said: str) -> None:
+    def check() -> None:
+        QuestionLimits().check("pump", where)
+        compiled(where)
+
+    with pytest.raises(FilterError, match=said) as refused:
+        check()
+    assert len(str(refused.value)) < 1_000
+
+
+@pytest.mark.parametrize("name", ["memory_bytes", "pages", "bytes", "sections", "chunks"])
+def test_a_limit_beyond_what_machines_count_to_is_refused_by_name(name: str) -> None:
+    limits: Any = {name: 2**62}
+    assert parse_bytes(b"A pump.", "a.md", limits=Limits(**limits)).state == "parsed"
+    with pytest.raises(ParameterError, match=f"{name} must be"):
+        Limits(**{name: 2**62 + 1})  # type: ignore[arg-type]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import pickle
+import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +19,7 @@ import numpy as np
 import pytest
 
 from catena.backends.gliner_entities import GLiNERRecognizer
-from catena.effects import Embed, Recognise, Services, ask, run
+from catena.effects import Embed, Rate, Recognise, Services, arun, ask, run
 from catena.local_models import Turn, turn_if_local, turn_of
 
 CHUNKS = tuple(f"Chunk {number}: pump {number * 7} runs {'on and ' * (number % 40)}on." for number in range(1000))
@@ -57,6 +61,100 @@ def test_a_turn_belongs_to_one_object_as_long_as_somebody_holds_it_and_goes_alon
     del turn, holder, copied
     gc.collect()
     assert isinstance(turn_of(model), Turn)
+
+
+def of(module: str, **held: Any) -> Any:
+    """Return an object of a class that says that it comes from this module."""
+    return type("Model", (SimpleNamespace,), {"__module__": module})(**held)
+
+
+def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = type("Module", (), {"__module__": "torch.nn.modules.module"})
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(nn=SimpleNamespace(Module=module)))
+    return module()
+
+
+@pytest.mark.parametrize(
+    "name", ["llama_cpp.llama", "onnxruntime.capi", "gpt4all", "ctranslate2", "fastembed.text", "tokenizers"]
+)
+def test_what_runs_in_this_process_is_known_by_its_package(name: str) -> None:
+    model = of(name)
+    assert turn_if_local(SimpleNamespace(client=SimpleNamespace(session=model))) is turn_of(model)
+
+
+def test_what_only_counts_tokens_here_and_is_asked_over_a_network_takes_no_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = fake_torch(monkeypatch)
+    remote = SimpleNamespace(client=of("httpx"), tokenizer=of("tokenizers"), device=of("torch"))
+    assert isinstance(turn_if_local(remote), nullcontext)
+    assert turn_if_local(SimpleNamespace(other=remote, net=net)) is turn_of(net)
+
+
+def langchain_reranker(model: Any, work: Callable[[], None]) -> Any:
+    from langchain_core.cross_encoders import BaseCrossEncoder
+
+    from langchain_catena import LangChainReranker
+
+    class Encoder(BaseCrossEncoder):
+        client = None
+
+        def __init__(self) -> None:
+            self.client = model
+
+        def score(self, text_pairs: Any) -> list[float]:
+            work()
+            return [0.5] * len(text_pairs)
+
+    return LangChainReranker(Encoder())
+
+
+def langchain_compressor(model: Any, work: Callable[[], None]) -> Any:
+    """A reranker around a reranker: the turn is taken once."""
+    from catena.rerank.calibration import Constant
+    from langchain_catena import CatenaRerank, LangChainReranker
+
+    encoder = langchain_reranker(model, work).rater
+    return LangChainReranker(CatenaRerank(reranker=encoder, calibration=Constant()))
+
+
+def llama_index_reranker(model: Any, work: Callable[[], None]) -> Any:
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import NodeWithScore
+
+    from llama_index_catena import LlamaIndexReranker
+
+    class Scoring(BaseNodePostprocessor):
+        _model: Any = PrivateAttr()
+
+        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
+            work()
+            return [NodeWithScore(node=each.node, score=0.5) for each in nodes]
+
+    made = Scoring()
+    made._model = model
+    return LlamaIndexReranker(made)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("make", [langchain_reranker, langchain_compressor, llama_index_reranker])
+def test_a_reranker_in_this_process_is_called_by_one_thread_at_a_time(
+    make: Callable[..., Any], is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, most = [0], [0]
+
+    def work() -> None:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        inside[0] -= 1
+
+    reranker = make(fake_torch(monkeypatch), work)
+    requests = ask([Rate(query="q", texts=(str(number),)) for number in range(8)])
+    services = Services(reranker=reranker)
+    asyncio.run(arun(requests, services)) if is_async else run(requests, services)
+    assert most == [1]
 
 
 @pytest.mark.torch

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
+from inspect import getsource
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from annotated_types import Ge, Le
 from hypothesis import given
 from hypothesis import strategies as st
 
+import catena
+import catena_bench
 from catena import Library
+from catena.choices import TrainingOptions
 from catena.effects import Services, Step, run
+from catena.enrichment.detectors import RecognizerDetector
+from catena.enrichment.expert_terms import ExpertTerms
 from catena.errors import ParameterError
-from catena.model import Ranking, Scale
+from catena.model import Document, Ranking, Scale
 from catena.options import check_options
 from catena.parsing import Limits
-from catena.pipeline import FixedLength
+from catena.pipeline import FixedLength, Preparation
 from catena.segment_search import SegmentSearch, find_segments
 
 COUNTS = ("5", None, 0, True, 2.5, float("nan"), 10**30)
@@ -76,6 +87,117 @@ def test_what_is_declared_decides(value: Any) -> None:
     assert taken("share") == (value is None or (number and value >= 0))
     assert taken("how") == (value == "a" or (value == 1 and type(value) is int))
     assert not taken("names")
+
+
+CHECKS = "check_options(self)"
+NAMED = re.compile(r"^class \w+(?:Options|Search|Params|Rules|Training|Limits|Preparation)\b", re.MULTILINE)
+NEEDED: dict[str, dict[str, Any]] = {  # fields without a default, of those that have any
+    "Bounds": {"texts": 1, "characters": 1},
+    "Collection": {"documents": 1, "chunks": 1, "dim": 1},
+    "ExpertDetector": {"terms": ExpertTerms()},
+    "IndexLayout": {"name": "a", "dim": 1, "embedder": "e"},
+    "LogRankRules": {"n": 1},
+}
+ANY = (
+    "x",
+    None,
+    -1,
+    10**30,
+    10**400,
+    [],
+    object(),
+    float("nan"),
+    float("inf"),
+    True,
+    1.5,
+    b"x",
+    [5],
+    {1: 2},
+    "\ud800",
+)
+
+
+def option_classes() -> Iterator[type]:
+    """Yield the dataclasses that check their options or are named as options, but for the command line's own."""
+    for package in (catena, catena_bench):
+        root = Path(package.__path__[0])
+        for file in sorted(root.rglob("*.py")):
+            names = file.relative_to(root).with_suffix("").parts
+            text = file.read_text(encoding="utf-8")
+            if names[0] != "cli" and "@dataclass" in text and (CHECKS in text or NAMED.search(text)):
+                module = import_module(".".join((package.__name__, *names)))
+                for kind in vars(module).values():
+                    if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__:
+                        source = getsource(kind)
+                        if CHECKS in source or NAMED.search(source):
+                            yield kind
+
+
+@pytest.mark.parametrize("kind", tuple(option_classes()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_every_option_is_refused_by_a_parameter_error_or_is_what_it_is_declared_to_be(kind: Any) -> None:
+    needed = NEEDED.get(kind.__name__, {})
+    check_options(kind(**needed))
+    for name in (field.name for field in fields(kind) if field.init):
+        for value in ANY:
+            made = None
+            with suppress(ParameterError):
+                made = kind(**{**needed, name: value})
+            if made is not None:
+                check_options(made)
+
+
+def test_numbers_of_numpy_are_numbers_and_its_truth_values_are_none() -> None:
+    check_options(Options(n=np.int64(3), share=np.float32(0.5)))  # type: ignore[arg-type]
+    wrong: tuple[dict[str, Any], ...] = ({"n": np.bool_(True)}, {"n": np.float64(3)}, {"share": np.float32("nan")})
+    for each in wrong:
+        with pytest.raises(ParameterError, match=next(iter(each))):
+            check_options(Options(**each))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"learning_rate": float("inf")}, "learning_rate must be a finite number > 0, got inf"),
+        ({"validation": 1}, "validation must be a number >= 0 and < 1, got 1"),
+        ({"epochs": "x"}, "epochs must be an integer >= 1, got 'x'"),
+    ],
+)
+def test_the_message_says_the_range(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        TrainingOptions(**given)
+    assert str(refused.value) == said
+
+
+def test_any_list_will_do_for_the_names_of_a_detector_but_text_is_none() -> None:
+    labels: Any = ["PRODUCT"]
+    assert RecognizerDetector(labels=labels).labels == ("PRODUCT",)
+    for wrong in ("PRODUCT", [5]):
+        with pytest.raises(ParameterError, match="labels must be a tuple, each item a string"):
+            RecognizerDetector(labels=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given", [{"metadata": 5}, {"page_starts": 5}, {"page_labels": 5}, {"media_type": 5}], ids=str
+)
+def test_a_document_of_wrong_parts_is_refused_by_name(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        Document(id="a", text="b", **given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"path": 5}, {"path": None}, {"preparation": 5}, {"preparation": Preparation}], ids=str
+)
+def test_a_library_of_wrong_arguments_is_refused_by_name(given: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        Library.open(**{"path": tmp_path / "l", **given})
+
+
+@pytest.mark.parametrize("ask", ["figure", "figure_file", "section", "sections"])
+def test_a_library_refuses_what_was_not_found_in_it(ask: str, tmp_path: Path) -> None:
+    with Library.open(tmp_path / "l") as library:
+        for wrong in (5, None, "x"):
+            with pytest.raises(ParameterError, match="ranking" if ask == "sections" else "found"):
+                getattr(library, ask)(wrong)
 
 
 @pytest.mark.parametrize(

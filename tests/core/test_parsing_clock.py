@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from catena import Library
 from catena.cli.app import app
+from catena.errors import ParseError
 from catena.parsing import Limits, parse
 from catena.parsing.process import Clock, Pool, ReadingProcess, ask
 from catena.pipeline import Preparation
@@ -177,6 +178,29 @@ def test_what_the_clock_cut_is_told_and_read_by_the_next_run(
         assert (again.state, again.reason, again.failed_pages) == ("indexed", "", ())
         assert second.index(filing)[0].reason == "unchanged"
         assert f"item {PAGES - 1} of" in second.get(again.document_id).document.text
+
+
+@pytest.mark.parametrize(("first", "added"), [(150, b""), (150, b"\n"), (10_000, b"\n")])
+def test_a_cut_reading_never_replaces_a_version_with_more_pages(
+    filing: Path, struck: type[Struck], tmp_path: Path, first: int, added: bytes
+) -> None:
+    file = tmp_path / "filing.pdf"
+    file.write_bytes(filing.read_bytes())
+    struck.after, struck.strike = first, signal.SIGSTOP
+    how = Preparation(limits=Limits(seconds=2, seconds_per_page=0.001))
+    with Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how) as library:
+        (whole,) = library.index(file)
+        before = library.get(whole.document_id)
+        file.write_bytes(filing.read_bytes() + added)
+        struck.after = 20
+        (cut,) = library.index(file)
+        assert (cut.state, cut.cut, cut.chunks) == ("failed", True, 0)
+        assert "the version that is kept has more pages, and the next run reads the file again. Try: " in cut.reason
+        with pytest.raises(ParseError, match=r"limit: .*the version that is kept"):
+            library.replace(file)
+        assert library.get(whole.document_id) == before
+        struck.after = 10_000
+        assert library.index(file)[0].state == "indexed"
 
 
 @pytest.mark.parametrize("command", ["index", "parse"])

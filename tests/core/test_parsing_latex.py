@@ -14,7 +14,7 @@ from catena.layout import PageNote
 from catena.model import Document
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
 from catena.parsing.latex import to_markdown
-from catena.parsing.latex_macros import MAX_EXPANSIONS
+from catena.parsing.latex_macros import MAX_EXPANSIONS, MAX_PRODUCED
 from catena.structure.outline import outline
 from catena.structure.section_chunks import cut_sections
 from catena.structure.table_grid import read_table
@@ -262,11 +262,25 @@ def test_a_hostile_source_ends_with_its_words(name: str) -> None:
     assert len(found.markdown) < 20_000_000
 
 
-def test_macros_without_end_are_said_and_kept_as_written() -> None:
-    found = parse_bytes(HOSTILE["growing"].encode(), "a.tex", limits=Limits(seconds=30))
+LONG_MACRO = "".join(
+    [r"\documentclass{a}\newcommand\x[1]{", "y" * 1_000, r" }\begin{document}", r"\x a" * 30_000, " word"]
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (HOSTILE["growing"], f"were expanded {MAX_EXPANSIONS:,} times"),
+        (LONG_MACRO, f"gave {MAX_PRODUCED:,} characters"),
+    ],
+    ids=["often", "long"],
+)
+def test_macros_without_end_are_said_and_kept_as_written(source: str, said: str) -> None:
+    found = parse_bytes(source.encode(), "a.tex", limits=Limits(seconds=30))
     assert found.state == "partial"
-    assert str(MAX_EXPANSIONS) in found.notes[0].why
+    assert said in found.notes[0].why
     assert found.document.text.rstrip().endswith("word")
+    assert len(found.document.text) < len(source) + 1.1 * MAX_PRODUCED
 
 
 WORDS = st.integers(0, 10**6).map(lambda number: f"w{number}")

@@ -338,7 +338,7 @@ def test_equal_bytes_give_equal_documents(engine: Engine) -> None:
 
 
 def test_an_unknown_engine_is_named() -> None:
-    with pytest.raises(ParameterError, match="engine must be 'pypdf' or 'pypdfium2'"):
+    with pytest.raises(ParameterError, match="engine must be one of pypdf, pypdfium2"):
         parse_bytes(b"%PDF-", "x.pdf", engine="mupdf")  # type: ignore[arg-type]
 
 

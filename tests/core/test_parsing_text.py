@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParseError
+from catena import Library
+from catena.errors import CatenaError, ParameterError, ParseError
 from catena.ids import digest
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
 from catena.parsing.failures import Unreadable
@@ -66,6 +68,7 @@ ENGLISH = "The size - “about” 5 mm – isn’t fixed. It costs 5 € at 25 �
     ("text", "encoding"),
     [
         (JAPANESE, "shift_jis"), (JAPANESE, "euc_jp"), (JAPANESE, "iso2022_jp"), (CHINESE, "gb18030"),
+        (KOREAN, "iso2022_kr"), (CHINESE, "hz"),
         (TAIWANESE, "big5"), (KOREAN, "euc_kr"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8_r"), (RUSSIAN, "iso8859_5"),
         (RUSSIAN, "cp866"), (GREEK, "iso8859_7"), (GERMAN, "cp1252"), (GERMAN, "latin_1"), (GERMAN, "cp850"),
         (GERMAN, "cp273"), (FRENCH, "cp1252"), (FRENCH, "mac_roman"), (POLISH, "cp1250"), (POLISH, "iso8859_2"),
@@ -75,7 +78,12 @@ ENGLISH = "The size - “about” 5 mm – isn’t fixed. It costs 5 € at 25 �
 def test_what_is_not_utf_8_is_known_by_its_letters(text: str, encoding: str, times: int) -> None:
     found = decode((text * times).encode(encoding))
     assert found.text == text * times
-    assert not found.doubt or encoding == "cp273"  # German EBCDIC, which its sisters read as well
+    assert not found.doubt or encoding in {"cp273", "hz"}  # of which its sisters and plain text look the same
+
+
+@pytest.mark.parametrize("text", ["(format t ~{~a~}~%)", "~{a b~}", "a~{~}b", "\x1b$ is no escape", "\x1b[0m"])
+def test_text_of_seven_bits_that_only_resembles_an_encoding_is_utf_8(text: str) -> None:
+    assert decode(text.encode()) == (text, "utf-8", "")
 
 
 @pytest.mark.parametrize("text", [JAPANESE, CHINESE])
@@ -96,6 +104,9 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
         ("คู่มือการใช้งานปั๊มน้ำ\n".encode("cp874"), "its encoding is a guess"),
         (CHINESE.encode()[:-2], "1 place is not UTF-8"),
         (GERMAN.encode() * 20 + b"\xff", "1 place is not UTF-8"),
+        ("# 题目\n\n泵盖螺钉紧固力矩为 2.4 Nm\n".encode("gb18030"), "its encoding is a guess: cp949"),
+        ("が流れ、弁が開いてい".encode("shift_jis"), "its encoding is a guess: shift_jis, confidence 1.00; cp949"),
+        (CHINESE.encode("hz"), "its encoding is a guess: hz"),
     ],
 )
 @pytest.mark.parametrize("name", ["x.md", "x.txt", "x.html", "x.tex"])
@@ -214,6 +225,38 @@ def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ParseError) as caught:
         parse(name)
     assert caught.value.state == state
+
+
+@pytest.mark.parametrize("name", [f"{chr(0xD800)}.md", f"{chr(0xDCFF)}.md"])
+def test_an_error_about_a_name_that_is_no_text_can_be_printed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").touch()
+    for refuse in (
+        lambda: parse(tmp_path / name),
+        lambda: parse_bytes(b"", name),
+        lambda: parse(tmp_path / "empty", source=name),
+        lambda: Library.open(tmp_path / name, create=False),
+    ):
+        with pytest.raises(CatenaError) as refused:
+            refuse()
+        assert str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limits": None}, {"limits": 5}, {"figure_dpi": "x"}, {"figure_dpi": float("nan")}, {"figure_dpi": True},
+        {"source": 5}, {"document_id": 5}, {"password": 5}, {"engine": None}, {"data": "abc"}, {"data": None},
+        {"name": None}, {"hidden_text": "no"}, {"figures": "x"}, {"ruled_tables": "x"},
+    ],
+)  # fmt: skip
+def test_what_the_reading_does_not_take_is_refused_by_name(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    (tmp_path / "a.md").write_text("# A")
+    with pytest.raises(ParameterError, match=f"^{name} must be"):
+        parse_bytes(**{"data": b"# A", "name": "a.md"} | wrong)
+    if name not in {"data", "name"}:
+        with pytest.raises(ParameterError, match=f"^{name} must be"):
+            parse(tmp_path / "a.md", **wrong)
 
 
 def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

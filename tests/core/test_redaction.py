@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import traceback
+from base64 import b64encode, urlsafe_b64encode
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from catena.effects import Complete, Embed, Failed, Journal, Services, arun, run
-from catena.errors import CatenaError, ServiceError
+from catena.errors import BudgetExceededError, CatenaError, FilterError, ServiceError
+from catena.ports import Completion
 from catena.redaction import redact, secrets_of, without_secrets
-from catena.testing.fakes import FakeEmbedder
+from catena.replies import redacted
+from catena.testing.fakes import FakeEmbedder, FakeLLM
 
 KEYS = {
     "openai": "sk-proj-Ab3dEf6hIj9lMn2pQr5t",
@@ -119,6 +128,15 @@ def test_a_reply_of_the_wrong_form_tells_no_secret_and_nothing_of_it_is_kept(rep
     assert not [file for file in tmp_path.iterdir() if KEYS["azure"].encode() in file.read_bytes()]
 
 
+def test_a_reply_that_repeats_the_key_is_kept_without_it(tmp_path: Any) -> None:
+    llm = FakeLLM(lambda _: f"My key is {KEYS['azure']}.")
+    llm.api_key = KEYS["azure"]  # type: ignore[attr-defined]
+    with Journal.open(tmp_path / "journal.db") as journal:
+        (reply,) = run(asked(), Services(llm=llm, journal=journal))
+    assert reply.text == "My key is ***."
+    assert not [file for file in tmp_path.iterdir() if KEYS["azure"].encode() in file.read_bytes()]
+
+
 def embedded() -> Any:
     return (yield [Embed(texts=("a",))])
 
@@ -145,12 +163,130 @@ def test_nothing_but_the_secret_is_lost_that_has_no_known_form(before: str, key:
     assert redact(f"{before} *** {after}") == redact(told)
 
 
+KEY = "h3Kd9Lq2Wx7Zr5Tb1Vn8"
+
+
+class Holding:
+    """Holds a key as some service does."""
+
+    def __init__(self, **held: Any) -> None:
+        self.__dict__.update(held)
+
+    def call(self) -> None:
+        pass
+
+
+class Named:
+    api_key = KEY
+
+
+class Bytes(BaseModel):
+    token: SecretBytes
+
+
+class Mangled:
+    def __init__(self) -> None:
+        self.__key = KEY
+
+
+class Place(NamedTuple):
+    host: str
+    password: str
+
+
+PLAIN = {
+    "camel case": {"accessToken": KEY},
+    "token of authorisation": {"authToken": KEY},
+    "mangled": Mangled(),
+    "several": {"api_keys": ["short", KEY]},
+    "of the class": Named(),
+    "bytes": {"api_key": KEY.encode()},
+    "secret bytes": Bytes(token=SecretBytes(KEY.encode())),
+    "partial": partial(print, api_key=KEY),
+    "partial of a method": partial(Holding(api_key=KEY).call, 1),
+    "arguments of a partial": partial(print, "a", Holding(api_key=KEY), "b"),
+    "set": {"secrets": {KEY}},
+    "deque": {"clients": deque([{"api_key": KEY}])},
+    "pairs": [("Authorization", f"Bearer {KEY}")],
+    "pairs of bytes": [(b"Authorization", b"authorization", f"Bearer {KEY}".encode())],
+    "method": Holding(api_key=KEY).call,
+    "headers of httpx": httpx.Client(headers={"Authorization": f"Bearer {KEY}"}),
+    "authorisation of httpx": httpx.Client(auth=("user", KEY)),
+    "cookie": {"headers": {"Cookie": f"a=b; session={KEY}"}},
+    "passphrase": {"key_passphrase": KEY},
+    "bearer": {"bearer": KEY},
+    "jwt": {"jwt": KEY},
+    "pat": {"github_pat": KEY},
+    "functions": {"x-functions-key": KEY},
+    "address": {"url": f"postgres://user:{KEY}@host/db"},
+    "name of a source": {"dsn": f"Server=db;Password={KEY};Encrypt=yes"},
+    "named tuple": Place("host", KEY),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_secret_is_found_however_it_is_held(name: str) -> None:
+    found = secrets_of(Holding(held=PLAIN[name]))
+    assert KEY in found
+    assert not found & {"user", "host", "Authorization", "authorization", "db", "yes"}
+
+
+@pytest.mark.parametrize("key", [KEY, "h3K\"d9\\Lq2 W'x7ü"])
+@pytest.mark.parametrize(
+    "spell",
+    [
+        json.dumps,
+        repr,
+        quote,
+        quote_plus,
+        partial(json.dumps, ensure_ascii=False),
+        lambda key: repr(key.encode()),
+        lambda key: b64encode(key.encode()).decode(),
+        lambda key: b64encode(f"u:{key}".encode()).decode(),
+        lambda key: b64encode(f"user:{key}@".encode()).decode(),
+        lambda key: urlsafe_b64encode(f"me:{key}".encode()).decode(),
+    ],
+)
+def test_a_secret_is_taken_out_in_every_spelling(spell: Callable[[str], str], key: str) -> None:
+    told = redact(f"refused {spell(key)} twice", {key})
+    assert "***" in told
+    assert len(told) < len("refused *** twice") + 16  # of base64, a user's name
+
+
+def test_notes_arguments_of_any_type_and_refused_texts_show_no_secret() -> None:
+    noted = ServiceError("m", "no")
+    noted.add_note(f"with {KEY}")
+    cause = ValueError("no")
+    cause.add_note(f"with {KEY}")
+    caused = ServiceError("m", "no")
+    caused.__cause__ = cause
+    errors = [
+        noted, caused, BudgetExceededError(KEY, "much", f"a call with {KEY}"), FilterError({"k": KEY}, "is malformed")
+    ]  # type: ignore[arg-type]  # fmt: skip
+    for error in errors:
+        clean = without_secrets(error, {KEY})
+        assert type(clean) is type(error)
+        with suppress(ValueError):  # a budget in words has no message
+            assert KEY not in "".join(traceback.format_exception(clean))
+        assert KEY not in f"{clean.args} {vars(clean)}"
+
+
+def test_a_reply_loses_the_secret_alone() -> None:
+    text, told = f"It says {KEY}, Bearer abcdefghij and pump.", "It says ***, Bearer abcdefghij and pump."
+    assert redacted(text, {KEY, "pump"}) == told
+    assert redacted(Completion(text=text, output_tokens=9), {KEY}) == Completion(text=told, output_tokens=9)
+    assert redacted(((KEY, "pump"), ()), {KEY}) == (("***", "pump"), ())
+    assert redacted((0.5, 0.25), {KEY}) == (0.5, 0.25)
+
+
 def test_settings_of_a_model_are_no_secrets() -> None:
     class Settings:
         pad_token = "<pad>"
 
         def __init__(self) -> None:
             self.text_key, self.max_tokens, self.tokenizer, self.model = "page_content", 400, "cl100k_base", "gpt"
+            self.eos_token, self.stop_tokens, self.input_keys = "<|end|>", ["</s>x"], ["question"]
+            self._private_text_key, self.path, self.keyword = "page_content", "patterns", "tokens"
 
     assert not secrets_of(Settings()) - secrets_of(None)
     assert issubclass(ServiceError, CatenaError)

@@ -6,8 +6,10 @@ import asyncio
 import pickle
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,7 +20,9 @@ from catena.effects import (
     Describe,
     Embed,
     Failed,
+    Handler,
     Health,
+    Rate,
     Retry,
     Search,
     Services,
@@ -103,6 +107,32 @@ def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive: Drive) ->
     assert llm.calls == 8  # waits of 0.5, 1, 2, 4, 8, 16 and 30 s
     assert [drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(attempts=1)))[0].error.retry] == [True]
     assert llm.calls == 9
+
+
+@pytest.mark.parametrize("requests", [1, 10])
+def test_the_minute_of_a_service_that_only_refuses_is_one_for_all_requests(drive: Drive, requests: int) -> None:
+    clock = FakeClock()
+    llm = PerMinute(clock, 0)
+    services = Services(llm=llm, clock=clock, retry=Retry(jitter=0.0), max_concurrency=1)
+    drive(batch(asking(requests)), services)
+    assert clock.now() == 60
+    assert llm.calls == 8 + (requests - 1)  # then one call each
+    clock.sleep(3600)
+    llm.calls, llm.limit = 0, 1
+    llm.complete(asking(1)[0])  # somebody else takes the only place of this minute
+    (late,) = drive(batch(asking(1)), services)
+    assert late.text == "fine"  # an hour later it is another limit
+
+
+def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and_again(drive: Drive) -> None:
+    clock = FakeClock()
+
+    def refuse(request: Complete) -> Completion:
+        raise ServiceError("limited", "429", retry=True, retry_after=61.0, rate_limited=True)
+
+    llm = FakeLLM(refuse)
+    drive(batch(asking(3)), Services(llm=llm, clock=clock, max_concurrency=1))
+    assert (clock.now(), len(llm.calls)) == (61, 2 + 1 + 1)
 
 
 def test_too_many_requests_are_known_by_status_and_by_the_name_that_sdks_give_them() -> None:
@@ -208,6 +238,44 @@ def test_work_on_documents_has_no_circuit_and_queries_have(drive: Drive) -> None
     assert "not asked" not in str(document.error)
 
 
+def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive: Drive) -> None:
+    calls: list[str] = []
+
+    @dataclass(frozen=True)
+    class Mine:
+        waited_for: ClassVar[bool] = True
+
+    @dataclass(frozen=True)
+    class Work:
+        pass
+
+    def die(request: Any) -> Any:
+        calls.append(type(request).__name__)
+        raise ConnectionError("refused")
+
+    handlers = {kind: Handler(identity=kind.__name__, call=die) for kind in (Mine, Work, Rate)}
+    services = Services(handlers=handlers, clock=FakeClock())
+    for request in (Mine(), Work(), Rate(query="q", texts=("a",))):
+        drive(batch([request]), services)
+        drive(batch([request]), services)
+    assert Counter(calls) == {"Mine": 2, "Rate": 2, "Work": 8}
+
+
+def test_a_dead_view_of_a_store_leaves_its_other_views_open(drive: Drive) -> None:
+    asked: list[Any] = []
+
+    def search(request: Search) -> Ranking:
+        asked.append(request.view)
+        if request.view == "gone":
+            raise ConnectionError("refused")
+        return Ranking((), Scale.RANK)
+
+    services = Services(handlers={Search: Handler(identity="views", call=search)}, clock=FakeClock())
+    for view in ("gone", "here", "gone", "here"):
+        drive(batch([Search(route="views", query="q", k=1, view=view)]), services)
+    assert asked == ["gone", "gone", "here", "here"]
+
+
 def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(drive: Drive) -> None:
     clock = FakeClock()
     store = Route(clock)
@@ -264,8 +332,11 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive: Drive) -> 
     ]
     drive(batch(prompts), Services(llm=llm, output_tokens={"section_summary": 950}, max_concurrency=1))
     assert llm.limits == [300, 950, 2_800]
-    with pytest.raises(ParameterError, match="output_tokens"):
-        Services(output_tokens=0)
+    for wrong in (0, True, "50", {"sectionsummary": 50}, {"section_summary": True}):
+        with pytest.raises(ParameterError, match="output_tokens"):
+            Services(output_tokens=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="section_summary"):
+        Services(output_tokens={"sectionsummary": 50})
 
 
 def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing(drive: Drive) -> None:
@@ -276,6 +347,34 @@ def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing
     )
     assert isinstance(replies[0], Failed)
     assert replies[1].text == "whole"
+
+
+BUSY = ServiceError("m", "503", retry=True)
+LIMITED = ServiceError("m", "429", retry=True, rate_limited=True)
+CUT = Completion(text="half", finish_reason="length", output_tokens=400)
+
+
+@pytest.mark.parametrize(
+    ("wider", "limits"),
+    [
+        ([BUSY, "whole"], [400, 4_096, 4_096]),
+        ([LIMITED, LIMITED, "whole"], [400, 4_096, 4_096, 4_096]),
+        ([ServiceError("m", "400: too much")], [400, 4_096]),  # final: the cut reply is judged
+        ([CUT], [400, 4_096]),
+        ([BUSY, ServiceError("m", "400: too much")], [400, 4_096, 4_096]),
+        ([BUSY] * 4, [400] + [4_096] * 4),
+    ],
+)
+def test_a_wider_call_that_meets_a_passing_fault_is_made_again(
+    drive: Drive, wider: list[Any], limits: list[int]
+) -> None:
+    llm = ScriptedLLM([CUT, *wider])
+    (reply,) = drive(batch(asking(1, max_tokens=400)), Services(llm=llm, clock=FakeClock()))
+    assert [request.max_tokens for request in llm.calls] == limits
+    if wider[-1] == "whole":
+        assert reply.text == "whole"
+    else:
+        assert isinstance(reply.error, InvalidReplyError) is (wider[-1] is not BUSY)
 
 
 def test_a_caption_that_was_cut_is_asked_for_again_too(drive: Drive) -> None:

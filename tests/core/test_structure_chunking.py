@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,10 +17,13 @@ from catena.ids import span_id
 from catena.model import Chunk, Document
 from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
 from catena.structure.blocks import blocks_of
+from catena.structure.cascade import headed_views
 from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.context_views import passage_views
 from catena.structure.fixed_length import cut_fixed
 from catena.structure.outline import outline
 from catena.structure.sentences import sentence_ends
+from catena.structure.table_views import table_views
 from catena.structure.tokens import count_tokens
 from conftest import needs_data
 
@@ -126,6 +130,24 @@ def test_a_long_table_is_cut_between_rows_and_keeps_its_header_in_metadata() -> 
         assert chunk.metadata[TABLE_HEADER] == "| name | n |\n|---|---|"
 
 
+WIDE = {
+    "Markdown": lambda n: f"|{'a|' * n}\n|{'-|' * n}\n|{'b|' * n}",
+    "HTML": lambda n: f"<table><tr>{'<th>a' * n}<tr>{'<td>b' * n}</table>",
+    "a caption": lambda n: f"<table><caption>{'a ' * n}</caption><tr><th>a<th>b{'<tr><td>b<td>c' * n}</table>",
+}
+
+
+@pytest.mark.parametrize("made", WIDE.values(), ids=WIDE)
+def test_the_views_of_a_wide_table_grow_with_it_and_not_with_its_square(made: Callable[[int], str]) -> None:
+    def length(n: int) -> int:
+        made_of = document(made(n))
+        chunks = chunks_of(made_of.text)
+        found = (*headed_views(made_of, chunks), *passage_views(chunks), *table_views(made_of, chunks))
+        return sum(len(view.text) for view in found) + sum(len(str(chunk.metadata)) for chunk in chunks)
+
+    assert length(8_000) < 5 * length(2_000)
+
+
 def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:
     paragraph = "Some words stand here today. And more of them follow it."
     chunks = chunks_of("# A\n\n" + f"{paragraph}\n\n" * 6, max_tokens=50)
@@ -179,7 +201,7 @@ def test_token_counts(text: str, tokens: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_tokens": 0, "min_tokens": 0}, "max_tokens must be a number >= 1, got 0"),
+        ({"max_tokens": 0, "min_tokens": 0}, "max_tokens must be an integer >= 1, got 0"),
         ({"max_tokens": 10, "min_tokens": 11}, r"min_tokens must be between 0 and max_tokens \(10\), got 11"),
     ],
 )

@@ -17,7 +17,7 @@ from catena.model import Chunk, Hit
 from catena.services import Retry
 from catena.testing.fakes import FakeLLM
 from catena.text.loose_json import json_values, whole_number
-from catena.text.replies import last_value, read_items, without_thoughts
+from catena.text.replies import answered, last_value, plain, read_items, without_thoughts
 
 SAID = "The seal is changed every 900 hours [1]."
 
@@ -40,6 +40,24 @@ SAID = "The seal is changed every 900 hours [1]."
         f"<|channel|>analysis<|message|>400?<|end|><|start|>assistant<|channel|>final<|message|>{SAID}<|return|>",
         f"analysisThe user asks. 400?assistantfinal{SAID}",
         f"{SAID}<|im_end|>",
+        f"{SAID}</s>\n</s>\n",
+        f"<|begin_of_thought|>400?<|end_of_thought|>\n\n<|begin_of_solution|>{SAID}<|end_of_solution|>",
+        f"<|START_THINKING|>400?<|END_THINKING|><|START_RESPONSE|>{SAID}<|END_RESPONSE|>",
+        f"<|channel>thought\n400?<channel|>{SAID}",
+        f"<|channel|>final <|constrain|>json<|message|>{SAID}",
+        f"<reasoning_content>400?</reasoning_content>{SAID}",
+        f"<analysis>400?</analysis>{SAID}",
+        f"<antThinking>400?</antThinking>{SAID}",
+        f"<think/>\n{SAID}",
+        f"- <think>400?</think>\n{SAID}",
+        f"> <think>\n> 400?\n> </think>\n{SAID}",
+        f"**<think>**\n400?\n**</think>**\n{SAID}",
+        f"<think>I do not write `</think>` yet. 400?</think>{SAID}",
+        f"Here is my thought process:\n400?\nHere is my response:\n{SAID}",
+        f"```\n<think>400?</think>\n```\n{SAID}",
+        f"<s>[INST] How often? [/INST] {SAID}</s>",
+        f"<|im_start|>assistant\n{SAID}<|im_end|>",
+        f"<|start_header_id|>assistant<|end_header_id|>\n\n{SAID}<|eot_id|>",
     ],
 )
 def test_thoughts_are_no_part_of_the_answer(reply: str) -> None:
@@ -53,6 +71,10 @@ def test_thoughts_are_no_part_of_the_answer(reply: str) -> None:
         "Such models write <think> and </think> around it.",
         "The parser ends at `</think>` and then goes on.",
         '[{"title": "The <think> tag", "start": 1, "end": 4}]',
+        "The tag </think> ends the thoughts [1].",
+        '["What does </think> do?"]',
+        "Set `<|channel|>` first.",
+        "It was <s>400</s>",
         "",
     ],
 )
@@ -79,6 +101,17 @@ def test_a_reply_of_thoughts_alone_fails_by_name_whatever_the_step(reply: str) -
 
 def _asked(request):
     return (yield [request])
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("<|channel|>final<|message|>Use a <| b and go on", "Use a <| b and go on"),
+        ("Okay. <think>400?</think> At 900.", "Okay.  At 900."),
+    ],
+)
+def test_the_answer_is_all_the_rest_of_a_reply(reply: str, answer: str) -> None:
+    assert answered(reply) == answer
 
 
 json_data = st.recursive(
@@ -120,10 +153,29 @@ def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data) -> None:
         ('"[\\"a\\", \\"b\\"]"', ["a", "b"]),
         ("[a, b]", ["a", "b"]),
         ("- a [1]\n- b [2]", ["a [1]", "b [2]"]),
+        ('{"text": "Here are the keywords", "keywords": ["a", "b"]}', ["a", "b"]),
+        ('{"question": "What?", "keywords": ["a", "b"]}', ["a", "b"]),
+        ('{"name": "answer", "arguments": {"terms": ["a", "b"]}}', ["a", "b"]),
+        ('{"keywords": ["a", "b"], "confidence": {"score": 0.9}}', ["a", "b"]),
+        ('{"data": {"keywords": ["a", "b"]}, "usage": {"tokens": 5, "model": "m"}}', ["a", "b"]),
+        ('{"draft": ["x"], "final": ["a", "b"]}', ["a", "b"]),
+        ('{"keywords": ["a", "b"], "omitted_terms": ["x"]}', ["a", "b"]),
+        ('{"concepts": ["a"], "parts": ["b"]}', ["a", "b"]),
+        ('[{"name": "a", "aliases": ["x"]}, {"name": "b", "aliases": []}]', ["a", "b"]),
     ],
 )
 def test_the_last_list_that_fits_is_the_answer(text: str, items: list[str]) -> None:
     assert read_items(text) == items
+
+
+def test_no_control_character_is_part_of_a_text_or_an_item() -> None:
+    assert plain("a\x00b\x1b\ud800\tc") == "ab\tc"
+    assert read_items('["a\\u0000b", "c"]') == ["ab", "c"]
+
+
+def test_json_in_a_string_is_unwrapped_a_few_times_and_no_flood_of_quotes_recurses() -> None:
+    assert read_items(json.dumps(json.dumps(json.dumps(["a", 'b "c" d'])))) == ["a", 'b "c" d']
+    assert last_value('"' * 2_500 + r"\q" + '"' * 2_500, lambda value: value) is None
 
 
 def test_integers_of_any_length_are_read() -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 TOLERANCE = 1.3  # times the ratio of the sizes: room for caches and for n log n
 _AT_ONCE = 0.005  # seconds: shorter work is seldom put aside for others, and processor time is too coarse for it
 _TICK = 0.004  # seconds: the step of processor time on coarse systems
+_FURTHER = 4  # times the largest size, at which what looks steep is looked at once more
 Item = TypeVar("Item")
 
 
@@ -71,7 +72,8 @@ def worse_than_linear(
     """Return the times that show growth above linear, or "" where there is none.
 
     Growth is above linear where the time of the largest size is more than `tolerance` times the ratio of the
-    sizes above that of the smallest. What looks so is measured again, each time with more repeats.
+    sizes above that of the smallest. What looks so is measured again, each time with more repeats, and last at a
+    larger size: what other processes slow down is not steep there, too.
 
     Args:
         work: what is measured.
@@ -94,4 +96,7 @@ def worse_than_linear(
             return seen
         if times[-1] < floor or times[-1] <= tolerance * times[0] * sizes[-1] / sizes[0]:
             return ""
-    return seen
+    repeats, larger = 2 * tries, _FURTHER * sizes[-1]
+    again = cost(work, make(sizes[-1]), repeats=repeats, patience=patience)
+    further = cost(work, make(larger), repeats=repeats, patience=_FURTHER * patience)
+    return seen if further > tolerance * _FURTHER * again else ""

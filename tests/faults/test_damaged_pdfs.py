@@ -16,6 +16,7 @@ from hostile import FONT, assemble, changed, one_page, show, sound, stream, with
 from catena.errors import ParseError
 from catena.layout import Parsed
 from catena.parsing import Engine, parse_bytes
+from catena.parsing.pdf_rebuild import found_objects
 
 ENGINES = get_args(Engine)
 NAMES = ("halden-field-reliability-report-2025", "halden-hx200-manual", "halden-hx210-manual")
@@ -118,6 +119,34 @@ def test_pages_in_object_streams_are_found_without_any_table(engine: Engine) -> 
 
 
 FLATE = b"/Filter /FlateDecode"
+NULLS = zlib.compress(b"99 0 98 5 null null" + random.Random(0).randbytes(9_000))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(b"<< /Type /ObjStm /N 5 /First 30 %s /Length 500 >>\nstream\n" % FLATE, id="cut"),
+        pytest.param(stream(b"", b"/Type /ObjStm /N 0 /First 0"), id="empty"),
+        pytest.param(stream(b"6 900", b"/Type /ObjStm /N 1 /First 5"), id="elsewhere"),
+        pytest.param(stream(b"999999999 0 1", b"/Type /ObjStm /N 1 /First 12"), id="number"),
+        pytest.param(stream(b"98 0 " * 70_000 + b"1", b"/Type /ObjStm /N 70000 /First 350000"), id="many"),
+        pytest.param(b"null\nendobj\n98 99999 obj\nnull", id="generation"),
+    ],
+)
+def test_what_is_wrong_with_one_object_costs_no_page_of_a_file_without_a_table(more: bytes, engine: Engine) -> None:
+    body = sound()[: sound().rindex(b"xref\n0 ")]
+    end = end_of(body + b"99 0 obj\n%s\nendobj\n" % more, engine)
+    assert isinstance(end, Parsed), end
+    assert end.document.text == parse_bytes(sound(), "sound.pdf", engine=engine).document.text
+
+
+def test_what_comes_before_the_damage_to_a_stream_of_objects_is_found() -> None:
+    packed = NULLS[:6_000] + b"\xff\x00" * 500 + NULLS[7_000:]
+    held = b"99 0 obj\n%s\nendobj\n" % stream(packed, b"/Type /ObjStm /N 2 /First 10 " + FLATE)
+    assert {98: (2, 99, 1)}.items() <= found_objects(b"%PDF-1.7\n" + held).entries.items()
+
+
 PACKED = zlib.compress(show("Text of a page"))
 
 
@@ -162,6 +191,28 @@ def test_text_in_a_font_that_is_not_there_is_read_by_whom_can_and_told(engine: E
     assert isinstance(end, Parsed)
     assert (end.document.text, end.state) == ("Set in a lost font", "partial")
     assert "font F1 is not there" in end.notes[0].why
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("entries", "missing"),
+    [
+        (b"/ToUnicode 90 0 R", "ToUnicode"),
+        (b"/Encoding 90 0 R", "Encoding"),
+        (b"/FontDescriptor 90 0 R", "FontDescriptor"),
+        (b"/FontDescriptor << /Type /FontDescriptor /FontFile2 90 0 R >>", "FontFile2"),
+        (b"/DescendantFonts 90 0 R", "DescendantFonts"),
+        (b"/DescendantFonts [90 0 R]", "DescendantFonts"),
+        (b"/DescendantFonts [<< /Type /Font /FontDescriptor 90 0 R >>]", "FontDescriptor"),
+        (b"/ToUnicode null", ""),  # as if it were not written (ISO 32000-1, 7.3.7)
+    ],
+)
+def test_a_part_of_a_font_that_is_not_there_is_told(entries: bytes, missing: str, engine: Engine) -> None:
+    font = FONT.replace(b">>", b"%s >>" % entries)
+    end = end_of(one_page(show("Set in a lost font"), more={4: font}), engine)
+    assert isinstance(end, Parsed)
+    assert (end.state == "partial") is bool(missing)
+    assert not missing or f"font F1 is damaged ({missing} is not there)" in end.notes[0].why
 
 
 def test_a_page_that_pypdf_refuses_is_read_by_pypdfium2_and_told() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from catena import Library
-from catena.errors import CatenaError
+from catena.errors import CatenaError, DamagedLibraryError
 from catena.model import Document
 from catena.testing.fakes import FakeEmbedder, FakeLLM
 
@@ -56,6 +56,7 @@ METHODS: dict[str, Callable[[Library], Any]] = {
     "vanished": lambda library: library.vanished(),
     "search": lambda library: library.search(QUESTION),
     "filtered": lambda library: library.search(QUESTION, where={"vendor": "Acme"}),
+    "search_views": lambda library: library.search_views(QUESTION),
     "passages": lambda library: library.passages(QUESTION),
     "segments": lambda library: library.segments(QUESTION),
     "answer": lambda library: library.answer(QUESTION),
@@ -154,3 +155,32 @@ def test_damaged_rows_and_bits_are_named_or_told(whole: Path, tmp_path: Path, se
         shutil.rmtree(folder)
     assert not raw, (len(raw), raw[:20])
     assert not [each for each in silent if "ledger" not in each]  # whose lines nothing else repeats
+
+
+def test_a_kind_of_view_that_is_no_text_is_damage(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "w")
+    with closing(sqlite3.connect(tmp_path / "w" / "library" / "library.sqlite")) as connection, connection:
+        connection.execute("UPDATE views SET kind = x'' WHERE view = 1")
+    with opened(tmp_path / "w" / "library") as library, pytest.raises(DamagedLibraryError):
+        library.search_views(QUESTION)
+
+
+NEWEST = "(SELECT max(generation) FROM chunks)"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        f"generation = 0 WHERE generation = {NEWEST}",
+        f"generation = {NEWEST} WHERE chunk = (SELECT min(chunk) FROM chunks)",
+    ],
+)
+def test_a_chunk_of_a_generation_that_cannot_be_is_told_and_found(whole: Path, tmp_path: Path, damage: str) -> None:
+    shutil.copytree(whole, tmp_path / "w")
+    path = tmp_path / "w" / "library"
+    with closing(sqlite3.connect(path / "library.sqlite")) as connection, connection:
+        connection.execute(f"UPDATE chunks SET {damage}")
+    shutil.rmtree(path / "lexical")
+    with opened(path) as library:
+        assert [each for each in library.verify() if "impossible generation" in each]
+        assert "note" in {hit.chunk.document_id for hit in library.search("A note on screws.").hits}

@@ -16,6 +16,7 @@ from catena.formatting.llm_markdown import format_markdown
 from catena.layout import Parsed
 from catena.model import Chunk, Document, Hit
 from catena.parsing import hypertext, latex
+from catena.parsing.pdf_rebuild import found_objects
 from catena.parsing.sniff import HEAD, kind_of
 from catena.parsing.text import markdown_title
 from catena.pipeline import prepare
@@ -77,6 +78,16 @@ def test_a_text_becomes_chunks_in_linear_time(piece: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("header", "rows"), [("a|", "|b|\n"), (" |", f"|{'b|' * 20}\n")])
+def test_a_table_that_is_wide_and_long_becomes_chunks_in_linear_time(header: str, rows: str) -> None:
+    def table(size: int) -> str:
+        n = size // 8
+        return f"|a|{header * n}\n|-|{'-|' * n}\n{rows * (size // 2 // len(rows))}"
+
+    sizes = (6_000, 24_000, 96_000)
+    assert not worse_than_linear(lambda text: prepare(Document(id="d", text=text)), table, sizes, floor=FLOOR)
+
+
 @pytest.mark.parametrize(
     "piece",
     ["<h1>a</h1>", "<a ", "<p>a", "<div>", "<tr><td>a", "a&amp;", "<!--", "<!-- x --!>", "<!--a>", "<!--a--!><!--b>"],
@@ -91,6 +102,18 @@ def test_a_web_page_is_read_in_linear_time(piece: str) -> None:
 def test_latex_is_read_in_linear_time(piece: str) -> None:
     made = flood(piece, "\\documentclass{a}\\begin{document}\n", "text")
     assert not worse_than_linear(latex.to_markdown, made, SIZES, floor=FLOOR)
+
+
+def test_a_stream_of_objects_that_goes_back_and_forth_is_read_in_linear_time() -> None:
+    def flood_of_places(size: int) -> bytes:
+        head = b"9 0 8 %d " % size * (size // 20)
+        return (
+            b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head)
+            + head
+            + b"/Type " * (size // 6)
+        )
+
+    assert not worse_than_linear(found_objects, flood_of_places, SIZES, floor=FLOOR)
 
 
 class Echo:
@@ -130,6 +153,9 @@ REPLIES = {
     "marks": lambda n: "*" * n + "_" * n,
     "stops": lambda n: "." * n,
     "quotation marks": lambda n: "“" * n + '"' * n,
+    "quotes around an escape": lambda n: '"' * n + r"\q" + '"' * n,
+    "marks of the end": lambda n: "</s>" * n,
+    "white space at both ends": lambda n: " " * n + "<s>" + " " * n,
     "bullets": lambda n: "- \n" * n,
     "markers": lambda n: "[1] " * n,
     "digits": flood("9", "It is 4 Nm [", "]"),

@@ -28,6 +28,7 @@ from catena.model import Document
 from catena.ports import Reranker
 from catena.rerank.calibration import Constant
 from catena.retrieval.foreign import named
+from catena.retrieval.fusion import RankFusion
 from catena.testing.fakes import FakeReranker
 
 TEXT = "# Pump\n\n## Mounting\n\nTighten the cover screws to 4 Nm.\n\n## Care\n\nOil the pump once a year.\n"
@@ -106,6 +107,9 @@ def test_a_list_of_documents_is_indexed(library: Library, documents: list[Any]) 
     assert (outcome.state, outcome.document_id, outcome.source, outcome.chunks) == ("indexed", "a", "a.md", 2)
     assert [outcome.state for outcome in library.index(documents)] == ["skipped"]
     assert library.vanished() == ()
+    (first, twin) = library.index(each for each in (Document(id="t", text="x"), Document(id="t", text="y")))
+    assert (first.state, twin.state) == ("indexed", "failed")
+    assert "same id" in twin.reason
     (empty,) = library.index([Document(id="e", text=" ")])
     assert empty.state == "failed"
     with pytest.raises(ParameterError, match="paths alone"):
@@ -123,6 +127,7 @@ def test_the_language_model_is_that_of_the_settings(library: Library, monkeypatc
     monkeypatch.setattr(Settings, "_llm", MockLLM())
     retriever = li.CatenaSegmentRetriever(library)
     assert li.CatenaQueryEngine(retriever).query(QUESTION).response
+    assert li.CatenaQueryEngine(library).query(QUESTION).response
     nodes = [NodeWithScore(node=TextNode(text="4 Nm"), score=1.0)]
     assert li.CatenaSynthesizer().synthesize(QUESTION, nodes).response
     assert li.CatenaChainSynthesizer().synthesize(QUESTION, nodes).response is not None
@@ -131,6 +136,7 @@ def test_the_language_model_is_that_of_the_settings(library: Library, monkeypatc
 def test_retrievers_pickle_and_find_the_same(library: Library) -> None:
     tuned = li.CatenaRetriever(library)
     tuned.similarity_top_k = 1
+    tuned.fusion = RankFusion()
     library.build_graph()
     retrievers = [
         tuned,
@@ -141,10 +147,20 @@ def test_retrievers_pickle_and_find_the_same(library: Library) -> None:
     ]
     for retriever in retrievers:
         again = pickle.loads(pickle.dumps(retriever))
-        found = [node.node_id for node in retriever.retrieve(QUESTION)]
+        found = [(node.node_id, node.score) for node in retriever.retrieve(QUESTION)]
         assert found
-        assert [node.node_id for node in again.retrieve(QUESTION)] == found
+        assert [(node.node_id, node.score) for node in again.retrieve(QUESTION)] == found
     assert isinstance(pickle.loads(pickle.dumps(Services())), Services)
+
+
+def test_a_path_in_place_of_a_library_is_told_how_to_open_it() -> None:
+    for make in (lambda: lc.CatenaRetriever(library="manuals"), lambda: li.CatenaRetriever("manuals")):
+        with pytest.raises(ValueError, match=r"an open Library, as catena\.Library\.open\('manuals'\) gives it"):
+            make()
+
+
+def test_a_model_with_something_bound_to_it_is_a_model() -> None:
+    assert Services(llm=FakeListChatModel(responses=["x"]).bind(stop=["y"])).llm.identity
 
 
 def test_the_log_calls_nothing_failed_that_did_not(caplog: pytest.LogCaptureFixture) -> None:

@@ -231,6 +231,8 @@ OPENAI = SimpleNamespace(
         ({"stop_reason": "max_tokens", "usage": {"input_tokens": 8, "output_tokens": 9}}, {}, ("length", 8, 9)),
         ({"stop_reason": "end_turn"}, {}, ("stop", 0, 0)),
         ({"stop_reason": "refusal"}, {}, ("refusal", 0, 0)),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, {}, ("length", 0, 0)),
+        ({"stopReason": "max_tokens"}, {}, ("length", 0, 0)),
     ],
 )
 def test_why_a_reply_ended_and_what_it_took_is_read_where_models_say_it(raw, extra, expected) -> None:

@@ -100,10 +100,14 @@ def test_joined_pages_keep_their_numbers_in_chunks_and_in_a_library(manual: Path
     assert hit.chunk.pages[0] <= 2 <= hit.chunk.pages[1]
 
 
-def test_a_single_page_knows_its_number(manual: Path) -> None:
+def test_a_single_page_knows_its_number(manual: Path, tmp_path: Path) -> None:
     page = PyPDFLoader(str(manual)).load()[2]
     (chunk, *_) = CatenaDocumentTransformer().split_documents([page])
     assert (chunk.metadata["first_page"], chunk.metadata["last_page"]) == (3, 3)
+    with Library.open(tmp_path / "library") as library:
+        library.index([page])
+        (hit, *_) = library.search("text of page 3").hits
+    assert hit.chunk.pages == (3, 3)
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +164,10 @@ def test_a_media_type_that_is_given_goes_before_what_metadata_say() -> None:
         ({"source": "b.md", "file_type": "application/octet-stream"}, MARKDOWN),
         ({"content_type": "article", "source": 7}, MARKDOWN),
         ({"media_type": ["text/plain"]}, MARKDOWN),
+        ({"source": "/tmp/upload_1", "page": 0}, PLAIN),
+        ({"source": "https://arxiv.org/pdf/2402.01767", "total_pages": 12}, PLAIN),
+        ({"file_name": "upload_1", "page_label": "iv"}, PLAIN),
+        ({"source": "notes.md", "page": 4}, MARKDOWN),
     ],
 )
 def test_the_media_type_follows_from_what_metadata_say(metadata: dict[str, Any], expected: str) -> None:

@@ -236,18 +236,23 @@ def test_the_report_shows_the_ranking_of_the_library(asked: Asked) -> None:
     assert all(row.whole == pytest.approx(row.score) for row in shown)  # the parts are those of the formula used
 
 
-PASSAGES: list[dict[str, Any]] = [{}, {"where": None, "k": None}, {"k": 2}, {"where": {"page": {"$lte": 1}}}]
+PASSAGES: list[dict[str, Any]] = [
+    {},
+    {"where": None, "k": None},
+    {"k": 2},
+    {"where": {"page": {"$lte": 1}}},
+    {"fusion": RankFusion(), "routes": ("lexical", "dense"), "by_name": False},
+]
 
 
 @pytest.mark.parametrize("budget", [120, 400])
 def test_every_face_reads_the_same_passages(asked: Asked, budget: int) -> None:
     for chosen in PASSAGES:
-        chain = langchain_catena.CatenaSectionRetriever(
-            library=asked.library, budget_tokens=budget, where=chosen.get("where")
-        )
         limited = {name: value for name, value in chosen.items() if name == "k"}
+        others = {name: value for name, value in chosen.items() if name != "k"}
+        chain = langchain_catena.CatenaSectionRetriever(library=asked.library, budget_tokens=budget, **others)
         index = llama_index_catena.CatenaRetriever(
-            asked.library, budget_tokens=budget, similarity_top_k=chosen.get("k"), where=chosen.get("where")
+            asked.library, budget_tokens=budget, similarity_top_k=chosen.get("k"), **others
         )
         options = {"budget_tokens": budget, **chosen}
         found = {
@@ -278,6 +283,7 @@ SEGMENTS: list[dict[str, Any]] = [
     {"fusion": RankFusion()},
     {"fusion": ScoreFusion(alpha=0.3), "by_name": False},
     {"where": {"first_page": {"$lte": 1}}},
+    {"routes": ("lexical",), "entities": ("LX90",)},
 ]
 
 
@@ -403,6 +409,28 @@ def test_llama_index_takes_its_own_filters_wherever_filters_are(asked: Asked) ->
     assert sum(map(bool, expected)) == 4  # there are no figures
     for options in ({"where": given}, {"filters": given}, {"filters": where}, {"where": where, "filters": given}):
         assert [nodes(each.retrieve(PLAIN)) for each in llama_index_retrievers(asked.library, **options)] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        (
+            filters_of(("document_id", "any", ["hx200.md", "lx90.md"])),
+            {"document_id": {"$in": ["hx200.md", "lx90.md"]}},
+        ),
+        (filters_of(("path", "all", ["Running"])), {"path": "Running"}),
+        (MetadataFilter(key="path", value="Power"), {"path": "Power"}),
+        (
+            [MetadataFilter(key="path", value="Power"), MetadataFilter(key="title", value="LX90 Manual")],
+            {"path": "Power", "title": "LX90 Manual"},
+        ),
+    ],
+)
+def test_every_form_of_llama_index_filters_is_taken(asked: Asked, given: Any, same: Options) -> None:
+    found = [
+        nodes(llama_index_catena.CatenaRetriever(asked.library, where=each).retrieve(PLAIN)) for each in (given, same)
+    ]
+    assert found[0] == found[1] != []
 
 
 def faces_with(library: Library, where: Options) -> list[Callable[[], object]]:

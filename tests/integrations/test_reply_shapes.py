@@ -317,8 +317,8 @@ def test_a_reply_is_read_right_or_refused_by_name(name: str, model: str) -> None
     assert not list(filter(None, found))
 
 
-def test_there_are_many_shapes_and_each_has_its_name() -> None:
+def test_there_are_many_shapes_and_each_is_another_and_has_its_name() -> None:
     shapes = reply_shapes()
-    assert len({shape.name for shape in shapes}) == len(shapes) >= 150
+    assert len({shape.name for shape in shapes}) == len({shape.template for shape in shapes}) == len(shapes) >= 150
     assert {shape.kind for shape in shapes} == {"any", "json", "list", "objects", "text"}
     assert shapes[0].reply("yes", draft="no") == "<think>\nMaybe no\n</think>\n\nyes"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -12,12 +11,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
-from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
 
 from catena import prompts
 from catena.backends.openai_llm import OpenAILLM
-from catena.effects import Complete, Services, arun, run
+from catena.effects import Budget, Complete, Services, arun, ask, run
+from catena.errors import ServiceError
 from catena.journal import request_key
 from catena.retrieval.queries import generate_queries
 from catena.testing.chat_server import ChatServer
@@ -67,11 +68,24 @@ def test_openai_is_given_the_form() -> None:
     assert "title" not in sent["json_schema"]["schema"]
 
 
+class Refused(Exception):
+    """What a service's package raises for a status."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("no such parameter")
+        self.status_code = status_code
+
+
+BAD_REPLY = [ValueError("no JSON"), KeyError("another_function"), TypeError("a list")]
+FOR_GOOD = [NotImplementedError(), Refused(400), Refused(422)]
+
+
 class Chat(BaseChatModel):
     """A LangChain model with a setting for the limit; `refuses` every form, or keeps to it."""
 
     max_tokens: int | None = None
-    refuses: bool = False
+    refuses: Any = None
+    answers: bool = True
     asked: list[Any] = []  # noqa: RUF012 - a pydantic field
 
     @property
@@ -80,76 +94,143 @@ class Chat(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.asked.append("text")
+        if not self.answers:
+            raise Refused(400)
         text = f'<think>Maybe ["draft"]?</think>{json.dumps(QUERIES)}'
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(text, usage_metadata=USAGE))])
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **_: Any) -> Any:
         def reply(_: Any) -> dict[str, Any]:
             self.asked.append(schema["title"])
-            if self.refuses:
-                raise ValueError("no such form")
-            usage = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
-            return {"raw": AIMessage("", usage_metadata=usage), "parsed": json.loads(FORMED), "parsing_error": None}
+            if isinstance(self.refuses, Exception):
+                raise self.refuses
+            parsed = None if self.refuses else json.loads(FORMED)
+            return {"raw": AIMessage("", usage_metadata=USAGE), "parsed": parsed, "parsing_error": None}
 
         assert include_raw
         return RunnableLambda(reply)
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-def test_langchain_models_that_say_they_can_are_given_the_form(refuses: bool) -> None:
-    model = Chat(profile={"structured_output": True}, refuses=refuses)
-    llm = LangChainLLM(model)
-    for found in (
-        run(generate_queries(QUESTION), Services(llm=llm)),
-        run(generate_queries(QUESTION), Services(llm=llm)),
-    ):
-        assert found.queries[1:] == QUERIES
-    assert model.asked == (["search_queries", "text", "text"] if refuses else ["search_queries"] * 2)
-    assert refuses or found.output_tokens == 7
+USAGE = {"input_tokens": 5, "output_tokens": 6_000, "total_tokens": 6_005}
 
 
-async def test_langchain_models_are_awaited_with_the_form_too() -> None:
-    model = Chat(profile={"structured_output": True})
-    found = await arun(generate_queries(QUESTION), Services(llm=LangChainLLM(model)))
-    assert (found.queries[1:], set(model.asked)) == (QUERIES, {"search_queries"})
+class Calling(FunctionCallingLLM):
+    """A LlamaIndex model that calls functions, and gives forms or fails at it."""
 
-
-def test_langchain_models_that_do_not_say_so_are_asked_in_words() -> None:
-    model = Chat()
-    assert run(generate_queries(QUESTION), Services(llm=LangChainLLM(model))).queries[1:] == QUERIES
-    assert model.asked == ["text"]
-
-
-class Calling(CustomLLM):
-    """A LlamaIndex model that says that it calls functions, and gives forms or fails at it."""
-
-    refuses: bool = False
-    asked: list[str] = []  # noqa: RUF012 - a pydantic field
+    refuses: Any = None
+    says: str = ""
+    answers: bool = True
+    asked: list[Any] = []  # noqa: RUF012 - a pydantic field
 
     @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(model_name="calling", is_function_calling_model=True)
 
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        self.asked.append("text")
-        return CompletionResponse(text=json.dumps(QUERIES))
+    def _prepare_chat_with_tools(self, tools: Any, *, tool_required: bool = False, **options: Any) -> Any:  # type: ignore[override]
+        assert tool_required
+        assert options["max_tokens"] >= 400
+        return {"messages": options["chat_history"], "tools": tools}
 
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Generator[CompletionResponse]:
-        yield self.complete(prompt)
+    def chat(self, messages: Any, tools: Any = (), **_: Any) -> ChatResponse:
+        self.asked.append(tools[0].metadata.name if tools else "text")
+        if tools and isinstance(self.refuses, Exception):
+            raise self.refuses
+        if not tools and not self.answers:
+            raise Refused(400)
+        text = self.says if tools else json.dumps(QUERIES)
+        raw = {
+            "usage": {"prompt_tokens": 5, "completion_tokens": 6_000},
+            "choices": [{"finish_reason": "tool_calls"}],
+        }
+        return ChatResponse(message=ChatMessage(role="assistant", content=text), raw=raw)
 
-    def structured_predict(self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **_: Any) -> Any:
-        self.asked.append(output_cls.__name__)
-        if self.refuses:
-            raise ValueError("no function was called")
-        return output_cls.model_validate_json(FORMED)
+    async def achat(self, messages: Any, **options: Any) -> ChatResponse:
+        return self.chat(messages, **options)
+
+    def get_tool_calls_from_response(self, response: Any, error_on_no_tool_call: bool = True, **_: Any) -> Any:
+        if self.says or self.refuses == "nothing":
+            assert not error_on_no_tool_call
+            return []
+        if self.refuses == "unreadable":
+            raise ValueError("half a call")
+        return [ToolSelection(tool_id="1", tool_name="of_another_name", tool_kwargs=json.loads(FORMED))]
+
+    def complete(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("not used here")
+
+    stream_chat = stream_complete = complete
+
+    async def acomplete(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("not used here")
+
+    astream_chat = astream_complete = acomplete
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-def test_llama_index_models_that_call_functions_are_given_the_form(refuses: bool) -> None:
-    model = Calling(refuses=refuses)
-    services = Services(llm=LlamaIndexLLM(model))
-    assert run(generate_queries(QUESTION), services).queries[1:] == QUERIES
-    assert asyncio.run(arun(generate_queries(QUESTION), services)).queries[1:] == QUERIES
-    assert model.asked == (["search_queries", "text", "text"] if refuses else ["search_queries"] * 2)
+def langchain(**fields: Any) -> tuple[Any, list[Any]]:
+    model = Chat(profile={"structured_output": True}, asked=[], **fields)
+    return LangChainLLM(model), model.asked
+
+
+def llama_index(**fields: Any) -> tuple[Any, list[Any]]:
+    model = Calling(asked=[], **fields)
+    return LlamaIndexLLM(model), model.asked
+
+
+def twice(llm: Any, is_async: bool, answers: bool = True) -> Budget:
+    """Ask two questions, and return what they took."""
+    services = Services(llm=llm, budget=Budget(max_tokens=100_000))
+    for _ in range(2):
+        step = generate_queries(QUESTION)
+        found = asyncio.run(arun(step, services)) if is_async else run(step, services)
+        assert (found.queries[1:] == QUERIES) is answers
+    assert services.budget is not None
+    return services.budget
+
+
+FORM, TEXT = "search_queries", "text"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("make", [langchain, llama_index])
+@pytest.mark.parametrize(
+    ("refuses", "asked", "calls"),
+    [
+        (None, [FORM, FORM], 2),
+        *((error, [FORM, TEXT, TEXT], 2) for error in FOR_GOOD),  # a refusal costs nothing
+        *((error, [FORM, TEXT] * 2, 2) for error in BAD_REPLY),
+        ("nothing", [FORM, TEXT] * 2, 4),  # an empty reply is paid for
+    ],
+    ids=str,
+)
+def test_models_that_say_they_can_are_given_the_form_until_they_refuse_it(
+    make: Any, is_async: bool, refuses: Any, asked: list[str], calls: int
+) -> None:
+    llm, seen = make(refuses=refuses)
+    spent = twice(llm, is_async).spent
+    assert seen == asked
+    assert (spent.calls, spent.output_tokens) == (calls, calls * 6_000)
+
+
+@pytest.mark.parametrize("make", [langchain, llama_index])
+def test_a_refusal_that_was_not_of_the_form_leaves_it_on(make: Any) -> None:
+    llm, seen = make(refuses=Refused(400), answers=False)
+    with pytest.raises(ServiceError, match="400"):
+        run(
+            ask([Complete(prompt="a", purpose="p", max_tokens=400, schema=prompts.load("search_queries").schema)]),
+            Services(llm=llm),
+        )
+    assert llm._schemas.go_with(Complete(prompt="b", purpose="p", schema="{}"))
+    assert seen == [FORM, TEXT]
+
+
+@pytest.mark.parametrize("refuses", ["nothing", "unreadable"])
+def test_what_a_llama_index_model_writes_in_place_of_a_call_is_read(refuses: str) -> None:
+    llm, seen = llama_index(refuses=refuses, says=json.dumps(QUERIES))
+    assert twice(llm, is_async=False).spent.calls == 2
+    assert seen == [FORM, FORM]
+
+
+def test_langchain_models_that_do_not_say_so_are_asked_in_words() -> None:
+    model = Chat(asked=[])
+    assert run(generate_queries(QUESTION), Services(llm=LangChainLLM(model))).queries[1:] == QUERIES
+    assert model.asked == ["text"]

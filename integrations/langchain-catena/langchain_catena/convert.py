@@ -21,7 +21,7 @@ from catena.formatting.fidelity_report import FidelityReport
 from catena.formatting.llm_markdown import Formatted
 from catena.ids import digest
 from catena.layout import Parsed
-from catena.text.loaded import MEDIA_TYPE, joined_pages, media_type_of
+from catena.text.loaded import MEDIA_TYPE, PAGE_LABEL, joined_pages, media_type_of, starts_of_page
 
 PROVENANCE = "catena"
 """Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`, `unknown`."""
@@ -233,6 +233,9 @@ def to_core_document(document: Document, *, media_type: str | None = None) -> mo
     metadata = document.metadata
     source = str(metadata.get(SOURCE) or "")
     starts = _page_starts(metadata, document.page_content)
+    labels = _page_labels(metadata, len(starts))
+    if not starts and (starts := starts_of_page(metadata)):
+        labels = (*("",) * (len(starts) - 1), str(metadata.get(PAGE_LABEL) or ""))
     return model.Document(
         id=document.id or digest("langchain", source, str(metadata.get("page", "")), document.page_content),
         text=document.page_content,
@@ -240,7 +243,7 @@ def to_core_document(document: Document, *, media_type: str | None = None) -> mo
         source=source,
         media_type=media_type_of(metadata, given=media_type),
         page_starts=starts,
-        page_labels=_page_labels(metadata, len(starts)),
+        page_labels=labels,
         metadata={key: value for key, value in metadata.items() if key not in DOCUMENT_KEYS},
     )
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Any, ClassVar, TypedDict
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.documents import Document
-from pydantic import Field
+from pydantic import Field, InstanceOf
 
 from catena.model import Ranking
+from catena.retrieval.fusion import RankFusion, ScoreFusion
+from catena.retrieval.tuned import Tuned
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import figure_document
 from langchain_catena.libraries import LibraryField, figure_file
+from langchain_catena.retrieval import told
 
 
 class AskedFigures(TypedDict, total=False):
@@ -39,6 +48,7 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
     Attributes:
         library: indexed with `Preparation(figures=True)`.
         k: figures returned; `invoke` takes it, too.
+        fusion: as of `CatenaRetriever`.
         where: a filter; `invoke` takes it, too.
     """
 
@@ -48,6 +58,7 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
     library: LibraryField = Field(exclude=True)
     k: int | None = 4
     where: dict[str, Any] | None = None
+    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
 
     def _get_relevant_documents(
         self,
@@ -57,7 +68,10 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
         k: int | None = None,
         where: dict[str, Any] | None = None,
     ) -> list[Document]:
-        return self._documents(self.library.search_figures(query, **self._options(k, where)))
+        ranking = self.library.search_figures(query, **self._options(k, where))
+        for name, part in told(ranking):
+            dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
+        return self._documents(ranking)
 
     async def _aget_relevant_documents(
         self,
@@ -68,14 +82,14 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
         where: dict[str, Any] | None = None,
     ) -> list[Document]:
         ranking = await self.library.asearch_figures(query, **self._options(k, where))
+        for name, part in told(ranking):
+            await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
         return await asyncio.to_thread(self._documents, ranking)
 
     def _options(self, k: int | None, where: dict[str, Any] | None) -> dict[str, Any]:
-        return {"k": self.k if k is None else k, "where": self.where if where is None else where}
+        where = self.where if where is None else where
+        return {"k": self.k if k is None else k, "where": where, "fusion": self.fusion}
 
     def _documents(self, ranking: Ranking) -> list[Document]:
-        documents: list[Document] = []
-        for hit in ranking.hits:
-            file = figure_file(self.library, hit)
-            documents.append(figure_document(self.library.figure(hit), file, hit, ranking))
-        return documents
+        found = self.library.figures(ranking)
+        return [figure_document(figure, figure_file(self.library, hit), hit, ranking) for figure, hit in found]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import InstanceOf
+from pydantic import BeforeValidator, InstanceOf
 
-from catena.errors import LibraryError
+from catena.errors import LibraryError, ParameterError
 from catena.library import Library
 from catena.model import Hit
 from catena.server_library import ServerLibrary
 
 AnyLibrary: TypeAlias = Library | ServerLibrary
-LibraryField: TypeAlias = InstanceOf[Library] | InstanceOf[ServerLibrary]
+
+
+def _refuse_path(given: Any) -> Any:
+    if isinstance(given, str | PathLike):
+        raise ParameterError("library", given, f"an open Library, as catena.Library.open({str(given)!r}) gives it")
+    return given
+
+
+LibraryField: TypeAlias = Annotated[InstanceOf[Library] | InstanceOf[ServerLibrary], BeforeValidator(_refuse_path)]
 
 
 def figure_file(library: AnyLibrary, hit: Hit) -> Path | None:

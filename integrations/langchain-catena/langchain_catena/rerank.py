@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,10 +12,11 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import Runnable, RunnableLambda, run_in_executor
-from pydantic import Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena.effects import Services, Step
 from catena.errors import ParameterError, ServiceError
+from catena.local_models import turn_if_local
 from catena.model import Chunk, Hit, Ranking
 from catena.ports import Reranker
 from catena.rerank.artefact import Artefact
@@ -39,7 +41,8 @@ class LangChainReranker:
     A text's score is the `relevance_score` that the compressor writes; of a compressor around a cross encoder it is
     what that encoder gives, as `CrossEncoderReranker` writes none. Every text is scored: where the compressor has a
     `top_n` or `top_k`, a copy of it is asked for all. One that leaves texts out all the same (a threshold), or writes
-    no score, is refused, as a text without a score has no probability.
+    no score, is refused, as a text without a score has no probability. A model in this process is called by one
+    thread at a time.
 
     Args:
         compressor: or a cross encoder itself.
@@ -52,16 +55,19 @@ class LangChainReranker:
         inner = getattr(compressor, "model", None)
         self.rater = inner if isinstance(inner, BaseCrossEncoder) else compressor
         self.identity = identity or identity_of(self.rater)
+        self._turn = turn_if_local(self.rater)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
-        if isinstance(self.rater, BaseCrossEncoder):
-            return [float(score) for score in self.rater.score([(query, text) for text in texts])]
-        return self._scores(_for_all(self.rater, texts).compress_documents(_documents(texts), query), len(texts))
+        with self._turn:
+            if isinstance(self.rater, BaseCrossEncoder):
+                return [float(score) for score in self.rater.score([(query, text) for text in texts])]
+            found = _for_all(self.rater, texts).compress_documents(_documents(texts), query)
+        return self._scores(found, len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        if not texts or isinstance(self.rater, BaseCrossEncoder):
+        if not texts or isinstance(self.rater, BaseCrossEncoder) or not isinstance(self._turn, nullcontext):
             return await run_in_executor(None, self.score, query, texts)
         found = await _for_all(self.rater, texts).acompress_documents(_documents(texts), query)
         return self._scores(found, len(texts))
@@ -159,6 +165,7 @@ class CatenaRerank(CatenaBaseCompressor):
     headed: bool = False
     on_failure: OnFailure = "raise"
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead reranker is remembered
 
     @model_validator(mode="after")
     def _of_this_reranker(self) -> Self:
@@ -203,7 +210,7 @@ class CatenaRerank(CatenaBaseCompressor):
         return rule.for_model(reranker.identity) if isinstance(rule, Artefact) else rule
 
     def _services(self, reranker: Reranker) -> Services:
-        return replace(self.services or Services(), reranker=traced(reranker))
+        return replace(self.services or self._outside, reranker=traced(reranker))
 
 
 def _headed(chunk: Chunk) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -17,7 +17,7 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
-from pydantic import Field, InstanceOf, StrictBool, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector, LLMDetector
@@ -25,14 +25,14 @@ from catena.extraction import Extraction
 from catena.library.ask import SearchOptions, search_step
 from catena.model import Degraded, Ranking, Unknown
 from catena.retrieval.foreign import named
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.routes import Route, stored
+from catena.retrieval.routes import stored
 from catena.retrieval.tuned import Tuned
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import section_document, to_document, unknown_document
 from langchain_catena.libraries import LibraryField
 from langchain_catena.retriever_routes import RetrieverStore
 from langchain_catena.running import arun_within, run_within
+from langchain_catena.search_fields import SearchFields
 from langchain_catena.services import LangChainLLM
 
 DEGRADED = "catena_degraded"
@@ -50,13 +50,15 @@ class Asked(TypedDict, total=False):
     k: int | None
     where: dict[str, Any] | None
     entities: Sequence[str] | None
+    embedded_texts: Sequence[str] | None
 
 
-class CatenaRetriever(CatenaBaseRetriever):
+class CatenaRetriever(SearchFields, CatenaBaseRetriever):
     """Ranks the chunks of a library over several routes, each hit scored, cited and explained.
 
     Give either `library`, or `services` that answer the routes; `CatenaRetriever.over({...})` fuses LangChain
-    retrievers. `invoke` takes `k`, `where` and `entities` too. `ranking` and `aranking` return the core's `Ranking`.
+    retrievers. `invoke` takes `k`, `where`, `entities` and `embedded_texts` too. `ranking` and `aranking` return the
+    core's `Ranking`. Fields that are not described here are those of `SearchFields`.
 
     A question about a name that stands nowhere ("HX999") returns no documents instead of another product's. Why is
     said by `ranking(question).unknown`, by the log and a custom event, by `metadata["catena"]["unknown"]` of what is
@@ -64,20 +66,7 @@ class CatenaRetriever(CatenaBaseRetriever):
 
     Attributes:
         k: documents returned; None: as many as `Library.search` returns.
-        routes: the routes asked side by side: their names, or name -> step as in `catena.retrieval.routes`. None asks
-            as `Library.search` does: for the best passages of whole sections, too, where the library holds them.
-        where: a filter that every route obeys, e.g. `{"document_id": "manuals/hx210.pdf"}`.
-        fusion: by score (`ScoreFusion`, the default; `adapted(...)` gives one), by score with weights that were tuned
-            on questions (`Tuned`, refused with another embedding model than theirs), or by rank (`RankFusion`).
         depth: hits asked of each route; the core's default where None.
-        on_route_error: "degrade" ranks by the other routes, says so in each document's metadata, in the log
-            and in a custom event; "raise" raises.
-        by_name: each name of documents that a question says gets its share of the ranking.
-        entities: names to be taken as such, besides those found without a model; meant for `invoke`.
-        on_unknown: "empty" returns no hits where the question says no known name but one that is like a known one
-            and stands nowhere; "keep" returns its neighbours.
-        tell_unknown: the first document names what stands nowhere and what is like it; its metadata has
-            `kind="unknown"`. It comes on top of k.
         llm: finds names in the question, one call each; those that the question does not print are refused.
         detectors: who else finds names in the question.
         whole_sections: return the section that each hit was cut from, each section once (library only).
@@ -88,15 +77,7 @@ class CatenaRetriever(CatenaBaseRetriever):
     library: LibraryField | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     k: int | None = 4
-    routes: tuple[str, ...] | dict[str, Route] | None = None
-    where: dict[str, Any] | None = None
-    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | InstanceOf[Tuned] | None = None
     depth: int | None = None
-    on_route_error: Literal["raise", "degrade"] | None = None
-    by_name: StrictBool | None = None
-    entities: tuple[str, ...] | None = None
-    on_unknown: Literal["empty", "keep"] | None = None
-    tell_unknown: bool = False
     llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
     detectors: tuple[InstanceOf[Detector], ...] = ()
     whole_sections: bool = False
@@ -164,18 +145,7 @@ class CatenaRetriever(CatenaBaseRetriever):
         return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
 
     def _step(self, query: str, **asked: Unpack[Asked]) -> Step[Ranking]:
-        options: SearchOptions = {
-            "k": self.k,
-            "routes": self.routes,
-            "where": self.where,
-            "fusion": self.fusion,
-            "depth": self.depth,
-            "on_route_error": self.on_route_error,
-            "by_name": self.by_name,
-            "entities": self.entities,
-            "on_unknown": self.on_unknown,
-        }
-        options.update({name: value for name, value in asked.items() if value is not None})  # type: ignore[typeddict-item]
+        options: SearchOptions = {"k": self.k, "depth": self.depth, **self.search_options(asked)}
         detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
         return search_step(query, options, detectors=detectors)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -21,9 +22,11 @@ from catena.model import Ranking
 from catena.retrieval.reading import ReadingOptions
 from catena.section_search import ViewSearch
 from langchain_catena.base import CatenaBaseRetriever
+from langchain_catena.convert import unknown_document
 from langchain_catena.libraries import LibraryField
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
+from langchain_catena.search_fields import SearchFields
 from langchain_catena.view_retrieval import view_documents
 
 
@@ -33,9 +36,11 @@ class AskedSections(TypedDict, total=False):
     k: float | None
     budget_tokens: int | None
     where: dict[str, Any] | None
+    entities: Sequence[str] | None
+    embedded_texts: Sequence[str] | None
 
 
-class CatenaSectionRetriever(CatenaBaseRetriever):
+class CatenaSectionRetriever(SearchFields, CatenaBaseRetriever):
     """Returns whole sections of a library, or, within a budget of tokens, what in them says most about a question.
 
         sections = Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries()))
@@ -45,7 +50,8 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
         CatenaSectionRetriever(library=library, budget_tokens=1_000)        # the best passages of the best sections
 
     Metadata are those of `CatenaRetriever`; `metadata["catena"]["views"]` says which views found a section, at which
-    rank. `ranking` and `aranking` return the core's `Ranking`.
+    rank. `ranking` and `aranking` return the core's `Ranking`. Fields that are not described here are those of
+    `SearchFields`; `views` goes with `where` and `tell_unknown` alone of them.
 
     Attributes:
         library: best one whose chunks are sections or fixed lengths; short pieces are found as well.
@@ -54,7 +60,6 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
         views: search several views of the library, as `Library.search_views`; None ranks as `Library.search`.
         budget_tokens: of all passages together, in place of sections, as `Library.passages`.
         reading: with `budget_tokens`, how many sections are looked into, and how their passages are ranked.
-        where: a filter.
     """
 
     asked: ClassVar[type] = AskedSections
@@ -65,12 +70,14 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
     views: InstanceOf[ViewSearch] | None = None
     budget_tokens: int | None = Field(default=None, ge=1)
     reading: InstanceOf[ReadingOptions] | None = None
-    where: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _reads(self) -> Self:
         if self.reading is not None and self.budget_tokens is None:
             raise ValueError("reading=… says how passages are read: give budget_tokens=…, too")
+        unheard = self.given_options(without="where")
+        if self.views is not None and unheard:
+            raise ValueError(f"{unheard[0]}=… does nothing with views=…: ViewSearch says how each is searched")
         return self
 
     def ranking(self, query: str, **asked: Unpack[AskedSections]) -> Ranking:
@@ -87,7 +94,7 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
         ranking = run_within(run_manager.get_child(), self._step(query, **asked), self.library.services)
         for name, part in told(ranking):
             dispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
-        return view_documents(ranking)
+        return self._documents(ranking)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedSections]
@@ -95,23 +102,26 @@ class CatenaSectionRetriever(CatenaBaseRetriever):
         ranking = await arun_within(run_manager.get_child(), self._step(query, **asked), self.library.services)
         for name, part in told(ranking):
             await adispatch_custom_event(name, asdict(part), config={"callbacks": run_manager.get_child()})
-        return view_documents(ranking)
+        return self._documents(ranking)
 
     def _step(
-        self, query: str, *, k: float | None = None, budget_tokens: int | None = None,
-        where: dict[str, Any] | None = None,
-    ) -> Step[Ranking]:  # fmt: skip
+        self, query: str, *, k: float | None = None, budget_tokens: int | None = None, **search: Any
+    ) -> Step[Ranking]:
         budget, how = self.budget_tokens if budget_tokens is None else budget_tokens, self.library.preparation
-        where = self.where if where is None else where
+        options = self.search_options(search)
         if budget is not None:  # then k is the number of sections to look into, which `reading` says
-            looked_into: SearchOptions = {"k": None if k is None else _whole(k), "where": where}
+            looked_into: SearchOptions = {**options, "k": None if k is None else _whole(k)}
             return passages_step(
                 query, looked_into, budget_tokens=budget, reading=self.reading, views=self.views, preparation=how
             )
         k = self.k if k is None else k
         if self.views is not None:
-            return views_step(query, self.views, k=k, where=where, preparation=how)
-        return search_step(query, {"k": _whole(k), "where": where})
+            return views_step(query, self.views, k=k, where=options["where"], preparation=how)
+        return search_step(query, {**options, "k": _whole(k)})
+
+    def _documents(self, ranking: Ranking) -> list[Document]:
+        first = [unknown_document(ranking)] if self.tell_unknown and ranking.unknown else []
+        return [*first, *view_documents(ranking)]
 
 
 def _whole(k: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
@@ -17,15 +17,14 @@ from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
-from pydantic import Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena.effects import Handler, Services, Step, ask
 from catena.errors import ParameterError
 from catena.extraction import Extraction, SegmentHit
-from catena.library.ask import SegmentSearchOptions, segments_step
+from catena.library.ask import segments_step
 from catena.model import Ranking
 from catena.ports import Reranker
-from catena.retrieval.fusion import RankFusion, ScoreFusion
 from catena.segment_search import SegmentSearch
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import POSITION, segment_documents, unknown_document
@@ -35,6 +34,7 @@ from langchain_catena.places import Passages, PlaceKeys
 from langchain_catena.rerank import to_reranker, traced
 from langchain_catena.retrieval import told
 from langchain_catena.running import arun_within, run_within
+from langchain_catena.search_fields import SearchFields
 from langchain_catena.services import LangChainLLM
 
 FIRST_RANKING = "first_ranking"
@@ -47,6 +47,8 @@ class AskedSegments(TypedDict, total=False):
     k: int | None
     budget_tokens: int | None
     where: dict[str, Any] | None
+    entities: Sequence[str] | None
+    embedded_texts: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +57,10 @@ class _Retrieve:
 
     query: str
     purpose: str = field(default="search", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
-class CatenaSegmentRetriever(CatenaBaseRetriever):
+class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
     """Returns the segments that answer a question: runs of adjacent chunks, each worth more than it costs to read.
 
         CatenaSegmentRetriever(library=library)
@@ -66,6 +69,7 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
     What the documents' metadata say, and what those of the base retriever must say, is stated at
     `CatenaSegmentExtractor`. `extraction` and `aextraction` return the core's `Extraction`, for
     `catena.extraction.explain`. A name in the question that stands nowhere is told as `CatenaRetriever` tells it.
+    Fields that are not described here are those of `SearchFields`; they go with `library`.
 
     Attributes:
         library: whose chunks are ranked; else `retriever`, any LangChain retriever, which should return many chunks
@@ -78,9 +82,6 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         reranker: of the core or of LangChain, see `CatenaRerank`; `options.calibration` should be made for it.
         llm: any chat model or LLM; it writes the search queries.
         services: with `retriever`, journal, budget and limits of the model's and the reranker's calls.
-        where: a filter on the library's chunks.
-        fusion, by_name, on_unknown: with `library`, as of `CatenaRetriever`.
-        tell_unknown: the first document names what stands nowhere and what is like it; on top of k.
         content: "headed" puts the header of `options.header` before the text.
     """
 
@@ -101,12 +102,8 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
     )
     llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
-    where: dict[str, Any] | None = None
-    fusion: InstanceOf[ScoreFusion] | InstanceOf[RankFusion] | None = None
-    by_name: bool | None = None
-    on_unknown: Literal["empty", "keep"] | None = None
-    tell_unknown: bool = False
     content: Literal["raw", "headed"] = "raw"
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead service is remembered
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -114,6 +111,8 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
             raise ValueError("give either library=… or retriever=…")
         if self.library is not None and (self.neighbours is not None or self.services is not None):
             raise ValueError("neighbours=… and services=… are for retriever=…: a library has its own")
+        if self.library is None and (unheard := self.given_options(without="where")):
+            raise ValueError(f"{unheard[0]}=… is for library=…: a retriever has its own")
         neighbour_handlers(self.neighbours, self._passages(), key=self.neighbour_key)
         return self
 
@@ -157,7 +156,7 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         return Passages(keys, positions_needed=self.neighbours is not None)
 
     def _services(self, passages: Passages) -> Services:
-        services = self.services or Services() if self.library is None else self.library.services
+        services = self.services or self._outside if self.library is None else self.library.services
         if self.retriever is not None:
             base = self.retriever
             search = Handler(
@@ -178,17 +177,12 @@ class CatenaSegmentRetriever(CatenaBaseRetriever):
         *,
         k: int | None = None,
         budget_tokens: int | None = None,
-        where: dict[str, Any] | None = None,
+        **search: Any,
     ) -> Step[Extraction]:
         most = self.k if k is None else k
         if most is not None and (type(most) is not int or most < 0):
             raise ParameterError("k", most, "an integer >= 0, or None")
-        options: SegmentSearchOptions = {
-            "where": self.where if where is None else where,
-            "fusion": self.fusion,
-            "by_name": self.by_name,
-            "on_unknown": self.on_unknown,
-        }
+        options = self.search_options(search)
         how = self._how(budget_tokens)
         if self.retriever is None:
             found = yield from segments_step(query, how, options)

@@ -14,12 +14,20 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from catena.effects import Complete, Describe
-from catena.errors import ParameterError
+from catena.errors import ParameterError, SchemaRefusedError
 from catena.local_models import turn_if_local
-from catena.output_limits import limit_setting, with_limit
+from catena.output_limits import (
+    LIMITS,
+    Schemas,
+    ending_told,
+    limit_setting,
+    smaller,
+    with_limit,
+)
 from catena.ports import Completion, Embedder
 from catena.replies import caption_of
 
@@ -105,9 +113,10 @@ class LangChainLLM:
     """Any LangChain chat model or LLM as the core's language model.
 
     The limit of a reply is given to it by the setting that its class has for it ("max_tokens", "num_predict", ...),
-    in a copy of the model, where its user set no smaller one. A model in this process is called by one thread at a
-    time. One whose profile says that it has structured output is given the JSON Schema of a reply, where there is
-    one, until it refuses it.
+    in a copy of the model, where its user set no smaller one; so it is inside `bind`, `with_retry` and
+    `with_fallbacks`. A model in this process is called by one thread at a time. One whose profile says that it has
+    structured output is given the JSON Schema of a reply, where there is one, until it refuses it: then
+    `SchemaRefusedError` has the driver ask without.
 
     Args:
         model: any; one without such a setting is given the limit as `max_tokens_name`.
@@ -125,63 +134,58 @@ class LangChainLLM:
         self.model = model
         self.identity = identity or identity_of(model)
         self._turn = turn_if_local(model)
-        self._setting = limit_setting(model)
-        inner = model
-        while hasattr(inner, "bound"):  # model.bind(...), model.with_retry(...)
-            inner = inner.bound
-        takes_arguments = isinstance(inner, BaseLanguageModel)
-        self._argument = max_tokens_name if takes_arguments and not self._setting else None
+        self._argument = max_tokens_name
         says = getattr(model, "profile", None) or {}
-        self._keeps_to_schemas = self._argument is None and bool(says.get("structured_output"))
+        self._schemas = Schemas(limit_setting(model) is not None and bool(says.get("structured_output")))
 
     def complete(self, request: Complete) -> Completion:
-        if (form := self._form(request)) is None:
-            return self._invoke(_messages(request), request.max_tokens)
-        model = with_limit(self.model, self._setting, request.max_tokens)
+        if not self._schemas.go_with(request):
+            return self._answered(request, self._invoke(_messages(request), request.max_tokens))
         try:
             with self._turn:
-                said = model.with_structured_output(form, include_raw=True).invoke(_messages(request))
+                return self._formed(self._given_form(request).invoke(_messages(request)))
         except Exception as error:
-            self._without_schemas(error)
-            return self._invoke(_messages(request), request.max_tokens)
-        return _formed(said)
+            raise (self._schemas.refusal(request, error, self.identity) or error) from error.__cause__
 
     async def acomplete(self, request: Complete) -> Completion:
-        if (form := self._form(request)) is None:
-            return await self._ainvoke(_messages(request), request.max_tokens)
+        if not self._schemas.go_with(request):
+            return self._answered(request, await self._ainvoke(_messages(request), request.max_tokens))
         if not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self.complete, request)
-        model = with_limit(self.model, self._setting, request.max_tokens)
         try:
-            said = await model.with_structured_output(form, include_raw=True).ainvoke(_messages(request))
+            return self._formed(await self._given_form(request).ainvoke(_messages(request)))
         except Exception as error:
-            self._without_schemas(error)
-            return await self._ainvoke(_messages(request), request.max_tokens)
-        return _formed(said)
+            raise (self._schemas.refusal(request, error, self.identity) or error) from error.__cause__
 
-    def _form(self, request: Complete) -> dict[str, Any] | None:
-        return json.loads(request.schema) if request.schema and self._keeps_to_schemas else None
+    def _given_form(self, request: Complete) -> Any:
+        model: Any = self._limited(request.max_tokens)
+        return model.with_structured_output(json.loads(request.schema), include_raw=True)
 
-    def _without_schemas(self, error: Exception) -> None:
-        """Ask without schemas from now on, if that is what the model refused; raise any other error."""
-        refused = getattr(error, "status_code", None) in (400, 422)
-        if not refused and not isinstance(error, (NotImplementedError, TypeError, ValueError)):
-            raise error
-        self._keeps_to_schemas = False
+    def _formed(self, said: Any) -> Completion:
+        """Return a structured reply as its JSON; as it was written where it could not be parsed."""
+        completion = _completion(said["raw"])
+        if said["parsed"] is not None:
+            return replace(completion, text=json.dumps(said["parsed"]))
+        if not completion.text.strip() and completion.finish_reason == "stop":
+            raise SchemaRefusedError(self.identity, "an empty reply with the schema; asked without", completion)
+        return completion
+
+    def _answered(self, request: Complete, completion: Completion) -> Completion:
+        self._schemas.answered(request)
+        return completion
 
     def _invoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
-        model = with_limit(self.model, self._setting, tokens)
         with self._turn:
-            return _completion(model.invoke(messages, **self._limit(tokens)))
+            return _completion(self._limited(tokens).invoke(messages))
 
     async def _ainvoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
         if not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self._invoke, messages, tokens)
-        model = with_limit(self.model, self._setting, tokens)
-        return _completion(await model.ainvoke(messages, **self._limit(tokens)))
+        return _completion(await self._limited(tokens).ainvoke(messages))
 
-    def _limit(self, tokens: int) -> dict[str, Any]:
-        return {self._argument: tokens} if self._argument else {}
+    def _limited(self, tokens: int) -> Runnable[Any, Any]:
+        model: Runnable[Any, Any] = _limited(self.model, tokens, self._argument)
+        return model
 
 
 class LangChainCaptioner(LangChainLLM):
@@ -247,24 +251,36 @@ def _seen(image: bytes, prompt: str) -> list[BaseMessage]:
     return [HumanMessage([{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": url}}])]
 
 
-_ENDS = {"length": "length", "max_tokens": "length", "content_filter": "content_filter", "refusal": "refusal"}
+def _limited(model: Any, tokens: int, argument: str | None) -> Any:
+    """Return a model whose replies have at most so many tokens, or fewer where its user set it so.
 
+    What is around it, as of `bind`, `with_retry` and `with_fallbacks`, stays around the copy.
 
-def _formed(said: Any) -> Completion:
-    """Return a structured reply as its JSON; as it was written where it could not be parsed."""
-    completion = _completion(said["raw"])
-    return completion if said["parsed"] is None else replace(completion, text=json.dumps(said["parsed"]))
+    Args:
+        model: a model, or what is around it; what is none stays as it is.
+        tokens: the limit.
+        argument: of `invoke`, which limits a model that has no setting for it; None: such a model is not limited.
+    """
+    if (setting := limit_setting(model)) is not None:
+        return with_limit(model, setting, tokens)
+    fields = getattr(type(model), "model_fields", {})
+    if "bound" in fields:
+        own = {name: smaller(model.kwargs[name], tokens) for name in (*LIMITS, argument) if name in model.kwargs}
+        inside = _limited(model.bound, tokens, argument)
+        return model.model_copy(update={"bound": inside, "kwargs": {**model.kwargs, **own}})
+    if "fallbacks" in fields:
+        each = [_limited(one, tokens, argument) for one in (model.runnable, *model.fallbacks)]
+        return model.model_copy(update={"runnable": each[0], "fallbacks": each[1:]})
+    return model.bind(**{argument: tokens}) if argument and isinstance(model, BaseLanguageModel) else model
 
 
 def _completion(reply: BaseMessage | str) -> Completion:
     if isinstance(reply, str):
         return Completion(text=reply)
-    about = reply.response_metadata
-    reason = str(about.get("finish_reason") or about.get("stop_reason") or about.get("done_reason") or "stop").lower()
     usage = getattr(reply, "usage_metadata", None) or {}
     return Completion(
         text=reply.text if isinstance(reply.text, str) else reply.text(),
-        finish_reason=_ENDS.get(reason, "stop"),
+        finish_reason=ending_told(reply.response_metadata),
         input_tokens=usage.get("input_tokens", 0),
         output_tokens=usage.get("output_tokens", 0),
         reasoning_tokens=(usage.get("output_token_details") or {}).get("reasoning") or 0,

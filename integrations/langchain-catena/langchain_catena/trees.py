@@ -12,7 +12,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
-from pydantic import Field, InstanceOf
+from pydantic import Field, InstanceOf, PrivateAttr
 
 from catena.effects import Failed, Services, Step, arun, run, together
 from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
@@ -100,6 +100,7 @@ class CatenaTreeRetriever(CatenaBaseRetriever):
     embeddings: Any = Field(exclude=True)
     k: int = Field(default=4, ge=0)
     way: TreeWay = "collapsed"
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead model is remembered
 
     def ranking(self, query: str, **asked: Unpack[AskedTrees]) -> Ranking:
         """Return the core's ranking: chunks, each with the node that brought it."""
@@ -126,7 +127,7 @@ class CatenaTreeRetriever(CatenaBaseRetriever):
         return search_trees(query, trees, k=self.k if k is None else k, way=self.way)
 
     def _services(self) -> Services:
-        return Services(embedder=to_embedder(self.embeddings))
+        return replace(self._outside, embedder=to_embedder(self.embeddings))
 
 
 def _options(given: RaptorOptions | None, llm: object) -> RaptorOptions:

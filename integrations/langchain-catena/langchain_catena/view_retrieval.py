@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from langchain_core.callbacks import (
@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena.effects import Search, Services, Step, arun, run
 from catena.errors import ParameterError
@@ -90,6 +90,7 @@ class CatenaMultiViewRetriever(CatenaBaseRetriever):
     filtering: Filtering = Field(default="filter", exclude=True)
     id_key: str = PARENT_ID
     view_key: str = VIEW
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead view is remembered
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -155,7 +156,7 @@ class CatenaMultiViewRetriever(CatenaBaseRetriever):
             k=self.k if k is None else k,
             by_place=self.vectorstore is None,
         )
-        return Services(handlers={Search: source.handler})
+        return replace(self._outside, handlers={Search: source.handler})
 
     def _kinds(self) -> Sequence[str]:
         return self.views or tuple(self.retrievers or ())

@@ -48,7 +48,7 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
     "Empty Response" as LlamaIndex does.
 
     Args:
-        retriever: `CatenaSegmentRetriever`, or any other.
+        retriever: `CatenaSegmentRetriever`, or any other; of a library, one that finds its segments.
         llm: any LlamaIndex language model; by default that of `Settings`.
         options: what the model is given, and how much it may write.
         node_postprocessors: applied to what the retriever found, in order, e.g. `CatenaRerank` and
@@ -60,7 +60,7 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
     @checked_arguments
     def __init__(
         self,
-        retriever: BaseRetriever,
+        retriever: BaseRetriever | AnyLibrary,
         llm: LLM | LlamaIndexLLM | None = None,
         *,
         options: AnswerOptions | None = None,
@@ -68,6 +68,8 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
         library: AnyLibrary | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:
+        if not isinstance(retriever, BaseRetriever):
+            retriever = CatenaSegmentRetriever(retriever, callback_manager=callback_manager)
         super().__init__(callback_manager=callback_manager or retriever.callback_manager)
         self.options = options or AnswerOptions()
         self.retriever, self.node_postprocessors = retriever, tuple(node_postprocessors)

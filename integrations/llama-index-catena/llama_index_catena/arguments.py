@@ -36,9 +36,13 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
             if "library" in kwargs and "source" in own - {"library", *kwargs}:  # as LangChain's retrievers call it
                 kwargs["source"] = kwargs.pop("library")
             refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
-            if issubclass(made, Remade):
-                vars(args[0]).setdefault("_made_of", (args[1:], kwargs))
+            held = vars(args[0])
+            is_first = issubclass(made, Remade) and "_made_of" not in held  # not of a class above it
+            if is_first:
+                held["_made_of"] = (args[1:], kwargs)
             init(*args, **kwargs)
+            if is_first:
+                held["_as_made"] = dict(held)
 
         return checked
 
@@ -52,8 +56,10 @@ class Remade:
     """
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = vars(self)["_made_of"]
-        fresh = {name: value for name, value in vars(self).items() if not name.startswith("_") and _is_plain(value)}
+        held = vars(self)
+        (args, kwargs), made = held["_made_of"], held["_as_made"]
+        public = {name: value for name, value in held.items() if not name.startswith("_")}
+        fresh = {name: value for name, value in public.items() if _is_plain(value) or value is not made.get(name)}
         return _remade, (type(self), args, kwargs), fresh
 
 

@@ -68,5 +68,5 @@ class CatenaFigureRetriever(Remade, BaseRetriever):
 
     def _nodes(self, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
-        library = self._library
-        return [figure_node(hit, ranking, library.figure(hit), figure_file(library, hit)) for hit in ranking.hits]
+        found = self._library.figures(ranking)
+        return [figure_node(hit, ranking, figure, figure_file(self._library, hit)) for figure, hit in found]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
@@ -11,8 +11,8 @@ from catena.errors import ParameterError
 from catena.filters import check
 from catena.model import Where
 
-Filters: TypeAlias = Where | MetadataFilters
-"""A filter in Catena's grammar, or LlamaIndex's."""
+Filters: TypeAlias = Where | MetadataFilters | MetadataFilter | Sequence[MetadataFilter]
+"""A filter in Catena's grammar, or LlamaIndex's; of a list all must hold."""
 
 _OPERATORS: Mapping[FilterOperator, Callable[[Any], Mapping[str, Any]]] = {
     FilterOperator.EQ: lambda value: {"$eq": value},
@@ -23,6 +23,7 @@ _OPERATORS: Mapping[FilterOperator, Callable[[Any], Mapping[str, Any]]] = {
     FilterOperator.LTE: lambda value: {"$lte": value},
     FilterOperator.IN: lambda value: {"$in": value},
     FilterOperator.NIN: lambda value: {"$nin": value},
+    FilterOperator.ANY: lambda value: {"$in": value},
     FilterOperator.CONTAINS: lambda value: {"$contains": value},
     FilterOperator.TEXT_MATCH: lambda value: {"$contains": value},
 }
@@ -32,14 +33,23 @@ def where_of(*given: Filters | None) -> Where | None:
     """Return what all of these filters ask, in Catena's grammar; None where nothing is filtered.
 
     Raises:
-        ParameterError: one has an operator that only an index can obey.
+        ParameterError: one has an operator that Catena's grammar has no counterpart for.
         FilterError: one is malformed.
     """
-    told = [_all_of(each) if isinstance(each, MetadataFilters) else each for each in given]
+    told = [_all_of(own) if (own := own_filters(each)) else cast("Where | None", each) for each in given]
     parts = [each for each in told if each is not None]
     for each in parts:
         check(each)
     return parts[0] if len(parts) == 1 else {"$and": parts} if parts else None
+
+
+def own_filters(given: Filters | None) -> MetadataFilters | None:
+    """Return LlamaIndex's filters as one; None for a filter of another grammar, or none."""
+    if isinstance(given, MetadataFilter):
+        return MetadataFilters(filters=[given])
+    if isinstance(given, Sequence) and given and all(isinstance(each, MetadataFilter) for each in given):
+        return MetadataFilters(filters=list(given))
+    return given if isinstance(given, MetadataFilters) else None
 
 
 def _all_of(filters: MetadataFilters) -> Where | None:
@@ -54,7 +64,9 @@ def _all_of(filters: MetadataFilters) -> Where | None:
 def _one(part: MetadataFilter | MetadataFilters) -> Where | None:
     if isinstance(part, MetadataFilters):
         return _all_of(part)
+    if part.operator == FilterOperator.ALL and isinstance(part.value, list) and part.value:
+        return {"$and": [{part.key: value} for value in part.value]}
     if part.operator not in _OPERATORS:
-        allowed = f"one of {', '.join(known.value for known in _OPERATORS)}"
+        allowed = f"one of {', '.join(known.value for known in (*_OPERATORS, FilterOperator.ALL))}"
         raise ParameterError("filter operator", part.operator.value, allowed)
     return {part.key: _OPERATORS[part.operator](part.value)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from llama_index.core.bridge.pydantic import Field, field_serializer
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -17,6 +18,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from catena.effects import Services, Step, arun, run
 from catena.errors import InvalidReplyError, ParameterError
 from catena.faults import service_error
+from catena.local_models import turn_if_local
 from catena.model import Chunk, Ranking
 from catena.ports import Reranker
 from catena.rerank.artefact import Artefact
@@ -49,6 +51,8 @@ CALIBRATIONS: dict[str, Any] = {
 class LlamaIndexReranker:
     """A LlamaIndex postprocessor that scores nodes, as the core's reranker: `CohereRerank`, `LLMRerank`, ….
 
+    A model in this process is called by one thread at a time.
+
     Args:
         postprocessor: any; one that has a `top_n` is asked for all of the texts.
         left_out: the raw score of a text that it does not return, as `LLMRerank` does with what it finds irrelevant.
@@ -61,19 +65,23 @@ class LlamaIndexReranker:
         if not isinstance(postprocessor, BaseNodePostprocessor):
             raise ParameterError("postprocessor", type(postprocessor).__name__, "a LlamaIndex node postprocessor")
         self._postprocessor, self._left_out = postprocessor, left_out
+        self._turn = turn_if_local(postprocessor)
         self.identity = identity or f"llama-index:{postprocessor.class_name()}{_model_of(postprocessor)}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one raw score per text, in order."""
         nodes = _nodes(texts)
         try:
-            found = self._for(len(texts)).postprocess_nodes(nodes, query_bundle=QueryBundle(query))
+            with self._turn:
+                found = self._for(len(texts)).postprocess_nodes(nodes, query_bundle=QueryBundle(query))
         except Exception as error:
             raise service_error(error, self.identity, holder=self._postprocessor) from None
         return self._scores(found, len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         """As `score`, without blocking the event loop."""
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.score, query, texts)
         nodes = _nodes(texts)
         try:
             found = await self._for(len(texts)).apostprocess_nodes(nodes, query_bundle=QueryBundle(query))
@@ -160,6 +168,7 @@ class CatenaRerank(Component, BaseNodePostprocessor):
     top_n: int | None = Field(default=None, ge=0, description="Most nodes to return.")
     metadata_mode: MetadataMode = Field(default=MetadataMode.EMBED, description="With which metadata nodes are read.")
     on_failure: OnFailure = Field(default="raise", description="What a failing reranker means.")
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead reranker is remembered
 
     @checked_arguments
     def __init__(self, reranker: Any, *, calibration: Calibration | Artefact | None = None, **fields: Any) -> None:
@@ -189,7 +198,7 @@ class CatenaRerank(Component, BaseNodePostprocessor):
         with self._told(query, nodes) as returned:
             passages, notices = apart(nodes)
             found = ranking_of(passages)
-            ranking = run(self._step(query, found), Services(reranker=self.reranker))
+            ranking = run(self._step(query, found), self._services())
             returned += [*_scored(ranking, found), *notices]
         return returned
 
@@ -201,9 +210,12 @@ class CatenaRerank(Component, BaseNodePostprocessor):
         with self._told(query, nodes) as returned:
             passages, notices = apart(nodes)
             found = ranking_of(passages)
-            ranking = await arun(self._step(query, found), Services(reranker=self.reranker))
+            ranking = await arun(self._step(query, found), self._services())
             returned += [*_scored(ranking, found), *notices]
         return returned
+
+    def _services(self) -> Services:
+        return replace(self._outside, reranker=self.reranker)
 
     def _step(self, query: str, found: Ranking) -> Step[Ranking]:
         return rerank(

@@ -21,6 +21,7 @@ from catena.errors import ParameterError
 from catena.library.ask import SearchOptions, passages_step, search_step, views_step
 from catena.model import Ranking
 from catena.retrieval.foreign import named
+from catena.retrieval.limits import QuestionLimits
 from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown
 from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import Route, stored
@@ -76,7 +77,7 @@ class CatenaRetriever(Remade, BaseRetriever):
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
         similarity_top_k: how many chunks, >= 0, with views also 1.5; by default as many as the library's own method
             returns: 10, 3 with views, and with `budget_tokens` it looks into 20.
-        routes, depth, on_route_error, by_name, on_unknown: as `catena.retrieval.multi_route.retrieve` takes
+        routes, depth, on_route_error, by_name, on_unknown, limits: as `catena.retrieval.multi_route.retrieve` takes
             them; by default the routes of `Library.search`, which finds long chunks by their passages, too.
         where, filters: Catena's filter, or LlamaIndex's `MetadataFilters`; where both are given, both hold.
         fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
@@ -113,6 +114,7 @@ class CatenaRetriever(Remade, BaseRetriever):
         on_route_error: OnRouteError = "degrade",
         by_name: bool = True,
         on_unknown: OnUnknown = "empty",
+        limits: QuestionLimits | None = None,
         detectors: Sequence[Detector] = (),
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
@@ -144,7 +146,7 @@ class CatenaRetriever(Remade, BaseRetriever):
         self.views, self.budget_tokens, self.reading = views, budget_tokens, reading
         self.routes, self.where, self.fusion = routes, where_of(where, filters), fusion
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
-        self.by_name, self.on_unknown, self.notice = by_name, on_unknown, notice
+        self.by_name, self.on_unknown, self.notice, self.limits = by_name, on_unknown, notice, limits
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
         self._library = source if isinstance(source, AnyLibrary) else None
         services = source.services if isinstance(source, AnyLibrary) else source
@@ -208,6 +210,7 @@ class CatenaRetriever(Remade, BaseRetriever):
             "by_name": self.by_name,
             "entities": entities,
             "on_unknown": self.on_unknown,
+            "limits": self.limits,
             "embedded_texts": asked.custom_embedding_strs,
         }
         if self.budget_tokens is not None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
-from llama_index.core.bridge.pydantic import Field, field_serializer
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
@@ -74,6 +74,7 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
     calibration: Any = Field(default=None, description="What a node's score says of relevance.")
     never_empty: bool = Field(default=True, description="Return the best segment where none is worth enough.")
     header: Any = Field(default=DSRAG, description="The words before a segment.")
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead store is remembered
 
     @checked_arguments
     def __init__(
@@ -144,7 +145,7 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
         store = NeighbourStore(self.neighbours, self.params)
         how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
         step = segments_step(query, how, ranked=lambda _: _given(ranking), place=store.place)
-        return step, Services(store=store, handlers=store.handlers)
+        return step, replace(self._outside, store=store, handlers=store.handlers)
 
     def _nodes(self, nodes: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
         passages, notices = apart(nodes)

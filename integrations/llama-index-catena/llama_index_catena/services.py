@@ -20,13 +20,15 @@ from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlock, MessageRole, TextBlock
 from llama_index.core.llms import LLM, CustomLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.program.function_program import get_function_tool
 from pydantic import BaseModel, create_model
 
 from catena.effects import Complete, Describe, Journal, Services
-from catena.errors import CatenaError, InvalidReplyError, ParameterError
+from catena.errors import CatenaError, InvalidReplyError, ParameterError, SchemaRefusedError
 from catena.faults import service_error
 from catena.local_models import turn_if_local
-from catena.output_limits import limit_setting, with_limit
+from catena.output_limits import Schemas, ending_told, limit_setting, with_limit
 from catena.ports import Completion, Embedder
 from catena.replies import caption_of
 
@@ -35,13 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _JPEG = b"\xff\xd8\xff"
-_FINISHED = {
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "refusal": "refusal",
-}
 
 
 class LlamaIndexEmbedder:
@@ -133,8 +128,8 @@ class LlamaIndexEmbedder:
 class LlamaIndexLLM:
     """A LlamaIndex language model as the core's.
 
-    A model that calls functions is asked through `as_structured_llm` where the form of a reply is known, until it
-    fails so; what it writes is read all the same.
+    A model that calls functions is given one that takes what is to be replied, where the form of that is known, until
+    it refuses it: then `SchemaRefusedError` has the driver ask without. What it writes in place of a call is read.
 
     Args:
         llm: any model; it is asked through `chat`. One that runs in this process is called by one thread at a time.
@@ -150,36 +145,59 @@ class LlamaIndexLLM:
         self._setting = None if setting == "max_tokens" else setting
         self._max_tokens_name = ("" if self._setting else "max_tokens") if max_tokens_name == "" else max_tokens_name
         self.identity = f"llama-index:{llm.class_name()}/{llm.metadata.model_name}"
-        self._keeps_to_schemas = llm.metadata.is_function_calling_model
+        self._schemas = Schemas(isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model)
         inherited = isinstance(llm, CustomLLM) and inherits(llm, CustomLLM, "achat")
         self._in_thread = inherited or not isinstance(self._turn, nullcontext)
 
     def complete(self, request: Complete) -> Completion:
         """Return the reply to one prompt, with why it ended and what it took where the model says so."""
-        if request.schema and self._keeps_to_schemas:
-            try:
-                with self._turn:
-                    model = self._limited(request.max_tokens).as_structured_llm(_form(request.schema))
-                    return completion_of(model.chat(_messages(request), **self._limit(request.max_tokens)))
-            except (NotImplementedError, TypeError, ValueError):
-                self._keeps_to_schemas = False
-            except Exception as error:
-                raise service_error(error, self.identity, holder=self._llm) from None
-        return self._chat(_messages(request), request.max_tokens)
+        if not self._schemas.go_with(request):
+            return self._answered(request, self._chat(_messages(request), request.max_tokens))
+        try:
+            with self._turn:
+                model: Any = self._limited(request.max_tokens)
+                return self._formed(model.chat_with_tools(**self._called(request)))
+        except Exception as error:
+            raise self._unformed(request, error) from None
 
     async def acomplete(self, request: Complete) -> Completion:
         """As `complete`, without blocking the event loop."""
-        if request.schema and self._keeps_to_schemas:
-            if self._in_thread:
-                return await asyncio.to_thread(self.complete, request)
-            try:
-                model = self._limited(request.max_tokens).as_structured_llm(_form(request.schema))
-                return completion_of(await model.achat(_messages(request), **self._limit(request.max_tokens)))
-            except (NotImplementedError, TypeError, ValueError):
-                self._keeps_to_schemas = False
-            except Exception as error:
-                raise service_error(error, self.identity, holder=self._llm) from None
-        return await self._achat(_messages(request), request.max_tokens)
+        if not self._schemas.go_with(request):
+            return self._answered(request, await self._achat(_messages(request), request.max_tokens))
+        if self._in_thread:
+            return await asyncio.to_thread(self.complete, request)
+        try:
+            model: Any = self._limited(request.max_tokens)
+            return self._formed(await model.achat_with_tools(**self._called(request)))
+        except Exception as error:
+            raise self._unformed(request, error) from None
+
+    def _called(self, request: Complete) -> dict[str, Any]:
+        tools = [get_function_tool(_form(request.schema))]
+        history = _messages(request)
+        return {"tools": tools, "chat_history": history, "tool_required": True, **self._limit(request.max_tokens)}
+
+    def _formed(self, response: ChatResponse) -> Completion:
+        """Return what a function was called with, as its JSON; what the model wrote where it called none."""
+        model: Any = self._llm
+        completion = completion_of(response)
+        try:
+            calls = model.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        except (KeyError, TypeError, ValueError):  # a call that cannot be read
+            calls = []
+        if calls and calls[0].tool_kwargs:
+            return replace(completion, text=json.dumps(calls[0].tool_kwargs))
+        if not completion.text.strip() and completion.finish_reason == "stop":
+            raise SchemaRefusedError(self.identity, "no function was called; asked without", completion)
+        return completion
+
+    def _unformed(self, request: Complete, error: Exception) -> CatenaError:
+        refused = self._schemas.refusal(request, error, self.identity)
+        return refused or service_error(error, self.identity, holder=self._llm)
+
+    def _answered(self, request: Complete, completion: Completion) -> Completion:
+        self._schemas.answered(request)
+        return completion
 
     def _chat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
         try:
@@ -334,10 +352,9 @@ def completion_of(response: ChatResponse) -> Completion:
     usage = {**_fields(said.get("usage")), **said}
     choices = said.get("choices")
     first = _fields(choices[0]) if isinstance(choices, Sequence) and choices else {}
-    reason = first.get("finish_reason") or said.get("finish_reason") or said.get("stop_reason")
     return Completion(
         text=response.message.content or "",
-        finish_reason=_FINISHED.get(str(getattr(reason, "value", reason)).lower(), "stop"),
+        finish_reason=ending_told({**said, **first}),
         input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
         output_tokens=_count(usage, "completion_tokens", "output_tokens"),
         reasoning_tokens=_count(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core import VectorStoreIndex
@@ -107,6 +108,9 @@ class CatenaMultiViewRetriever(Remade, BaseRetriever):
         self.parents = self._index.docstore if parents is None and self._index is not None else parents
         self.rule, self.similarity_top_k, self.depth = rule or PaperQuota(), similarity_top_k, depth
         self.filters, self.filtering, self.on_view_error = filters, filtering, on_view_error
+        embed_model: Any = getattr(self._index, "_embed_model", None)  # LlamaIndex has no public name for it
+        embedder = None if embed_model is None else LlamaIndexEmbedder(embed_model)
+        self._outside = Services(embedder=embedder)  # one, so that a dead view is remembered
 
     def ranking(self, query: QueryType) -> Ranking:
         """Return the core's ranking: parents with the views that found them, and what failed."""
@@ -158,9 +162,7 @@ class CatenaMultiViewRetriever(Remade, BaseRetriever):
             k=self.similarity_top_k,
             by_place=index is None,
         )
-        embed_model: Any = getattr(index, "_embed_model", None)  # LlamaIndex has no public name for it
-        embedder = None if embed_model is None else LlamaIndexEmbedder(embed_model)
-        return Services(embedder=embedder, handlers={Search: source.handler})
+        return replace(self._outside, handlers={Search: source.handler})
 
 
 def _by_vector(vector: Sequence[float]) -> Route:

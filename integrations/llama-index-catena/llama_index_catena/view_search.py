@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from catena.effects import Handler, Search, Services, Step, arun, run
+from catena.effects import Handler, Retry, Search, Services, Step, arun, run
 from catena.errors import ParameterError, ServiceError
 from catena.ids import digest
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
@@ -71,7 +71,7 @@ class ViewSource:
     @property
     def handler(self) -> Handler:
         """Who answers `Search`."""
-        services = Services(handlers=calling("llama-index"))
+        services = Services(handlers=calling("llama-index"), retry=Retry(attempts=1))  # who asks tries again
         return Handler(
             identity="llama-index:views",
             call=lambda request: run(self._ranked(request), services),

@@ -15,7 +15,7 @@ DIM = 3
 LAYOUT = IndexLayout(name="b-law", dim=DIM, embedder="laws", several=("questions", DEFAULT))
 
 _TEXTS = st.text(max_size=12)  # lone surrogates and unassigned characters included
-_SCALARS = st.one_of(st.integers(), st.floats(allow_nan=False), st.booleans(), _TEXTS)
+_SCALARS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), _TEXTS)
 _METADATA = st.dictionaries(_TEXTS, _SCALARS, max_size=2)
 _TERMS = st.lists(st.sampled_from(["esp32", "hx 200", "ein wort"]), max_size=4).map(tuple)
 

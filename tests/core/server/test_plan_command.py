@@ -65,7 +65,7 @@ def test_every_option_counts(option: tuple[str, ...], changes: str) -> None:
 
 def test_what_no_cluster_can_be_is_said_in_words() -> None:
     result = call(*ASKED, "--node-memory", "0", code=2)
-    assert "node_memory_gb must be a number > 0" in result.stderr
+    assert "node_memory_gb must be a finite number > 0" in result.stderr
 
 
 @pytest.mark.parametrize("suffix", [".png", ".html"])

@@ -24,7 +24,7 @@ from catena.ports import Embedder, Graph
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.calls import copied, retrieved
 from llama_index_catena.convert import notice_node
-from llama_index_catena.filters import Filters, where_of
+from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
 from llama_index_catena.graph.widening import Found, Nodes, Widener
 from llama_index_catena.libraries import AnyLibrary
@@ -76,8 +76,8 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
     @checked_arguments
     def __init__(
         self,
-        *,
         library: AnyLibrary | None = None,
+        *,
         retriever: BaseRetriever | VectorStoreIndex | None = None,
         graph: Graph | None = None,
         embed_model: BaseEmbedding | Embedder | None = None,
@@ -106,19 +106,20 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
         self.on_retriever_error = on_retriever_error
         self._index = retriever if isinstance(retriever, VectorStoreIndex) else None
         self._retriever = retriever if isinstance(retriever, BaseRetriever) else None
-        given = [each for each in (where, filters) if each is not None]
-        if self._index is not None and not all(isinstance(each, MetadataFilters) for each in given):
-            allowed = "MetadataFilters where the retriever is an index, which obeys no other"
-            raise ParameterError("where", where, allowed)
+        given = {"where": where, "filters": filters}
+        given = {name: each for name, each in given.items() if each is not None}
+        own = [each for each in map(own_filters, given.values()) if each is not None]
+        if self._index is not None and len(own) < len(given):
+            name, value = next((name, each) for name, each in given.items() if own_filters(each) is None)
+            raise ParameterError(name, value, "MetadataFilters where the retriever is an index, which obeys no other")
         searched: Any = self._index or _index_of(self._retriever)
         self._same_model = embed_model is None and library is None and searched is not None
         if self._same_model:
             embed_model = index_model(searched)
         if nodes is None and searched is not None:
             nodes = searched.docstore
-        own = [each for each in given if isinstance(each, MetadataFilters)]
         self._filters = own[0] if len(own) == 1 else MetadataFilters(filters=[*own]) if own else None
-        obeyed = where_of(*given) if given else getattr(self._retriever, "_filters", None)
+        obeyed = where_of(*given.values()) if given else getattr(self._retriever, "_filters", None)
         self.similarity_top_k, self.notice = similarity_top_k, notice
         self._widener = Widener.of(
             library if graph is None else graph,  # type: ignore[arg-type]

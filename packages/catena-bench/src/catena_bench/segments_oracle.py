@@ -162,8 +162,10 @@ def _step_differs(
 def _direct_case(case: Case) -> Figures:
     """Compare selection alone, on the values that the case gives."""
     rows = case["relevance_values"]
-    values = np.array(rows, np.float64).reshape(len(rows), max(map(len, rows), default=0))
-    track = Track(values=values, ends=np.array(case["document_splits"], np.int64))
+    ends = np.array(case["document_splits"], np.int64)
+    chunks = len(rows[0]) if rows else int(max(ends, default=0))
+    values = np.array(rows, np.float64).reshape(len(rows), chunks)
+    track = Track(values=values, ends=ends)
     limits = Limits(
         max_chunks=case["max_length"], budget=case["overall_max_length"], minimum_value=case["minimum_value"]
     )

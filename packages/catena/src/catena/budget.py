@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from catena.errors import BudgetExceededError, ParameterError
+from catena.options import check_options
 from catena.ports import Completion
 from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
 
@@ -19,13 +22,12 @@ ROUNDING = 1e-9  # relative; ten times 0.1 fits into a cap of 1
 class Price:
     """What one type of request costs, in any one currency."""
 
-    input: float = 0.0  # per million tokens
-    output: float = 0.0  # per million tokens
-    call: float = 0.0  # per request, e.g. for rerankers
+    input: Annotated[float, Ge(0)] = 0.0  # per million tokens
+    output: Annotated[float, Ge(0)] = 0.0  # per million tokens
+    call: Annotated[float, Ge(0)] = 0.0  # per request, e.g. for rerankers
 
     def __post_init__(self) -> None:
-        if not min(self.input, self.output, self.call) >= 0:
-            raise ParameterError("price", self, "made of numbers >= 0")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ class Tariff:
 
     prices: Mapping[type[Request], Price] = field(default_factory=dict)
     count: Callable[[str], int] = approximate_tokens
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def before(self, request: Request) -> Usage:
         """Return the most that a request will take: all its input, and the longest reply it allows."""

@@ -153,6 +153,9 @@ class _NothingHeld:
     def made_views(self, document_id: str) -> Mapping[str, Sequence[View]]:
         return {}
 
+    def whole(self, ids: Sequence[str]) -> tuple[None, ...]:
+        return (None,) * len(ids)
+
 
 def _files(recipe: Recipe, services: Services) -> FileIngestion:
     return FileIngestion(_NothingHeld(), services, recipe.preparation, Path())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from catena.errors import ParameterError
+from annotated_types import Ge, Gt, Lt
+
+from catena.options import check_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,32 +77,20 @@ class TrainingOptions:
         device: "cpu", "cuda", another name that torch knows, or "auto": CUDA where there is one.
     """
 
-    epochs: int = 20
-    batch: int = 32
-    learning_rate: float = 1e-3
-    encoder_learning_rate: float = 2e-5
-    weight_decay: float = 0.01
-    hidden: int = 256
-    edge_hidden: int = 64
-    validation: float = 0.1
-    patience: int = 3
-    seed: int = 0
+    epochs: Annotated[int, Ge(1)] = 20
+    batch: Annotated[int, Ge(1)] = 32
+    learning_rate: Annotated[float, Gt(0), Lt(inf)] = 1e-3
+    encoder_learning_rate: Annotated[float, Gt(0), Lt(inf)] = 2e-5
+    weight_decay: Annotated[float, Ge(0), Lt(inf)] = 0.01
+    hidden: Annotated[int, Ge(1)] = 256
+    edge_hidden: Annotated[int, Ge(1)] = 64
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.1
+    patience: Annotated[int, Ge(1)] = 3
+    seed: Annotated[int, Ge(0)] = 0
     device: Literal["auto", "cpu", "cuda"] | str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "hidden", "edge_hidden", "patience"):
-            number = getattr(self, name)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise ParameterError(name, number, "an integer, at least 1")
-        for name in ("learning_rate", "encoder_learning_rate"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise ParameterError(name, getattr(self, name), "a finite number above 0")
-        if not 0.0 <= self.weight_decay < float("inf"):
-            raise ParameterError("weight_decay", self.weight_decay, "a finite number >= 0")
-        if not 0.0 <= self.validation < 1.0:
-            raise ParameterError("validation", self.validation, "in [0, 1)")
-        if self.seed < 0:
-            raise ParameterError("seed", self.seed, "at least 0")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,8 +83,9 @@ def place_in(metadata: Mapping[str, object]) -> Place:
 def _span(unit: str, span: Span | tuple[str, str] | None) -> str:
     if span is None:
         return ""
-    first, last = span
-    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
+    first, last = map(str, span)
+    dash = " to " if "-" in first + last else "-"  # labels such as "A-3"
+    return f"{unit} {first}" if first == last else f"{unit}s {first}{dash}{last}"
 
 
 def _ordinal(number: int) -> str:

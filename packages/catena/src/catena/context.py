@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.citation import SEPARATOR, TITLE
 from catena.errors import ParameterError
 from catena.model import Chunk, Segment, View
+from catena.options import check_options
 from catena.text.words import same_words
 
 DOCUMENT_SUMMARY = "document_summary"
@@ -41,14 +45,13 @@ class HeaderTemplate:
     document_title: str = "the following excerpt is from a document titled '{title}'."
     section: str = "Section context:"
     section_title: str = "this excerpt is from the section titled '{title}'."
-    levels: int = 0
+    levels: Annotated[int, Ge(0)] = 0
 
     def __post_init__(self) -> None:
+        check_options(self)
         for name, sentence in (("document_title", self.document_title), ("section_title", self.section_title)):
             if sentence and _PLACE not in sentence:
                 raise ParameterError(name, sentence, f"a sentence with {_PLACE} in it, or ''")
-        if self.levels < 0:
-            raise ParameterError("levels", self.levels, "an integer >= 0 (0: all headings)")
 
 
 DSRAG = HeaderTemplate()

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
@@ -23,12 +23,14 @@ from catena.errors import (
     CatenaError,
     InvalidReplyError,
     JournalError,
+    SchemaRefusedError,
+    ServiceError,
 )
 from catena.faults import service_error
 from catena.journal import Journal
 from catena.ports import Completion
 from catena.redaction import redact
-from catena.replies import Form
+from catena.replies import Form, redacted
 from catena.retrying import Tries
 from catena.services import Event, EventKind, Handler, Services
 from catena.steps import Failed, Request
@@ -144,7 +146,7 @@ class Course:
         reply = yield from self._called(request, handler)
         if isinstance(reply, Failed):
             return reply
-        kept = yield Act(lambda: form.decode(journal.put(key, form.encode(reply))))
+        kept = yield Act(lambda: form.decode(journal.put(key, form.encode(redacted(reply, self._secrets(handler))))))
         return self._broken(request, kept.error) if isinstance(kept, Failed) else kept
 
     def _broken(self, request: Request, error: Exception) -> Failed:
@@ -166,7 +168,7 @@ class Course:
             self._tell("started", request, attempt=attempt)
             tries.called()
             try:
-                reply = yield from self._attempt(request, handler)
+                reply = yield from self._attempt(request, handler, tries)
             finally:
                 tries.ended()
             if not isinstance(reply, Failed):
@@ -182,16 +184,34 @@ class Course:
             yield from self._pause(pause)
         return self._failed(request, error, attempt)
 
-    def _attempt(self, request: Request, handler: Handler) -> Acts[Any]:
-        """Call the service, again with more room where its reply was cut; return a clean reply or `Failed`."""
-        sized = self.services.sized(request, handler.identity)
-        reply = yield from self._paid(sized, handler)
-        wider = self.services.wider(sized, reply)
-        if wider is not None and self.stopped() is None:
+    def _attempt(self, request: Request, handler: Handler, tries: Tries) -> Acts[Any]:
+        """Call the service, again with more room where its reply was cut; return a clean reply or `Failed`.
+
+        A fault of the wider call that may pass leaves that call to the next attempt; another one, the cut reply.
+        """
+        if tries.cut is None:
+            sized = self.services.sized(request, handler.identity)
+            reply = yield from self._formed(sized, handler)
+            wider = self.services.wider(sized, reply)
+            if wider is None or self.stopped() is not None:
+                return reply if isinstance(reply, Failed) else self._clean(request, handler, reply)
             self._tell("retried", request, detail=f"the reply was cut at {sized.max_tokens} tokens")
-            second = yield from self._paid(wider, handler, needed=False)
-            reply = reply if isinstance(second, Failed) else second
-        return reply if isinstance(reply, Failed) else self._clean(request, handler, reply)
+            tries.cut = reply, wider
+        cut, wider = tries.cut
+        reply = yield from self._formed(wider, handler, needed=False)
+        if isinstance(reply, Failed):
+            if isinstance(reply.error, ServiceError) and reply.error.retry:
+                return reply
+            reply = cut
+        return self._clean(request, handler, reply)
+
+    def _formed(self, request: Any, handler: Handler, *, needed: bool = True) -> Acts[Any]:
+        """Call the service, again without the schema of the reply where that is what it refused."""
+        reply = yield from self._paid(request, handler, needed=needed)
+        if isinstance(reply, Failed) and isinstance(reply.error, SchemaRefusedError) and self.stopped() is None:
+            self._tell("retried", request, detail=str(reply.error))
+            reply = yield from self._paid(replace(request, schema=""), handler, needed=needed)
+        return reply
 
     def _paid(self, request: Request, handler: Handler, *, needed: bool = True) -> Acts[Any]:
         """Call the service once, within the budget; return what it replied, or `Failed` with one of our errors.
@@ -211,12 +231,14 @@ class Course:
                 partial(handler.call, request) if handler.call else None,
                 partial(handler.acall, request) if handler.acall else None,
             )
-            if isinstance(reply, Failed):
+            failed = isinstance(reply, Failed)
+            paid = getattr(reply.error, "paid", None) if failed else reply  # a reply of no use is paid for, too
+            if isinstance(paid, Completion):
+                self.services.health.thought(handler.identity, paid.reasoning_tokens)
+            if budget is not None and not (failed and paid is None):
+                used = budget.tariff.after(request, paid)
+            if failed:
                 return Failed(service_error(reply.error, handler.identity, secrets=self._secrets(handler)))
-            if isinstance(reply, Completion):
-                self.services.health.thought(handler.identity, reply.reasoning_tokens)
-            if budget is not None:  # a reply of no use is paid for, too
-                used = budget.tariff.after(request, reply)
             return reply
         finally:
             if budget is not None:

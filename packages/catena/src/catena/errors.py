@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from catena.nearest import meant, names_in
 
+_SHOWN = 400  # characters of a filter, and of what is wrong with it
+
 
 class CatenaError(Exception):
     """The base of all errors of this project: `except CatenaError` catches whatever goes wrong in it.
@@ -45,9 +47,15 @@ class CatenaError(Exception):
 
 
 def _advised(what: str, do_next: str) -> str:
-    """Return a whole sentence, and the advice behind it."""
+    """Return a whole sentence, and the advice behind it; what is no text, as in names of files, is spelled out."""
     end = "" if what.endswith("?") else "."
-    return f"{what}{end} Try: {do_next}" if do_next else f"{what}{end}"
+    said = f"{what}{end} Try: {do_next}" if do_next else f"{what}{end}"
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
+def _in_few_words(text: str) -> str:
+    """Return a text without the middle of one that is too long to be read."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[-_SHOWN // 2 :]}"
 
 
 class ParameterError(CatenaError, ValueError):
@@ -192,7 +200,7 @@ class FilterError(CatenaError, ValueError):
         self.where, self.what = where, what
 
     def __str__(self) -> str:
-        return f"filter {self.where!r}: {self.what}"
+        return f"filter {_in_few_words(repr(self.where))}: {_in_few_words(self.what)}"
 
 
 class ServiceError(CatenaError):
@@ -250,6 +258,21 @@ class InvalidReplyError(ServiceError):
 
     kept = "the valid replies, in the journal where there is one; this one is not kept"
     usual_advice = "the same again, or a model that answers in the asked form"
+
+
+class SchemaRefusedError(ServiceError):
+    """A model gave nothing with the schema of a reply; a driver asks the same without, as a call of its own.
+
+    `paid` is what it replied, where it did.
+    """
+
+    kept = "the replies that came before, in the journal where there is one; this one is booked"
+    usual_advice = "the same without a schema, as `run` and `arun` do by themselves"
+
+    def __init__(self, service: str, what: str, paid: object = None) -> None:
+        super().__init__(service, what, retry=True, retry_after=0.0)
+        self.args = (service, what, paid)
+        self.paid = paid
 
 
 class MissingServiceError(CatenaError, LookupError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
@@ -102,6 +102,10 @@ class HeldDocuments(Protocol):
         """Return views by `View.made`: what is there no model writes again."""
         ...
 
+    def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
+        """Return documents by id, None for one that is not there: a cut reading replaces none with more pages."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileIngestion:
@@ -130,13 +134,16 @@ class FileIngestion:
                 raise ParseError(source.id, "empty", outcome.reason)
             return entry_or_none
         if not isinstance(source, str | Path):
-            allowed = "a path, or a Document, as catena.formatting.format_layout makes it of what parse returned"
+            allowed = (
+                "a path, or a Document, as catena.formatting.format_layout makes it of what parse returned; several"
+                " are given as add(*documents), or index(documents)"
+            )
             raise ParameterError("source", type(source).__name__, allowed)
         given = Input(path=Path(source), source=str(source), document_id=self.document_id(source))
         content = self._content(given)
         outcome, entry_or_none = yield from self._read(given, content, password, self._fingerprint(content), self.how)
         if entry_or_none is None:
-            raise ParseError(outcome.source, "empty", outcome.reason)
+            raise ParseError(outcome.source, "limit" if outcome.cut else "empty", outcome.reason)
         return entry_or_none
 
     def prepared(self, document: Document) -> Step[tuple[Outcome, Entry | None]]:
@@ -194,7 +201,7 @@ class FileIngestion:
     def _read(
         self, given: Input, content: bytes, password: str | None, fingerprint: str, how: Preparation
     ) -> Step[tuple[Outcome, Entry | None]]:
-        """Read and cut one file; no entry when there is nothing in it to be found."""
+        """Read and cut one file; no entry where nothing is found, or fewer pages than the version before it has."""
         document_id, source = given.document_id, given.source
         parsed = read(
             given.path, how, document_id=document_id, source=source, password=password,
@@ -203,7 +210,10 @@ class FileIngestion:
         captions = self.services.captioner is not None
         done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
         entry = done.entry
-        told = "; ".join(filter(None, [_reason(parsed.notes), *done.notes, _about_figures(parsed, how)]))
+        (before,) = self.store.whole([document_id]) if parsed.retry else (None,)
+        is_less = before is not None and _pages_read(entry.document) < _pages_read(before)
+        kept = "the version that is kept has more pages, and the next run reads the file again" if is_less else ""
+        told = "; ".join(filter(None, [_reason(parsed.notes), *done.notes, _about_figures(parsed, how), kept]))
         outcome = Outcome(
             source=source,
             document_id=document_id,
@@ -212,7 +222,7 @@ class FileIngestion:
             failed_pages=tuple(note.page for note in parsed.notes if note.lost),
             cut=bool(parsed.retry),
         )
-        return _ended(outcome, entry)
+        return (replace(outcome, state="failed"), None) if is_less else _ended(outcome, entry)
 
     def _held(self, document_id: str) -> _Held:
         """Return what an older version of a document offers to take over, where a model would write it again."""
@@ -304,6 +314,12 @@ def _ended(outcome: Outcome, entry: Entry) -> tuple[Outcome, Entry | None]:
     if entry.chunks:
         return outcome, entry
     return replace(outcome, state="failed", reason=_LEFT_OUT if entry.left_out else _NO_TEXT), None
+
+
+def _pages_read(document: Document) -> int:
+    """Return how many pages of a document have text."""
+    borders = pairwise((*document.page_starts, len(document.text)))
+    return sum(bool(document.text[start:end].strip()) for start, end in borders)
 
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:

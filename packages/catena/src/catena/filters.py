@@ -6,7 +6,8 @@ A filter is a mapping; all of its items must hold:
 - `{"field": {operator: operand, …}}`: every operator holds: `$eq $ne $in $nin $gt $gte $lt $lte $exists $contains`;
 - `{"$and": [filter, …]}`, `{"$or": [filter, …]}`, `{"$not": filter}`.
 
-Values are strings, numbers and truth values; 1 equals 1.0, but True is no number. A field that holds
+Values are strings, numbers and truth values; what metadata keep as one of these (dates, paths, NumPy's numbers: see
+`catena.model.plain_metadata`) is compared as it is kept. 1 equals 1.0, but True is no number. A field that holds
 several values (`path`) fulfils `$eq`, `$in` and the comparisons when one of them does; `$ne` and `$nin` are the
 exact opposites of `$eq` and `$in`, so they hold for a missing field. Comparisons of a number with a string
 never hold. `$contains` looks for a part of a string, or for one of several values. Besides the metadata
@@ -21,8 +22,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, TypeAlias
 
-from catena.errors import FilterError
-from catena.model import PATH_SEPARATOR, Chunk, Where
+from catena.errors import FilterError, ParameterError
+from catena.model import PATH_SEPARATOR, Chunk, Where, plain_value
 from catena.nearest import meant
 
 RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page", "page_label")
@@ -30,13 +31,22 @@ RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page"
 ALIASES = {"first_page": "page", "heading_path": "path", "header_path": "path", "headings": "path"}
 """What hits call a field in the frameworks' metadata -> the field."""
 
+_ONLY_SHOWN = frozenset(
+    ("first_line", "last_line", "last_page_label", "position", "section", "start_index", "end_index", "citation",
+     "text", "score", "relevance_score")
+)  # fmt: skip
+_CALLED = {
+    **dict.fromkeys(("file", "filename", "file_name", "file_path"), "source"),
+    **dict.fromkeys(("id", "doc", "doc_id", "document"), "document_id"),
+}  # what people call a field that is nowhere -> the field that they mean
+
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 # of a path as LlamaIndex's "/A/B/", where "/" and "\" in a heading stand behind "\"
 _TOKEN = re.compile(r"\\.|/|[^\\/]++", re.DOTALL)
 _MISSING = object()
 _SHOWN = 12  # fields in a message
-_DEEPEST = 50  # nested filters; more is a mistake or an attack
+DEEPEST = 50  # nested filters; more is a mistake or an attack
 
 
 def matches(where: Where, fields: Mapping[str, Any]) -> bool:
@@ -71,6 +81,7 @@ def checked(where: Where | None, known: Collection[str]) -> Where | None:
     if where is None:
         return None
     check(where)
+    where = _plain(where)
     if not known:
         return where
     aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
@@ -78,10 +89,44 @@ def checked(where: Where | None, known: Collection[str]) -> Where | None:
     fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
     missing = _nowhere(where, fields)
     if missing:
-        more = ", …" if len(fields) > _SHOWN else ""
-        hint = meant(missing[0], [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+        hint = _hint(missing[0], fields, aliases)
         raise FilterError(where, f"no chunk and no document here has the field {missing[0]!r}{hint}")
     return where
+
+
+def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
+    """Return what to say of a field that is nowhere: which one is meant, or which there are."""
+    if name in _ONLY_SHOWN:
+        return ": hits show it, filters do not know it"
+    if name in _CALLED:
+        return f". Did you mean {_CALLED[name]!r}?"
+    more = ", …" if len(fields) > _SHOWN else ""
+    return meant(name, [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+
+
+def _plain(where: Where) -> Where:
+    """Return a well-formed filter with operands as metadata keep them."""
+    plain: dict[str, Any] = {}
+    for key, value in where.items():
+        if key in ("$and", "$or"):
+            plain[key] = [_plain(part) for part in value]
+        elif key == "$not":
+            plain[key] = _plain(value)
+        elif isinstance(value, Mapping):
+            plain[key] = {name: _operand(operand) for name, operand in value.items()}
+        else:
+            plain[key] = _operand(value)
+    return plain
+
+
+def _operand(operand: Any) -> Any:
+    """Return an operand as metadata keep it; one that they do not keep stays as it is."""
+    if isinstance(operand, (list, tuple, set, frozenset)):
+        return [_operand(each) for each in operand]
+    try:
+        return plain_value(operand, "operand")
+    except ParameterError:
+        return operand
 
 
 def surely(where: Where, fields: Mapping[str, Any], *, holds: bool) -> bool:
@@ -197,8 +242,8 @@ def _needs_field(condition: object) -> bool:
 def _compile(where: object, whole: Where, depth: int) -> Test:
     if not isinstance(where, Mapping):
         raise FilterError(whole, f"a filter is a mapping, not {where!r}")
-    if depth > _DEEPEST:
-        raise FilterError("…", f"nested more than {_DEEPEST} deep")
+    if depth > DEEPEST:
+        raise FilterError("…", f"nested more than {DEEPEST} deep")
     tests = [_item(key, value, whole, depth) for key, value in where.items()]
     return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
 
@@ -230,6 +275,7 @@ def _field(key: str, name: object, operand: object, whole: Where) -> Test:
         known = ", ".join(_OPERATORS) + meant(name, _OPERATORS)
         raise FilterError(whole, f"unknown operator {name!r} for field {key!r}; known: {known}")
     operator, valid, allowed = _OPERATORS[str(name)]
+    operand = _operand(operand)
     if not valid(operand):
         raise FilterError(whole, f"{name} of field {key!r} takes {allowed}, not {operand!r}")
     return lambda fields: operator(fields.get(key, _MISSING), operand)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+
+from annotated_types import Ge
 
 from catena.effects import Embed, Search, Step, ask
 from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
@@ -18,7 +20,7 @@ from catena.graph.scoring import Question, Scorer, pose
 from catena.graph.walk import Walked, walk
 from catena.graph.walk_options import WalkOptions
 from catena.model import Chain, Chunk, Degraded, Ranking
-from catena.retrieval.fusion import RankFusion, ScoreFusion
+from catena.options import check_options
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.tuned import Tuned
@@ -55,25 +57,15 @@ class GraphSearch:
     scorer: Scorer | None = None
     routes: Sequence[str] | Mapping[str, Route] | None = None
     fusion: Fusion | Tuned | None = None
-    depth: int = 50
+    depth: Annotated[int, Ge(1)] = 50
     keywords_by: KeywordsBy = "offline"
     on_graph_error: OnGraphError = "degrade"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.walk, WalkOptions):
-            raise ParameterError("walk", self.walk, "WalkOptions(...)")
-        if isinstance(self.scorer, type) or not isinstance(self.scorer, Scorer | None):
-            raise ParameterError(
-                "scorer", self.scorer, "FeatureScorer.shipped(), UntrainedScorer(), one of your own, or None"
-            )
-        if not isinstance(self.fusion, ScoreFusion | RankFusion | Tuned | None):
-            raise ParameterError("fusion", self.fusion, "ScoreFusion(...), RankFusion(...), Tuned(...) or None")
-        if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 1:
-            raise ParameterError("depth", self.depth, "an integer >= 1")
-        if self.keywords_by not in get_args(KeywordsBy):
-            raise ParameterError("keywords_by", self.keywords_by, "'offline' or 'llm'")
-        if self.on_graph_error not in get_args(OnGraphError):
-            raise ParameterError("on_graph_error", self.on_graph_error, "'raise' or 'degrade'")
+        check_options(self)
+        if isinstance(self.scorer, type):
+            allowed = "FeatureScorer.shipped(), UntrainedScorer(), one of your own, or None"
+            raise ParameterError("scorer", self.scorer, allowed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Lt
 
 from catena.choices import TrainingOptions
 from catena.effects import Cancel, Embed, Search, Services, run
@@ -24,6 +26,7 @@ from catena.graph.training import ListOptions, TrainingQuestion
 from catena.graph.training_lists import training_lists
 from catena.graph.untrained import UntrainedScorer
 from catena.graph.walk_options import WalkOptions
+from catena.options import check_options
 from catena.scorer_training import train_chain_scorer
 from catena.training_cases import ALL, RECALL, FirstStage, Watch, cases_of, held_out, measured, tell
 from catena.weights_file import form_of
@@ -63,7 +66,7 @@ class ScorerTraining:
 
     kind: ScorerKind = "features"
     walk: WalkOptions = field(default_factory=WalkOptions)
-    validation: float = 0.2
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.2
     seed: int = 0
     first: FirstStage = field(default_factory=FirstStage)
     features: FeatureTraining = field(default_factory=FeatureTraining)
@@ -73,13 +76,7 @@ class ScorerTraining:
     path: PathEncoding | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("features", "paper"):
-            raise ParameterError("kind", self.kind, "'features' or 'paper'")
-        if not isinstance(self.validation, int | float) or not 0.0 <= self.validation < 1.0:
-            raise ParameterError("validation", self.validation, "a share in [0, 1)")
-        for name, kind in (("walk", WalkOptions), ("first", FirstStage), ("features", FeatureTraining)):
-            if not isinstance(getattr(self, name), kind):
-                raise ParameterError(name, getattr(self, name), f"{kind.__name__}(...)")
+        check_options(self)
         of_paper = {"lists": self.lists, "fine_tune": self.fine_tune or None, "path": self.path}
         for name in (name for name, value in of_paper.items() if value is not None and self.kind != "paper"):
             raise ParameterError(name, of_paper[name], "given with kind='paper' alone")

@@ -47,27 +47,43 @@ def turn_of(model: object) -> Turn:
 
 
 def turn_if_local(service: object) -> AbstractContextManager[None]:
-    """Return the turn of the torch module that a framework's model calls; where it calls none, none is taken.
+    """Return the turn of the model in this process that a framework's class calls; where it calls none, none.
 
     Args:
-        service: any model, as LangChain's or LlamaIndex's classes around sentence-transformers.
+        service: any model, as LangChain's or LlamaIndex's classes around sentence-transformers, llama.cpp or ONNX.
     """
-    torch = sys.modules.get("torch")
-    module = getattr(getattr(torch, "nn", None), "Module", None)
-    part = None if module is None else _part(service, module, _DEPTH)
-    return nullcontext() if part is None else turn_of(part)
+    parts = list(_parts(service, _DEPTH))
+    if any(_root_modules(part) & _OURS for part in parts):  # these take turns themselves, and a turn is taken once
+        return nullcontext()
+    found = [part for part in parts if _is_model(part)]
+    if not any(_root_modules(part) & _CLIENTS for part in parts):  # with one, tokens are only counted here
+        found += [part for part in parts if "tokenizers" in _root_modules(part)]
+    return turn_of(found[0]) if found else nullcontext()
 
 
 _DEPTH = 3  # attributes that are followed, one from the other: a chat model's LLM, its pipeline, its network
+_LOCAL = frozenset({"llama_cpp", "onnxruntime", "gpt4all", "ctranslate2", "fastembed"})  # torch: its modules alone
+_OURS = frozenset({"catena", "langchain_catena", "llama_index_catena"})
+_CLIENTS = frozenset({"httpx", "requests", "aiohttp", "urllib3", "grpc"})
 
 
-def _part(value: object, module: type, depth: int) -> object | None:
-    if isinstance(value, module):
-        return value
-    if isinstance(value, ModuleType):
-        return None
-    parts = (_part(each, module, depth - 1) for each in _attributes(value)) if depth else iter(())
-    return next((part for part in parts if part is not None), None)
+def _is_model(part: object) -> bool:
+    torch = sys.modules.get("torch")
+    module = getattr(getattr(torch, "nn", None), "Module", None)
+    return bool(_root_modules(part) & _LOCAL) or (module is not None and isinstance(part, module))
+
+
+def _root_modules(part: object) -> set[str]:
+    """Return the packages of the classes of an object, without importing any."""
+    return {kind.__module__.partition(".")[0] for kind in type(part).__mro__}
+
+
+def _parts(value: object, depth: int) -> Iterator[object]:
+    """Yield an object, what its first attribute holds, and so on."""
+    yield value
+    if depth and not isinstance(value, ModuleType):
+        for each in _attributes(value):
+            yield from _parts(each, depth - 1)
 
 
 def _attributes(value: object) -> Iterator[Any]:

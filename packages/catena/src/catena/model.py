@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
-from math import isnan
+from math import isfinite, isinf, isnan
 from numbers import Integral, Real
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias
@@ -53,32 +53,47 @@ def frozen(metadata: Metadata) -> Metadata:
 
 _LARGEST: Final = 10**4_000  # Python refuses to write, and to read, whole numbers that are much longer
 _DEEPEST: Final = 50  # lists and mappings inside each other
-_PLAIN: Final = frozenset({str, float, bool, type(None)})
-_KEPT: Final = "text, a number, true or false, None, a date or time, a path, a UUID, or lists and mappings of these"
+_PLAIN: Final = frozenset({str, bool, type(None)})
+_KEPT: Final = (
+    "text, a finite number, true or false, None, a date or time, a path, a UUID, or lists and mappings of these"
+)
 
 
 def plain_metadata(metadata: Metadata, owner: str) -> Metadata:
     """Return metadata as every store keeps them: what JSON knows, and what stands for the other values.
 
-    Dates and times become text in ISO 8601 (a missing one, NaT, None); NumPy's numbers and truth values Python's;
-    paths, UUIDs and `Decimal` text; members of an `Enum` their values; tuples lists. NaN and infinity stay.
+    Dates and times become text in ISO 8601; NumPy's numbers and truth values Python's; paths, UUIDs and `Decimal`
+    text; members of an `Enum` their values; tuples lists. What is missing, NaT or NaN, becomes None.
 
     Args:
         metadata: of a document or a chunk, by its field.
         owner: whose they are, for errors.
 
     Raises:
-        ParameterError: any other value (bytes, sets, time spans, arrays, objects), a field that is no text, a whole
-            number of more than 4,000 digits, or lists and mappings nested more than 50 deep.
+        ParameterError: any other value (infinity, bytes, sets, time spans, arrays, objects), a field that is no text,
+            a whole number of more than 4,000 digits, or lists and mappings nested more than 50 deep.
     """
     if all(type(name) is str and _is_plain(value) for name, value in metadata.items()):
         return metadata
     return FrozenMetadata(_plain(metadata, f"metadata of {owner}", 0))
 
 
+def plain_value(value: Any, name: str) -> Any:
+    """Return one value as `plain_metadata` keeps it.
+
+    Args:
+        value: of metadata, or what a filter compares with them.
+        name: what it is, for errors.
+
+    Raises:
+        ParameterError: as of `plain_metadata`.
+    """
+    return _plain(value, name, 0)
+
+
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    return kind in _PLAIN or (kind is int and abs(value) < _LARGEST)
+    return kind in _PLAIN or (kind is int and abs(value) < _LARGEST) or (kind is float and isfinite(value))
 
 
 def _plain(value: Any, name: str, depth: int) -> Any:
@@ -86,7 +101,8 @@ def _plain(value: Any, name: str, depth: int) -> Any:
         return value
     become = _become(value)
     if depth > _DEEPEST or become is None:
-        raise ParameterError(name, f"a value of type {type(value).__name__}", _KEPT, "str(value), or no such field")
+        given = value if isinstance(value, float) else f"a value of type {type(value).__name__}"
+        raise ParameterError(name, given, _KEPT, "str(value), or no such field")
     if isinstance(value, Mapping):
         if strange := [field for field in value if not isinstance(field, str)]:
             raise ParameterError(f"the name of a field in {name}", strange[0], "text")
@@ -100,6 +116,8 @@ def _plain(value: Any, name: str, depth: int) -> Any:
 
 def _become(value: object) -> Callable[[Any], Any] | None:
     """Return what makes a plainer value of one that is not plain, None where nothing does."""
+    if isinstance(value, float) and isinf(value):
+        return None
     if type(value).__module__ == "numpy" and type(value).__name__ in _OF_NUMPY:
         return _OF_NUMPY[type(value).__name__]
     return next((become for kind, become in _OF_PYTHON.items() if isinstance(value, kind)), None)
@@ -108,6 +126,11 @@ def _become(value: object) -> Callable[[Any], Any] | None:
 def _moment(value: Any) -> str | None:
     text = str(value.isoformat() if isinstance(value, date | time) else value)
     return None if text == "NaT" else text
+
+
+def _number(value: Any) -> float | None:
+    number = float(value)
+    return None if isnan(number) else number
 
 
 _OF_PYTHON: Final[Mapping[type, Callable[[Any], Any]]] = {
@@ -122,7 +145,7 @@ _OF_PYTHON: Final[Mapping[type, Callable[[Any], Any]]] = {
     PurePath: str,
     Decimal: str,
     Integral: int,
-    Real: float,  # and with it most numbers of NumPy
+    Real: _number,  # and with it most numbers of NumPy
 }
 _OF_NUMPY: Final[Mapping[str, Callable[[Any], Any] | None]] = {
     "datetime64": _moment,
@@ -194,6 +217,13 @@ def lines_in(text: str, start: int, end: int) -> Span:
     return first, first + text.count("\n", start, max(start, end - 1))
 
 
+_OF_DOCUMENT: Final[tuple[tuple[str, type | tuple[type, ...], str], ...]] = (
+    *((name, str, "a string") for name in ("id", "text", "title", "source", "media_type")),
+    *((name, (tuple, list), "a tuple") for name in ("page_starts", "page_labels")),
+    ("metadata", Mapping, "a mapping"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed file: Markdown (or plain) text, and where its pages begin.
@@ -216,9 +246,9 @@ class Document:
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
-        for name in ("id", "text", "title", "source"):
-            if not isinstance(getattr(self, name), str):
-                raise ParameterError(f"{name} of a document", getattr(self, name), "a string")
+        for name, kinds, allowed in _OF_DOCUMENT:
+            if not isinstance(getattr(self, name), kinds):
+                raise ParameterError(f"{name} of a document", getattr(self, name), allowed)
         object.__setattr__(self, "metadata", frozen(self.metadata))
         starts = self.page_starts
         if starts and (starts[0] != 0 or list(starts) != sorted(starts) or starts[-1] > len(self.text)):

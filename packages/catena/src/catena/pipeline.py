@@ -8,7 +8,7 @@ in its place. `catena.ingestion` is the whole way from a parsed file to an entry
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -32,7 +32,7 @@ from catena.formatting import LayoutOptions, format_layout
 from catena.formatting.llm_markdown import FormatOptions
 from catena.ids import digest
 from catena.model import Chunk, Document, Entry, Figure, Section, View
-from catena.options import check_options
+from catena.options import as_tuples, check_options
 from catena.parsing import Engine, Limits, file_bytes, parse_bytes
 from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
 from catena.structure.blocks import blocks_of
@@ -114,7 +114,7 @@ class Preparation:
     """
 
     chunks: ChunkOptions | SectionChunkOptions | FixedLength = field(default_factory=ChunkOptions)
-    passage_tokens: int = PASSAGE_TOKENS
+    passage_tokens: Annotated[int, Ge(1)] = PASSAGE_TOKENS
     views: tuple[ViewMaker, ...] = ()
     terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
@@ -130,15 +130,9 @@ class Preparation:
     context: ContextOptions | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detectors", tuple(self.detectors))
-        object.__setattr__(self, "views", _makers(self.views))
-        if not isinstance(self.chunks, ChunkOptions | SectionChunkOptions | FixedLength):
-            allowed = "ChunkOptions(...), SectionChunkOptions(...) or FixedLength(...)"
-            raise ParameterError("chunks", self.chunks, allowed)
-        if not isinstance(self.passage_tokens, int) or self.passage_tokens < 1:
-            raise ParameterError("passage_tokens", self.passage_tokens, "an integer >= 1")
-        if self.embed_tables not in ("definition", "whole"):
-            raise ParameterError("embed_tables", self.embed_tables, "'definition' or 'whole'")
+        as_tuples(self, "views", "detectors")
+        check_options(self)
+        _check_makers(self.views)
 
     def fingerprint(self, content: bytes | str) -> str:
         """Return the hash of a content and of all that decides how it is cut."""
@@ -195,19 +189,14 @@ _ASKED: Mapping[type, tuple[type[Request], ...]] = {
 }
 
 
-def _makers(views: object) -> tuple[ViewMaker, ...]:
-    """Return the makers of views, checked before anything is asked of a model."""
-    allowed = "a sequence of makers of views: (Keywords(), Summaries()), or your own"
-    if isinstance(views, str) or not isinstance(views, Iterable):
-        raise ParameterError("views", views, allowed)
-    makers = tuple(views)
+def _check_makers(makers: Sequence[ViewMaker]) -> None:
+    """Refuse what makes no views of a kind of its own, before anything is asked of a model."""
     for maker in makers:
-        if isinstance(maker, type) or not isinstance(maker, ViewMaker):
-            raise ParameterError("views", maker, allowed)
+        if isinstance(maker, type):
+            raise ParameterError("views", maker, "makers of views that are made: Keywords(), not Keywords")
         if maker.kind in _OWN or not maker.kind:
             taken = ", ".join(sorted(_OWN))
             raise ParameterError("kind of a view maker", maker.kind, f"a name, and none that Catena takes: {taken}")
-    return makers
 
 
 def _known_by(detector: Detector) -> str:

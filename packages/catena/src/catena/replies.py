@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import isfinite
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from catena.errors import InvalidReplyError
 from catena.ports import Completion
+from catena.redaction import redact_reply
 from catena.steps import Complete, Describe, Embed, Rate, Recognise, Request
 from catena.text.replies import answered
 
@@ -74,6 +75,33 @@ def _clean_caption(request: Describe, reply: str | Completion) -> str:
     if request.validate is not None:
         request.validate(caption)
     return caption
+
+
+def redacted(reply: Any, secrets: Collection[str]) -> Any:
+    """Return a clean reply without these secrets, in the same shape: a model may repeat what it was called with."""
+    match reply:
+        case str():
+            return redact_reply(reply, secrets)
+        case Completion():
+            text = redact_reply(reply.text, secrets)
+            return reply if text == reply.text else replace(reply, text=text)
+        case tuple():
+            return tuple(redacted(each, secrets) for each in reply)
+        case _:
+            return reply
+
+
+def message_text(content: object) -> str:
+    """Return the text of a chat message: of one in parts, that of its parts of text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = (part if isinstance(part, str) else _fields(part).get("text") for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _fields(part: object) -> Mapping[str, Any]:
+    return part if isinstance(part, Mapping) else getattr(part, "__dict__", {})
 
 
 def caption_of(reply: Completion, service: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Any
+
 from catena.errors import ServiceError
 from catena.services import Handler, Services
 from catena.steps import Request
@@ -17,6 +20,9 @@ class Tries:
         services: their rules, limiter, circuits and clock.
         request: what is asked.
         handler: of whom.
+
+    Attributes:
+        cut: a reply that was cut, and the request with more room that is asked from then on.
     """
 
     def __init__(self, services: Services, request: Request, handler: Handler) -> None:
@@ -27,7 +33,7 @@ class Tries:
         self._circuit = self._health.circuit(handler.identity, request) if self._retry.attempts > 1 else None
         self._began = self._called_at = self._clock.now()
         self._calls = 0
-        self._limited_since: float | None = None
+        self.cut: tuple[Any, Any] | None = None
         self._most = self._retry.attempts
         if self._circuit is not None:
             self._most = 1 if self._health.is_open(self._circuit) else min(self._most, CALLS_OF_A_QUESTION)
@@ -53,7 +59,7 @@ class Tries:
     def answered(self) -> None:
         """Note that the call was answered."""
         now = self._clock.now()
-        self._limiter.replied(self._kind, now)
+        self._limiter.replied(self._kind)
         if self._circuit is not None:
             self._health.answered(self._circuit, now)
 
@@ -66,28 +72,19 @@ class Tries:
             if self._circuit is not None:
                 self._health.answered(self._circuit, now)
             return None
-        more = self._minute_goes_on(now) if error.rate_limited else False
-        more = more or self._calls < self._worth_it(now)
-        if error.retry_after is not None:  # the others wait, too
+        more, rest = self._calls < self._worth_it(now), inf
+        if error.rate_limited and self._retry.attempts > 1 and (minute := self._retry.rate_limit_seconds):
+            rest = self._limiter.patience(self._kind, now, minute)
+            more = rest > 0
+        if error.retry_after is not None and (more or not error.rate_limited):  # the others wait, too
             self._limiter.hold(self._kind, now + error.retry_after)
         elif error.rate_limited and more:
-            self._limiter.refused(self._kind, now, self._retry.wait)
+            self._limiter.refused(self._kind, now, lambda round: min(rest, self._retry.wait(round)))
         if more:
             return 0.0 if error.rate_limited or error.retry_after is not None else self._retry.wait(self._calls)
         if self._circuit is not None and not error.rate_limited:
             self._health.failed(self._circuit, error.what, began=self._began, now=now)
         return None
-
-    def _minute_goes_on(self, now: float) -> bool:
-        """Tell whether a refusal for too many requests is waited out: a minute since the first, or since a reply.
-
-        Refusals come faster than replies: while other calls are under way, a second minute is waited for theirs.
-        """
-        if self._limited_since is None:
-            self._limited_since = now
-        since = max(self._limited_since, self._limiter.replied_at(self._kind))
-        minutes = 2 if self._limiter.is_busy(self._kind) else 1
-        return self._retry.attempts > 1 and now < since + minutes * self._retry.rate_limit_seconds
 
     def _worth_it(self, now: float) -> int:
         """Return how many calls the request is worth after one that ended now."""

@@ -5,7 +5,7 @@ Each part works without the others; this module composes them as most readers wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from catena.effects import Failed, FetchPlaces, Step
 from catena.errors import MissingServiceError, ParameterError
 from catena.filters import fields_of, surely
 from catena.model import Place
-from catena.retrieval.fusion import RankFusion, ScoreFusion
+from catena.options import as_tuples, check_options
+from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion
 from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, retrieve_views
 from catena.retrieval.reading import ReadingOptions, check_budget, rank_passages, within_tokens
@@ -54,19 +55,13 @@ class ViewSearch:
     on_view_error: OnViewError = "degrade"
 
     def __post_init__(self) -> None:
+        as_tuples(self, "views", "routes")
+        check_options(self)
         for name, example in (("views", "('headed', 'summary')"), ("routes", "('dense', 'lexical')")):
-            names = getattr(self, name)
-            is_list = isinstance(names, Iterable) and not isinstance(names, str)
-            given = tuple(names) if is_list else ()
-            if not given or not all(isinstance(each, str) and each for each in given):
+            if not all(names := getattr(self, name)) or not names:
                 raise ParameterError(name, names, f"a sequence of at least one name: {example}")
-            object.__setattr__(self, name, given)
-        if isinstance(self.rule, type) or not isinstance(self.rule, ViewRule):
+        if isinstance(self.rule, type):
             raise ParameterError("rule", self.rule, "PaperQuota(), ExactUnion(), another rule, or one of your own")
-        if not isinstance(self.fusion, ScoreFusion | RankFusion):
-            raise ParameterError("fusion", self.fusion, "ScoreFusion(...) or RankFusion(...)")
-        if self.on_view_error not in ("raise", "degrade"):
-            raise ParameterError("on_view_error", self.on_view_error, "'raise' or 'degrade'")
 
 
 def search_views(

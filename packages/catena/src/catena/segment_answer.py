@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
 
 from catena.answering.cited import CitedAnswer, answer_cited
 from catena.answering.conflicts import Conflict, conflicts
 from catena.answering.integration import IntegratedContext, Layout, integrate
 from catena.context import DSRAG, HeaderTemplate, segment_header
-from catena.errors import ParameterError
+from catena.options import check_options
 from catena.structure.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -33,20 +35,15 @@ class AnswerOptions:
         max_tokens: of answer and quotes.
     """
 
-    budget_tokens: int | None = 4_000
+    budget_tokens: Annotated[int, Ge(0)] | None = 4_000
     layout: Layout = "grouped"
     cut: bool = True
     header: HeaderTemplate | None = DSRAG
     conflicts: bool = True
-    max_tokens: int = 2_048
+    max_tokens: Annotated[int, Ge(1)] = 2_048
 
     def __post_init__(self) -> None:  # before segments are searched and paid for
-        if self.layout not in get_args(Layout):
-            raise ParameterError("layout", self.layout, "'grouped', 'value' or 'plain'")
-        if self.budget_tokens is not None and self.budget_tokens < 0:
-            raise ParameterError("budget_tokens", self.budget_tokens, "an integer >= 0, or None")
-        if self.max_tokens < 1:
-            raise ParameterError("max_tokens", self.max_tokens, "an integer >= 1")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

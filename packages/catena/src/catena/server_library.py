@@ -14,7 +14,7 @@ from catena.errors import CancelledError, LibraryError, ParameterError
 from catena.file_ingestion import SIDE_BY_SIDE, UNCHANGED, Input, Progress, Source, grouped
 from catena.ids import digest
 from catena.library.questions import LibraryQuestions
-from catena.library.reading import Paths, documents_given, embedder_given
+from catena.library.reading import Paths, embedder_given, inputs_given
 from catena.model import Document, Entry, Outcome
 from catena.pipeline import Preparation
 from catena.server.call import Transport
@@ -234,8 +234,9 @@ class ServerLibrary(LibraryQuestions):
         What is written is searched when this returns. A document that the server refuses is "failed".
 
         Args:
-            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or a list
-                of documents, of any loader, each put in place of its older version; the ledger is of files alone.
+            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or
+                documents, of any loader, each put in place of the one with its id: one without an id of its own has
+                one by its source, page and text. The ledger is of files alone.
             password: opens encrypted PDFs.
             progress: called after each file.
             watch: told of each request to a model, see `Services.progress`.
@@ -250,10 +251,11 @@ class ServerLibrary(LibraryQuestions):
             ParameterError: the preparation asks a model that was not given.
             ServerError: nobody may write there, or the server cannot be reached for too long; what was done is kept.
         """
-        if documents := documents_given(paths):
+        documents, paths = inputs_given(paths)
+        if documents:
             return self._indexed(documents)
         self._files.check_models()
-        files = list(discover(cast("Paths", paths)))
+        files = list(discover(paths))
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         try:

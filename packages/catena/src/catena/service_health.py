@@ -7,29 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from catena.errors import ParameterError, ServiceError
-from catena.steps import (
-    CountEdges,
-    CountWords,
-    DescribeEdges,
-    Embed,
-    Expand,
-    FetchById,
-    FetchChunks,
-    FetchNodes,
-    FetchText,
-    FindCovering,
-    FindNames,
-    Request,
-    Search,
-    SearchFused,
-)
+from catena.steps import Request, Search
 
 COOL_DOWN_SECONDS = 30.0
-
-_OF_QUESTIONS = (
-    CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchChunks, FetchNodes, FetchText, FindCovering,
-    FindNames, Search, SearchFused,
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -48,8 +28,8 @@ class Health:
     fail at once and say so, and a search goes on without the route. After `cool_down_seconds` one request tries the
     service: an answer closes the circuit, another failure keeps it open as long again.
 
-    Only what a question asks has a circuit: stores, graphs and the embedding of queries. Work on documents is not
-    given up for half a minute's fault.
+    Only what a question waits for has a circuit, as the type of the request says (`waited_for`): stores, graphs,
+    retrievers, rerankers and the embedding of queries. Work on documents is not given up for half a minute's fault.
 
     Args:
         cool_down_seconds: how long a dead service is left alone, >= 0; 0 for no circuits.
@@ -71,10 +51,10 @@ class Health:
 
     def circuit(self, service: str, request: Request) -> str | None:
         """Return the name of the circuit that a request goes through; None where it has none."""
-        of_question = isinstance(request, _OF_QUESTIONS) or (isinstance(request, Embed) and request.kind == "query")
-        if not of_question or not self.cool_down_seconds:
+        if not getattr(request, "waited_for", False) or not self.cool_down_seconds:
             return None
-        return f"{service}/{request.route}" if isinstance(request, Search) else service
+        parts = (request.route, request.view) if isinstance(request, Search) else ()
+        return "/".join([service, *filter(None, parts)])
 
     def refusal(self, circuit: str, now: float) -> ServiceError | None:
         """Return why a service is not asked now; None where it is, and then others wait for what becomes of it."""

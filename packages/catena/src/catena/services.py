@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
+from catena import prompts
 from catena.budget import Budget
 from catena.errors import MissingServiceError, ParameterError
 from catena.frameworks import as_core
@@ -120,9 +121,10 @@ class Retry:
     than `patience_seconds` counts as a failure at once.
 
     A request that is refused because there were too many (429) waits with all of its type, and is asked again,
-    however many attempts that takes, until `rate_limit_seconds` have passed since it was first refused and since
-    another of the type was answered: limits are mostly per minute. A call that failed after more than 10 s, as by a
-    time limit, is repeated once at most. What questions ask of stores is tried again once, and not after such a wait.
+    however many attempts that takes, until `rate_limit_seconds` have passed since the first of the type was refused
+    and none was answered: limits are mostly per minute. Later ones then have one call each. A call that failed after
+    more than 10 s, as by a time limit, is repeated once at most. What a question waits for is tried again once, and
+    not after such a wait.
     """
 
     attempts: int = 4  # calls in all, the first included
@@ -157,7 +159,7 @@ class Limiter:
                 raise ParameterError(f"requests per minute of {kind.__name__}", rate, "a number > 0")
         self._free_at: dict[type[Request], float] = {}
         self._refusals: dict[type[Request], int] = {}  # rounds of them since the last reply
-        self._replied_at: dict[type[Request], float] = {}
+        self._limited: dict[type[Request], tuple[float, float]] = {}  # first and last refusal since the last reply
         self._under_way: dict[type[Request], int] = {}
         self._lock = threading.Lock()
 
@@ -211,19 +213,25 @@ class Limiter:
         with self._lock:
             self._under_way[kind] -= 1
 
-    def is_busy(self, kind: type[Request]) -> bool:
-        """Tell whether calls of this type are under way."""
-        return self._under_way.get(kind, 0) > 0
-
-    def replied(self, kind: type[Request], now: float) -> None:
-        """Note that a request of this type was answered."""
+    def replied(self, kind: type[Request]) -> None:
+        """Note that a request of this type was answered: limits let some through."""
         with self._lock:
             self._refusals.pop(kind, None)
-            self._replied_at[kind] = now
+            self._limited.pop(kind, None)
 
-    def replied_at(self, kind: type[Request]) -> float:
-        """Return when a request of this type was last answered; minus infinity where none was."""
-        return self._replied_at.get(kind, float("-inf"))
+    def patience(self, kind: type[Request], now: float, seconds: float) -> float:
+        """Note a refusal for too many requests; return for how many seconds such are waited out, 0 or less for none.
+
+        The time is that of the type, not of one request: `seconds` since its first refusal. A reply ends it, and so
+        does as long without a call. Refusals come faster than replies: while other calls are under way, as long again
+        is waited for theirs.
+        """
+        with self._lock:
+            first, last = self._limited.get(kind, (now, now))
+            if now - max(last, self._free_at.get(kind, last)) > seconds:
+                first = now
+            self._limited[kind] = first, now
+            return first + seconds * (2 if self._under_way.get(kind) else 1) - now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,8 +376,13 @@ class Services:
 
 
 def _check_limits(own: int | Mapping[str, int] | None) -> None:
+    for name in own if isinstance(own, Mapping) else ():
+        try:
+            prompts.load(name)
+        except ParameterError as unknown:
+            raise ParameterError("a prompt of output_tokens", name, unknown.allowed) from None
     for limit in own.values() if isinstance(own, Mapping) else () if own is None else (own,):
-        if not isinstance(limit, int) or limit < 1:
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise ParameterError("output_tokens", limit, "an integer >= 1, or such by the name of a prompt")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from catena.model import Name, Ranking, Unknown, Where
 
@@ -48,6 +48,11 @@ class Embed:
     kind: Literal["document", "query"] = "document"
     purpose: str = field(default="embedding", compare=False)
 
+    @property
+    def waited_for(self) -> bool:
+        """Whether a question waits for the reply."""
+        return self.kind == "query"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
@@ -56,6 +61,7 @@ class Rate:
     query: str
     texts: tuple[str, ...]
     purpose: str = field(default="rerank", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,7 @@ class Search:
     among: tuple[str, ...] | None = None  # rank these chunks (ids) and no others
     documents: tuple[str, ...] | None = None  # rank chunks of these documents (ids); asked only of a store with names
     purpose: str = field(default="search", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +128,7 @@ class SearchFused:
     where: Where | None = None
     documents: tuple[str, ...] | None = None
     purpose: str = field(default="search", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +175,7 @@ class FindNames:
     query: str
     also: tuple[str, ...] = ()
     purpose: str = field(default="names", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +205,7 @@ class FetchChunks:
 
     spans: tuple[tuple[str, int, int], ...]
     purpose: str = field(default="neighbours", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +218,7 @@ class FetchText:
 
     spans: tuple[tuple[str, int, int], ...]
     purpose: str = field(default="text", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +291,7 @@ class Expand:
     words: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +301,7 @@ class FetchNodes:
     chunk_ids: tuple[str, ...]
     words: tuple[str, ...] = ()
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +310,7 @@ class CountWords:
 
     words: tuple[str, ...]
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +319,7 @@ class FetchById:
 
     chunk_ids: tuple[str, ...]
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +341,7 @@ class FindCovering:
     k: int = 1
     words: tuple[str, ...] = ()
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +350,7 @@ class DescribeEdges:
 
     pairs: tuple[tuple[str, str], ...]
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,10 +359,15 @@ class CountEdges:
 
     chunk_ids: tuple[str, ...]
     purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
 
 
 Request: TypeAlias = object
-"""Any of the requests above, or a frozen dataclass with a handler of its own."""
+"""Any of the requests above, or a frozen dataclass with a handler of its own.
+
+One that says `waited_for: ClassVar[bool] = True` is what a question waits for: its service is asked twice at most,
+and left alone for a while where it is dead (`catena.service_health`).
+"""
 
 Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]
 

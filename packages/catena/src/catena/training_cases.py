@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from annotated_types import Ge
 
 from catena.effects import Cancel, Embed, FetchById, Step, ask
 from catena.errors import CancelledError, ParameterError
@@ -14,13 +16,14 @@ from catena.graph.question_keywords import question_keywords
 from catena.graph.scoring import Scorer, pose
 from catena.graph.walk import walk
 from catena.ids import digest
+from catena.options import check_options
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
+from catena.retrieval.routes import Route
 
 if TYPE_CHECKING:
     from catena.graph.training import TrainingQuestion
     from catena.graph.walk_options import WalkOptions
     from catena.model import Ranking
-    from catena.retrieval.routes import Route
 
 Watch: TypeAlias = Callable[[FeatureProgress], None]
 
@@ -37,11 +40,10 @@ class FirstStage:
 
     routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES
     fusion: Fusion | None = None
-    depth: int = 50
+    depth: Annotated[int, Ge(1)] = 50
 
     def __post_init__(self) -> None:
-        if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 1:
-            raise ParameterError("depth", self.depth, "an integer >= 1")
+        check_options(self)
 
 
 def held_out(questions: Sequence[str], share: float, seed: int) -> frozenset[int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from annotated_types import Ge
 
 from catena.answering.integration import Header, IntegratedContext, LeftOut, taken
 from catena.answering.layout import in_order, laid_out, passages_of
@@ -15,6 +17,7 @@ from catena.errors import ParameterError
 from catena.ids import digest
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.options import check_options
 from catena.phrases import outermost
 from catena.tokens import count_tokens
 
@@ -52,16 +55,13 @@ class ChainReading:
     format: ChainFormat = "chain"
     seed: int = 0
     links: bool = True
-    budget_tokens: int | None = None
+    budget_tokens: Annotated[int, Ge(0)] | None = None
     count: Callable[[str], int] = count_tokens
     cut: bool = True
     header: Header = segment_header
 
     def __post_init__(self) -> None:
-        _check_format(self.format)
-        budget = self.budget_tokens
-        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 0):
-            raise ParameterError("budget_tokens", budget, "an integer >= 0, or None")
+        check_options(self)
 
 
 def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> tuple[Chunk, ...]:

@@ -64,6 +64,7 @@ def read_reply(reply: str) -> Written:
     Read are lines like `[2] "..."`, with bullets, other brackets and quotation marks, under a heading or none; JSON
     with an answer and a list of quotes; markers like [passage 2], [^2], 【2】. All the rest is the answer's text.
     """
+    # a driver takes thoughts off; `check_answer` is also given what no driver has seen
     text = unfenced(_TAG.sub("", without_thoughts(reply)))
     given = last_value(text, partial(_from_json, alone=text.startswith("{")))
     if given is not None:

@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Self
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
+
+from annotated_types import Ge, Gt, Lt
 
 from catena.budget import approximate_tokens
 from catena.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
 from catena.faults import service_error
 from catena.ids import digest
+from catena.options import check_given
+from catena.output_limits import ending
 from catena.ports import Completion
+from catena.replies import message_text
 
 if TYPE_CHECKING:
     from catena.steps import Complete
 
 _OLD_NAME, _NEW_NAME = "max_tokens", "max_completion_tokens"  # of a reply's limit
-_SCHEMA_WORDS = ("response_format", "json_schema", "schema")  # one of them is in what refuses a reply's form
+_FORM = "response_format"
+_OF_A_FORM = re.compile(r"response_format|schema|grammar|structured", re.IGNORECASE)
+_REFUSES_A_FORM = frozenset({400, 404, 422, 500, 501})
+_MOST = re.compile(
+    r"(?:at most|no more than|up to|less than or equal to|<=|>|\[\d+,)\s*[`'\"]?(\d+)"
+)  # a limit's limit
+_log = logging.getLogger(__name__)
+
+
+_CHOSEN = ("temperature", "seed", "reasoning_effort")
+
+
+class _Options:
+    timeout: Annotated[float, Gt(0), Lt(inf)]
+    temperature: Annotated[float, Ge(0), Lt(inf)] | None
+    seed: int | None
+    reasoning_effort: str | None
+    extra_body: Mapping[str, Any] | None
 
 
 class OpenAILLM:
     """A chat model. Failures come as `ServiceError`; the driver retries, this class does not.
 
     The limit of a reply goes out as `max_tokens`, which most servers know. A service that refuses it and names
-    `max_completion_tokens` instead, as OpenAI does for models that reason, is asked by that name from then on. Tokens
-    spent on reasoning are told in the completion.
+    `max_completion_tokens` instead, as OpenAI does for models that reason, is asked by that name from then on; one
+    that names the most it allows, for no more than that. Tokens spent on reasoning are told in the completion.
 
-    Where the form of a reply is known, its JSON Schema goes out as `response_format`. A service that refuses it is
-    asked without from then on: what it writes is read all the same.
+    Where the form of a reply is known, its JSON Schema goes out as `response_format`. A service that refuses it, and
+    answers without, is asked without from then on: what it writes is read all the same. An option below that a
+    service refuses is left out likewise, and the log says so.
 
     Args:
         model: its name at the service.
@@ -69,23 +96,24 @@ class OpenAILLM:
         where = base_url or os.environ.get("OPENAI_BASE_URL")
         if not key and not where:
             raise ParameterError("api_key", None, "given, or in the environment as OPENAI_API_KEY")
-        if not 0 < timeout < float("inf"):
-            raise ParameterError("timeout", timeout, "seconds > 0")
-        if temperature is not None and not temperature >= 0:
-            raise ParameterError("temperature", temperature, "a number >= 0")
+        check_given(
+            {"timeout": timeout, "temperature": temperature, "seed": seed, "reasoning_effort": reasoning_effort,
+             "extra_body": extra_body},
+            _Options,
+        )  # fmt: skip
         options: dict[str, Any] = {"api_key": key or "none", "base_url": where, "timeout": timeout, "max_retries": 0}
         self._client = openai.OpenAI(**options)
         # Each asynchronous call has its own connection: a kept one would belong to an event loop that may be gone.
         self._async_client = openai.AsyncOpenAI(**options, default_headers={"Connection": "close"})
         self.model, self._place = model, urlsplit(str(self._client.base_url))
-        chosen = {"temperature": temperature, "seed": seed, "reasoning_effort": reasoning_effort}
-        self._options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-        self._settings = [f"{name}={value}" for name, value in self._options.items()]
+        chosen = dict(zip(_CHOSEN, (temperature, seed, reasoning_effort), strict=True))
+        self._chosen: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        self._settings = [f"{name}={value}" for name, value in self._chosen.items()]
+        self._more = {"extra_body": dict(extra_body)} if extra_body else {}
         if extra_body:
-            self._options["extra_body"] = dict(extra_body)
             self._settings.append(f"body={digest(json.dumps(extra_body, sort_keys=True, default=repr), length=8)}")
-        self._limit_name = _OLD_NAME
-        self._keeps_to_schemas = True
+        self._refused: set[str] = set()  # parts of a request that this service is asked without
+        self._most: float = inf  # tokens of a reply
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity!r})"
@@ -120,51 +148,50 @@ class OpenAILLM:
         self._client.close()
 
     def _asked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
-        create = self._client.chat.completions.create
+        call = _Call(self._refused.copy(), min(limit, self._most))
         try:
             while True:
-                body = self._body(messages, limit, schema)
+                body = self._body(messages, schema, call)
                 try:
-                    return self._completion(create(**body))
+                    return self._answered(self._client.chat.completions.create(**body), call)
                 except Exception as error:
-                    if not self._adapts(error, body):
+                    if not call.adapts(error, body):
                         raise
         except Exception as error:
             raise self._ours(error) from None
 
     async def _aasked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
-        create = self._async_client.chat.completions.create
+        call = _Call(self._refused.copy(), min(limit, self._most))
         try:
             while True:
-                body = self._body(messages, limit, schema)
+                body = self._body(messages, schema, call)
                 try:
-                    return self._completion(await create(**body))
+                    return self._answered(await self._async_client.chat.completions.create(**body), call)
                 except Exception as error:
-                    if not self._adapts(error, body):
+                    if not call.adapts(error, body):
                         raise
         except Exception as error:
             raise self._ours(error) from None
 
-    def _body(self, messages: list[Any], limit: int, schema: str) -> dict[str, Any]:
-        body = {"model": self.model, "messages": messages, self._limit_name: limit, **self._options}
-        if schema and self._keeps_to_schemas:
+    def _body(self, messages: list[Any], schema: str, call: _Call) -> dict[str, Any]:
+        limit_name = _NEW_NAME if _OLD_NAME in call.without else _OLD_NAME
+        chosen = {name: value for name, value in self._chosen.items() if name not in call.without}
+        body = {"model": self.model, "messages": messages, limit_name: call.limit, **chosen, **self._more}
+        if schema and _FORM not in call.without:
             form = json.loads(schema)
             form = {"name": form.pop("title", "reply"), "schema": form, "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
+            body[_FORM] = {"type": "json_schema", "json_schema": form}
         return body
 
-    def _adapts(self, error: Exception, body: Mapping[str, Any]) -> bool:
-        """Tell whether a service refused a part of a request that it can do without; then it is left out for good."""
-        if getattr(error, "status_code", None) not in (400, 422):
-            return False
-        said = str(error)
-        if _OLD_NAME in body and _NEW_NAME in said:
-            self._limit_name = _NEW_NAME
-        elif "response_format" in body and any(word in said for word in _SCHEMA_WORDS):
-            self._keeps_to_schemas = False
-        else:
-            return False
-        return True
+    def _answered(self, reply: Any, call: _Call) -> Completion:
+        """Return the completion, and remember without which parts of a request it was had."""
+        completion = self._completion(reply)
+        for name in sorted(call.without - call.unsure - self._refused):
+            self._refused.add(name)
+            if name in self._chosen:
+                _log.warning("%s refuses %s; it is asked without from now on", self.identity, name)
+        self._most = min(self._most, call.most)
+        return completion
 
     def _completion(self, reply: Any) -> Completion:
         """Return the first choice; servers differ in what they leave out."""
@@ -174,8 +201,8 @@ class OpenAILLM:
         message, usage = choices[0].message, getattr(reply, "usage", None)
         refusal = getattr(message, "refusal", None)
         return Completion(
-            text=message.content or refusal or "",
-            finish_reason="refusal" if refusal else choices[0].finish_reason or "stop",
+            text=message_text(message.content) or refusal or "",
+            finish_reason="refusal" if refusal else ending(choices[0].finish_reason),
             input_tokens=getattr(usage, "prompt_tokens", None) or 0,
             output_tokens=getattr(usage, "completion_tokens", None) or 0,
             reasoning_tokens=_reasoning_tokens(message, usage),
@@ -183,6 +210,44 @@ class OpenAILLM:
 
     def _ours(self, error: Exception) -> CatenaError:
         return service_error(error, self.identity, holder=self)
+
+
+@dataclass(slots=True)
+class _Call:
+    """What a request goes out without, and with what limit: so much of it as its service was seen to refuse.
+
+    Attributes:
+        without: names of its parts.
+        limit: tokens of the reply.
+        unsure: parts whose refusal may have been a fault that passed.
+        most: tokens of a reply that the service allows.
+    """
+
+    without: set[str]
+    limit: float
+    unsure: set[str] = field(default_factory=set)
+    most: float = inf
+
+    def adapts(self, error: Exception, body: Mapping[str, Any]) -> bool:
+        """Tell whether a service refused something that a request can do without; then the next one does."""
+        status, said, named = getattr(error, "status_code", None), str(error), getattr(error, "param", None)
+        if status in (400, 422):
+            if _OLD_NAME in body and _NEW_NAME in said:
+                self.without.add(_OLD_NAME)
+                return True
+            most = _MOST.search(said) if "token" in said and "context" not in said else None
+            if most is not None and 0 < int(most[1]) < self.limit:
+                self.limit = self.most = int(most[1])
+                return True
+            if option := next((name for name in _CHOSEN if name in body and (named or said).find(name) >= 0), None):
+                self.without.add(option)
+                return True
+        if _FORM not in body or status not in _REFUSES_A_FORM:
+            return False
+        self.without.add(_FORM)
+        if status == 500 and not _OF_A_FORM.search(said):
+            self.unsure.add(_FORM)
+        return True
 
 
 def _messages(request: Complete) -> list[Any]:

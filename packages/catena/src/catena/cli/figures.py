@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
-from catena.cli.options import AsJson, Password
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
+from catena.cli.options import AsJson, Engine, Password, ReadingMemory, ReadingTime, preparation_of
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def figures(
     ] = None,
     dpi: Annotated[float, typer.Option("--dpi", min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
     password: Password = None,
+    timeout: ReadingTime = None,
+    memory: ReadingMemory = None,
     as_json: AsJson = False,
 ) -> None:
     """Crop the figures of a PDF, bitmaps and drawings (extra fast-pdf); list them with page, title and size."""
@@ -35,7 +37,8 @@ def figures(
     from catena.formatting import figures_of, format_layout
     from catena.parsing import parse
 
-    parsed = parse(file, password=password, engine="pypdfium2", figures=True, figure_dpi=dpi)
+    limits = preparation_of(Engine.PYPDFIUM2, ruled_tables=False, timeout=timeout, memory=memory).limits
+    parsed = parse(file, password=password, limits=limits, engine="pypdfium2", figures=True, figure_dpi=dpi)
     if parsed.layout is None:
         raise ProblemError(f"{file} is no PDF; only these have pages to crop figures from", "a PDF")
     found = figures_of(replace(parsed, document=format_layout(parsed)))
@@ -49,6 +52,8 @@ def figures(
         write_json({"source": file, "figures": [as_data(*pair) for pair in zip(found, paths, strict=True)]})
     elif found:
         _show(found)
+    if parsed.retry:
+        raise ProblemError(f"{file} was not read to its end", split_hint(f". Try: {parsed.retry}")[1], SOME_FAILED)
     if not found:
         raise ProblemError("no figure was found", "a page's picture: a scan is no figure, it needs OCR", SOME_FAILED)
 

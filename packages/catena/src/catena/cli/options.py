@@ -66,7 +66,7 @@ ReadingTime: TypeAlias = Annotated[
     ),
 ]  # fmt: skip
 ReadingMemory: TypeAlias = Annotated[
-    float | None, typer.Option("--memory", min=1, metavar="MB", help="To read one file (on Linux) [1000].")
+    float | None, typer.Option("--memory", min=1, max=1e9, metavar="MB", help="To read one file (on Linux) [1000].")
 ]
 NoHiddenText: TypeAlias = Annotated[
     bool,

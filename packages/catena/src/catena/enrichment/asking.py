@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from annotated_types import Ge
 
 from catena.effects import Failed, Request, Step
-from catena.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
+from catena.errors import CatenaError, InvalidReplyError, ServiceError
+from catena.options import check_options
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -16,12 +19,11 @@ Names: TypeAlias = tuple[str, ...]
 class Bounds:
     """How much goes into one request; a text longer than `characters` goes alone, and whole."""
 
-    texts: int
-    characters: int
+    texts: Annotated[int, Ge(1)]
+    characters: Annotated[int, Ge(1)]
 
     def __post_init__(self) -> None:
-        if min(self.texts, self.characters) < 1:
-            raise ParameterError("bounds of a request", (self.texts, self.characters), "integers >= 1")
+        check_options(self)
 
 
 def batches(texts: Sequence[str], bounds: Bounds) -> Iterator[tuple[str, ...]]:

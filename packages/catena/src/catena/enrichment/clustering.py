@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 
 from catena.errors import MissingExtraError, ParameterError
+from catena.options import check_options
 
 Matrix: TypeAlias = NDArray[np.float64]
 Members: TypeAlias = tuple[int, ...]
@@ -36,22 +38,14 @@ class Clustering:
     """
 
     reduce: Reduce = "pca"
-    dimensions: int = 10
-    components: int = 50
-    threshold: float = 0.1
-    tokens: int = 3_500
-    seed: int = 224
+    dimensions: Annotated[int, Ge(1)] = 10
+    components: Annotated[int, Ge(1)] = 50
+    threshold: Annotated[float, Ge(0), Le(1)] = 0.1
+    tokens: Annotated[int, Ge(1)] = 3_500
+    seed: Annotated[int, Ge(0), Lt(2**32)] = 224
 
     def __post_init__(self) -> None:
-        if self.reduce not in get_args(Reduce):
-            raise ParameterError("reduce", self.reduce, "'pca' or 'umap'")
-        for name in ("dimensions", "components", "tokens"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "an integer >= 1")
-        if not 0 <= self.threshold <= 1:
-            raise ParameterError("threshold", self.threshold, "in [0, 1]")
-        if not 0 <= self.seed < 2**32:
-            raise ParameterError("seed", self.seed, "in [0, 2^32)")
+        check_options(self)
 
 
 def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering | None = None) -> tuple[Members, ...]:

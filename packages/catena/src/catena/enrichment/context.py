@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from catena.citation import TITLE
 from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
 from catena.errors import ParameterError
 from catena.ids import digest
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
+from catena.options import check_options
 from catena.text.words import same_words
 
 
@@ -23,6 +26,9 @@ class Guidance:
     document_summary: str = ""
     section_title: str = ""
     section_summary: str = ""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +60,13 @@ class ContextOptions:
     guidance: Guidance = field(default_factory=Guidance)
     language: str = ""
     embed: bool = False  # the better one where measured, with the shipped embedding: decision 18
-    title_tokens: int = 4_000
-    summary_tokens: int = 8_000
-    section_tokens: int = 16_000
-    max_tokens: int = 400
+    title_tokens: Annotated[int, Ge(1)] = 4_000
+    summary_tokens: Annotated[int, Ge(1)] = 8_000
+    section_tokens: Annotated[int, Ge(1)] = 16_000
+    max_tokens: Annotated[int, Ge(1)] = 400
 
     def __post_init__(self) -> None:
-        if self.by not in ("llm", "offline"):
-            raise ParameterError("by", self.by, "'llm' or 'offline'")
-        for name in ("title_tokens", "summary_tokens", "section_tokens", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "an integer >= 1")
+        check_options(self)
         if self.by == "offline" and (self.language or self.replace_title or self.guidance != Guidance()):
             raise ParameterError(
                 "by", self.by, "'llm' with a language, guidance or replace_title: only a model obeys"

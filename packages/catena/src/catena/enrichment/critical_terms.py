@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.errors import ParameterError
 from catena.model import Chunk, Document
 from catena.names import codes_in, names_of, says_something
+from catena.options import check_options
 from catena.table_cells import table_cells
 from catena.text.words import normalise_term
 
@@ -32,18 +36,15 @@ class CriticalTermOptions:
         expert: further terms, found in every chunk; a sequence is made ready once, as `ExpertTerms`.
     """
 
-    title_weight: int = 2
+    title_weight: Annotated[int, Ge(1)] = 2
     codes: bool = True
     cells: bool = True
-    max_words: int = 5
+    max_words: Annotated[int, Ge(1)] = 5
     expert: ExpertTerms | Sequence[str | ExpertTerm] = ()
 
     def __post_init__(self) -> None:
+        check_options(self)
         object.__setattr__(self, "expert", _ready(self.expert))
-        if self.title_weight < 1:
-            raise ParameterError("title_weight", self.title_weight, "an integer >= 1")
-        if self.max_words < 1:
-            raise ParameterError("max_words", self.max_words, "an integer >= 1")
 
 
 def critical_terms(

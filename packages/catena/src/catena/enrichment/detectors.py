@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+from annotated_types import Ge
 
 from catena import prompts
 from catena.effects import Complete, Recognise, Request, Step
 from catena.enrichment.asking import Bounds, Names, names_by_text
 from catena.enrichment.expert_terms import ExpertTerms
 from catena.enrichment.mentions import grounded, name_lists
-from catena.errors import CatenaError, ParameterError
+from catena.errors import CatenaError
 from catena.names import codes_in, says_something
+from catena.options import as_tuples, check_options
 from catena.text.words import normalise_term
 
 KINDS = (
@@ -60,6 +63,9 @@ class ExpertDetector:
     terms: ExpertTerms
     name: str = "expert list"
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the terms of each text."""
         yield from ()
@@ -70,8 +76,11 @@ class ExpertDetector:
 class CodeDetector:
     """Finds words that mix letters and digits, as product codes do ("STM32F103R4", "HX-200"). Asks no model."""
 
-    weight: int = 1
+    weight: Annotated[int, Ge(1)] = 1
     name: str = "codes"
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the codes in each text."""
@@ -91,13 +100,14 @@ class RecognizerDetector:
     """
 
     labels: tuple[str, ...] = ()
-    weight: int = 1
-    max_words: int = 8
+    weight: Annotated[int, Ge(1)] = 1
+    max_words: Annotated[int, Ge(1)] = 8
     bounds: Bounds = field(default_factory=lambda: Bounds(texts=64, characters=200_000))
     name: str = "recogniser"
 
     def __post_init__(self) -> None:
-        _check(self.weight, self.max_words)
+        as_tuples(self, "labels")
+        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the names that the recogniser finds and the text prints."""
@@ -122,16 +132,14 @@ class LLMDetector:
     """
 
     kinds: str = KINDS
-    weight: int = 1
-    max_words: int = 8
+    weight: Annotated[int, Ge(1)] = 1
+    max_words: Annotated[int, Ge(1)] = 8
     bounds: Bounds = field(default_factory=lambda: Bounds(texts=8, characters=16_000))
-    max_tokens: int = 1_024
+    max_tokens: Annotated[int, Ge(1)] = 1_024
     name: str = "language model"
 
     def __post_init__(self) -> None:
-        _check(self.weight, self.max_words)
-        if self.max_tokens < 1:
-            raise ParameterError("max_tokens", self.max_tokens, "an integer >= 1")
+        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the names that the model gives and the text prints."""
@@ -151,11 +159,6 @@ class LLMDetector:
             schema=prompt.schema,
             validate=partial(name_lists, count=len(batch)),
         )
-
-
-def _check(weight: int, max_words: int) -> None:
-    if min(weight, max_words) < 1:
-        raise ParameterError("weight and max_words", (weight, max_words), "integers >= 1")
 
 
 def _checked(texts: Sequence[str], found: Mapping[str, Names | CatenaError], weight: int, max_words: int) -> Detected:

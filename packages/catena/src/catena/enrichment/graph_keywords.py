@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from catena.effects import Step
 from catena.enrichment.mentions import grounded
-from catena.enrichment.view_asking import Task, ask_about, check_limits, version_of
+from catena.enrichment.view_asking import Task, ask_about, check_obeyed, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import checked
-from catena.errors import ParameterError
 from catena.keyphrases import COUNT, keywords_of
 from catena.model import Chunk
+from catena.options import check_options
 from catena.text.replies import read_items
 from catena.text.words import normalise_term
 
@@ -42,17 +44,14 @@ class GraphKeywords:
     """
 
     by: Literal["llm", "offline"] = "llm"
-    count: int = COUNT
+    count: Annotated[int, Ge(1)] = COUNT
     guidance: str = ""
-    part_tokens: int = 8_000
-    max_tokens: int = 400
+    part_tokens: Annotated[int, Ge(1)] = 8_000
+    max_tokens: Annotated[int, Ge(1)] = 400
 
     def __post_init__(self) -> None:
-        if self.by not in ("llm", "offline"):
-            raise ParameterError("by", self.by, "'llm' or 'offline'")
-        if self.by == "offline" and self.guidance:
-            raise ParameterError("by", self.by, "'llm' with guidance: only a model obeys")
-        check_limits(self, ("count", "part_tokens", "max_tokens"))
+        check_options(self)
+        check_obeyed(self.by, self.guidance)
 
     @property
     def kind(self) -> str:

@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from catena.effects import Step
-from catena.enrichment.view_asking import Task, ask_about, check_options, version_of
+from catena.enrichment.view_asking import Task, ask_about, check_obeyed, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.enrichment.view_terms import sentences_of, terms_of
 from catena.model import Chunk
+from catena.options import check_options
 from catena.text.replies import read_items
 from catena.text.words import normalise_term
 
@@ -45,14 +48,15 @@ class Keywords:
     """
 
     by: Literal["llm", "offline"] = "llm"
-    words: int = 80
+    words: Annotated[int, Ge(1)] = 80
     guidance: str = ""
     language: str = ""
-    part_tokens: int = 8_000
-    max_tokens: int = 1_000
+    part_tokens: Annotated[int, Ge(1)] = 8_000
+    max_tokens: Annotated[int, Ge(1)] = 1_000
 
     def __post_init__(self) -> None:
-        check_options(self, ("words", "part_tokens", "max_tokens"))
+        check_options(self)
+        check_obeyed(self.by, self.guidance, self.language)
 
     @property
     def kind(self) -> str:

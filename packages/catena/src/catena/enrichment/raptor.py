@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from catena.effects import Step
 from catena.enrichment.clustering import Clustering, clusters
 from catena.enrichment.raptor_summaries import ClusterSummaries, Material, summarise, unit_vectors
-from catena.errors import InvalidReplyError, ParameterError
+from catena.errors import InvalidReplyError
 from catena.model import Chunk, Degraded
+from catena.options import check_options
 from catena.summary_tree import SummaryTree, TreeNode, leaf_of, parent_of
 from catena.tokens import count_tokens
 
@@ -29,11 +32,10 @@ class RaptorOptions:
 
     summaries: ClusterSummaries = field(default_factory=ClusterSummaries)
     clustering: Clustering = field(default_factory=Clustering)
-    layers: int = 5
+    layers: Annotated[int, Ge(0)] = 5
 
     def __post_init__(self) -> None:
-        if self.layers < 0:
-            raise ParameterError("layers", self.layers, "an integer >= 0")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
 
 from catena import prompts
 from catena.effects import Complete, Embed, Failed, Step, ask
@@ -16,6 +18,7 @@ from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
 from catena.errors import InvalidReplyError, ParameterError, ServiceError
 from catena.model import Chunk, Degraded
+from catena.options import check_options
 from catena.sentences import sentence_ends
 from catena.summary_tree import TreeNode
 
@@ -43,19 +46,15 @@ class ClusterSummaries:
     """
 
     by: By = "llm"
-    words: int = _WORDS
-    sentences: int = _SENTENCES
+    words: Annotated[int, Ge(1)] = _WORDS
+    sentences: Annotated[int, Ge(1)] = _SENTENCES
     language: str = ""
-    max_tokens: int = 600
+    max_tokens: Annotated[int, Ge(1)] = 600
 
     def __post_init__(self) -> None:
-        if self.by not in get_args(By):
-            raise ParameterError("by", self.by, "'llm' or 'offline'")
+        check_options(self)
         if self.by == "offline" and self.language:
             raise ParameterError("by", self.by, "'llm' with a language: only a model obeys")
-        for name in ("words", "sentences", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "an integer >= 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

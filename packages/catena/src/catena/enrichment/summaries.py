@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
 
 from catena.effects import Step
-from catena.enrichment.view_asking import Task, ask_about, check_options, version_of
+from catena.enrichment.view_asking import Task, ask_about, check_obeyed, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
 from catena.enrichment.view_terms import terms_of
-from catena.errors import ParameterError
 from catena.model import Chunk
+from catena.options import check_options
 from catena.tokens import count_tokens
 
 SUMMARY = "summary"
@@ -45,20 +47,19 @@ class Summaries:
     """
 
     by: Literal["llm", "offline"] = "llm"
-    over_tokens: int = 200
-    sentences: int = 10
-    words: int = 0
+    over_tokens: Annotated[int, Ge(0)] = 200
+    sentences: Annotated[int, Ge(1)] = 10
+    words: Annotated[int, Ge(0)] = 0
     guidance: str = ""
     language: str = ""
-    part_tokens: int = 8_000
-    max_tokens: int = 1_000
+    part_tokens: Annotated[int, Ge(1)] = 8_000
+    max_tokens: Annotated[int, Ge(1)] = 1_000
 
     def __post_init__(self) -> None:
+        check_options(self)
+        check_obeyed(self.by, self.guidance, self.language)
         if self.words == 0:
-            object.__setattr__(self, "words", _WORDS.get(self.by, 0))
-        if not isinstance(self.over_tokens, int) or self.over_tokens < 0:
-            raise ParameterError("over_tokens", self.over_tokens, "an integer >= 0")
-        check_options(self, ("sentences", "words", "part_tokens", "max_tokens"))
+            object.__setattr__(self, "words", _WORDS[self.by])
 
     @property
     def kind(self) -> str:

@@ -116,33 +116,14 @@ def version_of(maker: object, prompt: str = "") -> str:
     return f"{prompts.load(prompt).version if prompt else 'offline/1'}:{digest(repr(maker))}"
 
 
-def check_options(maker: Any, limits: Sequence[str]) -> None:
-    """Refuse options outside their domain.
-
-    Args:
-        maker: a maker with `by`, `guidance` and `language`.
-        limits: names of its fields that are integers >= 1.
+def check_obeyed(by: str, *words: str) -> None:
+    """Refuse words to a model, such as guidance or a language, where none is asked.
 
     Raises:
-        ParameterError: `by` is neither "llm" nor "offline", a limit is below 1, or words to a model are without one.
+        ParameterError: `by` is "offline", and there are some.
     """
-    if maker.by not in ("llm", "offline"):
-        raise ParameterError("by", maker.by, "'llm' or 'offline'")
-    check_limits(maker, limits)
-    if maker.by == "offline" and (maker.guidance or maker.language):
-        raise ParameterError("by", maker.by, "'llm' with guidance or a language: only a model obeys")
-
-
-def check_limits(maker: object, limits: Sequence[str]) -> None:
-    """Refuse limits that are no integers of 1 or more.
-
-    Raises:
-        ParameterError: one is none.
-    """
-    for name in limits:
-        limit = getattr(maker, name)
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise ParameterError(name, limit, "an integer >= 1")
+    if by == "offline" and any(words):
+        raise ParameterError("by", by, "'llm' with guidance or a language: only a model obeys")
 
 
 def _questions(chunk: Chunk, place: int, title: str, task: Task) -> list[_Question]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.effects import Step
-from catena.enrichment.view_asking import Task, ask_about, check_limits, version_of
+from catena.enrichment.view_asking import Task, ask_about, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.model import Chunk
+from catena.options import check_options
 from catena.text.replies import read_items
 from catena.text.words import UNSPACED, tokenise
 
@@ -38,14 +42,14 @@ class Questions:
     Source: document expansion by query prediction, Nogueira et al. 2019, arXiv:1904.08375.
     """
 
-    count: int = 5
+    count: Annotated[int, Ge(1)] = 5
     guidance: str = ""
     language: str = ""
-    part_tokens: int = 8_000
-    max_tokens: int = 1_000
+    part_tokens: Annotated[int, Ge(1)] = 8_000
+    max_tokens: Annotated[int, Ge(1)] = 1_000
 
     def __post_init__(self) -> None:
-        check_limits(self, ("count", "part_tokens", "max_tokens"))
+        check_options(self)
 
     @property
     def kind(self) -> str:

@@ -16,7 +16,7 @@ from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.errors import EvaluationError, InvalidReplyError, ParameterError, ServiceError
 from catena.evaluation.pairwise import HIGHEST, LOWEST, Round, Side, Verdict, verdict_of
-from catena.text.replies import last_value
+from catena.text.replies import last_placed
 
 PURPOSE = "judge"
 """The purpose of every request made here, as a plan counts it."""
@@ -125,22 +125,27 @@ def read_scores(reply: str) -> Judged:
     Raises:
         ValueError: there is no such object, a score is none from 0 to 10, or no reasons are given.
     """
-    given = last_value(reply, _scores)
-    if given is None:
+    found = last_placed(reply, _scores)
+    if found is None:
         raise ValueError(f"the reply holds no JSON object with {' and '.join(_KEYS)}")
+    given, before = found
     if missing := [key for key in _KEYS if key not in given]:
         raise ValueError(f"the scores lack {missing[0]}")
     first, second = (_number(given[key], key) for key in _KEYS)
     inside = given.get("reasoning", given.get("reason", ""))
-    before = reply.rpartition("{")[0].strip().removesuffix("```json").strip()
-    reasoning = " ".join((before, inside if isinstance(inside, str) else ""))
+    reasoning = " ".join((before.strip().removesuffix("```json").strip(), inside if isinstance(inside, str) else ""))
     if not any(map(str.isalpha, reasoning)):
         raise ValueError("scores without reasons before them")
     return Judged(first, second, reasoning.strip())
 
 
 def _scores(value: Any) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) and set(_KEYS) & set(value) else None
+    """Return the object with scores, or one around it: with the reasons that stand beside the scores."""
+    if not isinstance(value, dict):
+        return None
+    inner = [each for each in value.values() if isinstance(each, dict) and set(_KEYS) & set(each)]
+    whole = {**value, **inner[0]} if len(inner) == 1 else value
+    return whole if set(_KEYS) & set(whole) else None
 
 
 def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) -> _Asked:

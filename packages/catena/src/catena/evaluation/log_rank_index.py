@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, fsum, log
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from math import exp, fsum, inf, log
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
+from annotated_types import Ge, Gt, Le, Lt
+
+from catena.errors import EvaluationError
 from catena.evaluation.judgements import (
     Qrels,
     QuerySet,
@@ -22,6 +23,7 @@ from catena.evaluation.judgements import (
     scored_ids,
 )
 from catena.evaluation.log_ranks import Place, geometric_mean_rank, log_rank_mean
+from catena.options import check_options
 
 Ties: TypeAlias = Literal["mid-rank", "expected"]
 Unretrieved: TypeAlias = Literal["last", "expected", "next"]
@@ -48,20 +50,13 @@ class LogRankRules:
         unretrieved: what a relevant piece outside the ranking becomes.
     """
 
-    n: int
-    gamma: float = 1.0
+    n: Annotated[int, Ge(0), Le(_MAX_PIECES)]
+    gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
     ties: Ties = "mid-rank"
     unretrieved: Unretrieved = "last"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.n, int) or isinstance(self.n, bool) or not 0 <= self.n <= _MAX_PIECES:
-            raise ParameterError("n", self.n, f"a number of pieces, 0 to {_MAX_PIECES:,}")
-        if not isinstance(self.gamma, int | float) or not 0 < self.gamma <= sys.float_info.max:
-            raise ParameterError("gamma", self.gamma, "a finite number above 0")
-        if self.ties not in get_args(Ties):
-            raise ParameterError("ties", self.ties, f"one of {', '.join(get_args(Ties))}")
-        if self.unretrieved not in get_args(Unretrieved):
-            raise ParameterError("unretrieved", self.unretrieved, f"one of {', '.join(get_args(Unretrieved))}")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, isfinite, log
-from typing import Literal, TypeAlias, get_args
+from math import exp, inf, isfinite, log
+from typing import Annotated, Literal, TypeAlias
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from catena.errors import ParameterError
+from catena.options import check_options
 
 LengthAdjustment: TypeAlias = Literal["scale", "floor", "boost_only", "off"]
 Selection: TypeAlias = Literal["greedy", "optimal"]
 Queries: TypeAlias = Literal["round_robin", "joint"]
 Order: TypeAlias = Literal["score", "reading", "picked"]
-
-_WHOLE = {"max_chunks": 1, "overall_max_chunks": 1, "extension": 0, "top_k": 1, "reference_length": 1}
-_WORDS = {
-    "length_adjustment": get_args(LengthAdjustment),
-    "selection": get_args(Selection),
-    "order": get_args(Order),
-}
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_number(value: object) -> bool:
@@ -63,43 +55,28 @@ class ExtractionParams:
         merge: make one of segments that touch; their values are added.
     """
 
-    max_chunks: int = 15
-    overall_max_chunks: int = 30
-    extension: int = 5
-    max_tokens: int | None = None
-    overall_max_tokens: int | None = None
-    minimum_value: float = 0.5
-    irrelevance_penalty: float = 0.18
-    decay_rate: float = 30.0
-    lending: float = 0.0
-    top_k: int = 10
+    max_chunks: Annotated[int, Ge(1)] = 15
+    overall_max_chunks: Annotated[int, Ge(1)] = 30
+    extension: Annotated[int, Ge(0)] = 5
+    max_tokens: Annotated[int, Ge(1)] | None = None
+    overall_max_tokens: Annotated[int, Ge(1)] | None = None
+    minimum_value: Annotated[float, Gt(-inf), Lt(inf)] = 0.5
+    irrelevance_penalty: Annotated[float, Ge(0), Le(1)] = 0.18
+    decay_rate: Annotated[float, Gt(0), Lt(inf)] = 30.0
+    lending: Annotated[float, Ge(0), Lt(1)] = 0.0
+    top_k: Annotated[int, Ge(1)] = 10
     length_adjustment: LengthAdjustment = "scale"
-    reference_length: int = 700
+    reference_length: Annotated[int, Ge(1)] = 700
     selection: Selection = "greedy"
     queries: Queries | None = None
     order: Order = "score"
     merge: bool = True
 
     def __post_init__(self) -> None:
-        for name, least in _WHOLE.items():
-            _check(name, getattr(self, name), f"an integer >= {least}", _is_whole(getattr(self, name), least))
-        for name in ("max_tokens", "overall_max_tokens"):
-            value = getattr(self, name)
-            _check(name, value, "None or an integer >= 1", value is None or _is_whole(value, 1))
-        _check("minimum_value", self.minimum_value, "a finite number", _is_number(self.minimum_value))
-        penalty, rate = self.irrelevance_penalty, self.decay_rate
-        _check("irrelevance_penalty", penalty, "a number in [0, 1]", _is_number(penalty) and 0 <= penalty <= 1)
-        _check("decay_rate", rate, "a finite number > 0, in ranks", _is_number(rate) and rate > 0)
-        _check("lending", self.lending, "a share in [0, 1)", _is_number(self.lending) and 0 <= self.lending < 1)
-        for name, words in _WORDS.items():
-            value = getattr(self, name)
-            _check(name, value, f"one of {', '.join(words)}", isinstance(value, str) and value in words)
-        words = get_args(Queries)
-        known = self.queries is None or (isinstance(self.queries, str) and self.queries in words)
-        _check("queries", self.queries, f"None or one of {', '.join(words)}", known)
-        clash = self.selection == "optimal" and self.queries == "round_robin"
-        _check("queries", self.queries, "'joint' or None where the selection is optimal: it has no turns", not clash)
-        _check("merge", self.merge, "True or False", isinstance(self.merge, bool))
+        check_options(self)
+        if self.selection == "optimal" and self.queries == "round_robin":
+            allowed = "'joint' or None where the selection is optimal: it has no turns"
+            raise ParameterError("queries", self.queries, allowed)
 
     @property
     def joint(self) -> bool:

@@ -17,7 +17,7 @@ from catena.formatting.numbered_headings import heading_lines
 from catena.formatting.windows import Window
 from catena.ports import Completion
 from catena.steps import Complete, Failed, Step, Validate
-from catena.text.replies import CLOSING, TALK, is_announcement, unfenced
+from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
 NO_ANSWER = "no-answer"  # the kind of fault of a window for which no answer came
@@ -33,7 +33,6 @@ _REMARK = re.compile(
 )
 _LONGEST_REMARK = 300  # characters
 _LAYERS = 4  # of tag, fence and talk around an answer
-_UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")  # a lone surrogate cannot be stored at all
 _NAMED = 40  # missing or invented words that a second request names
 _SPARE_TOKENS = 512  # for the marks of Markdown
 
@@ -117,7 +116,7 @@ def markdown_of(answer: str, source: str) -> str:
     That is a tag that it repeats, a code fence, a line that announces the Markdown, a closing remark, white space
     and control characters.
     """
-    text = _UNPRINTED.sub("", answer).replace("\r\n", "\n").strip()
+    text = UNPRINTED.sub("", answer).replace("\r\n", "\n").strip()
     printed = _visible(source)
     for _ in range(_LAYERS):
         text = _ECHOED_LAST.sub("", _ECHOED.sub("", text)).strip()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import fsum
-from typing import get_args
+from math import fsum, inf
+from typing import Annotated, get_args
+
+from annotated_types import Ge, Le, Lt
 
 from catena.errors import ParameterError
 from catena.formatting import fidelity_excuses as excuses
@@ -22,6 +24,7 @@ from catena.formatting.anomalies import (
 from catena.formatting.fidelity_alignment import Alignment, align, gaps
 from catena.formatting.fidelity_columns import unread_across
 from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, source_words
+from catena.options import check_options
 
 __all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
 
@@ -51,30 +54,20 @@ class FidelityOptions:
         most_faults: of one kind that are listed; the last says how many more there are.
     """
 
-    recall: float = 0.95
-    precision: float = 0.95
-    slack: float = 12.0
-    number: float = 3.0
-    unit: float = 2.0
-    negation: float = 3.0
-    cell: float = 1.5
-    stray_words: int = 0
-    added_titles: int = 2
-    title_words: int = 8
-    most_faults: int = 8
+    recall: Annotated[float, Ge(0), Le(1)] = 0.95
+    precision: Annotated[float, Ge(0), Le(1)] = 0.95
+    slack: Annotated[float, Ge(0), Lt(inf)] = 12.0
+    number: Annotated[float, Ge(1), Lt(inf)] = 3.0
+    unit: Annotated[float, Ge(1), Lt(inf)] = 2.0
+    negation: Annotated[float, Ge(1), Lt(inf)] = 3.0
+    cell: Annotated[float, Ge(1), Lt(inf)] = 1.5
+    stray_words: Annotated[int, Ge(0)] = 0
+    added_titles: Annotated[int, Ge(0)] = 2
+    title_words: Annotated[int, Ge(1)] = 8
+    most_faults: Annotated[int, Ge(1)] = 8
 
     def __post_init__(self) -> None:
-        for name in ("recall", "precision"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ParameterError(name, getattr(self, name), "a share from 0 to 1")
-        if not 0 <= self.slack < float("inf"):
-            raise ParameterError("slack", self.slack, "a finite number >= 0")
-        for name in ("number", "unit", "negation", "cell"):
-            if not 1 <= getattr(self, name) < float("inf"):
-                raise ParameterError(name, getattr(self, name), "a finite number >= 1")
-        for name, least in (("stray_words", 0), ("added_titles", 0), ("title_words", 1), ("most_faults", 1)):
-            if getattr(self, name) < least:
-                raise ParameterError(name, getattr(self, name), f"an integer >= {least}")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

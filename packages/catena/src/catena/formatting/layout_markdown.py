@@ -16,6 +16,7 @@ from catena.formatting.tables import ruled_tables, unruled_tables
 from catena.formatting.words import key
 from catena.layout import Parsed
 from catena.model import Document
+from catena.options import check_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,9 @@ class LayoutOptions:
     outline: bool = True  # the file's own outline, where most of its titles are found in the text
     running_heads: bool = False  # keep running heads, feet and page numbers in the text
     unruled_tables: bool = True  # make tables of lines that line up in columns without drawn borders
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> Document:

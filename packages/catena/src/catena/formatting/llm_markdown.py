@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from catena.errors import ParameterError
+from annotated_types import Ge
+
 from catena.formatting.alignment import Piece, atom_keys, piece_of
 from catena.formatting.assembly import Assembled, assemble
 from catena.formatting.drafts import Draft, draft, planned_answer
@@ -17,6 +19,7 @@ from catena.formatting.source import SourceText, source_of
 from catena.formatting.windows import Window, windows_of
 from catena.layout import Parsed
 from catena.model import Document
+from catena.options import check_options
 from catena.plan import StandIn
 from catena.steps import Complete, Request, Step
 
@@ -37,16 +40,13 @@ class FormatOptions:
         layout: of the formatter that stands in for the model where it fails.
     """
 
-    window: int = 800
-    padding: int = 100
+    window: Annotated[int, Ge(1)] = 800
+    padding: Annotated[int, Ge(1)] = 100
     fidelity: FidelityOptions = field(default_factory=FidelityOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ParameterError("window", self.window, "at least 1 word")
-        if self.padding < 1:
-            raise ParameterError("padding", self.padding, "at least 1 word: windows are joined in their overlap")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 
 from catena.errors import CancelledError, ParameterError
 from catena.graph.feature_scorer import FeatureScorer
@@ -19,6 +20,7 @@ from catena.graph.features import FEATURES, features
 from catena.graph.untrained import UntrainedScorer
 from catena.graph.walk import walk
 from catena.graph.walk_options import WalkOptions
+from catena.options import check_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,26 +71,19 @@ class FeatureTraining:
         walk: of the training walks; its `max_chunks` is `hops`.
     """
 
-    networks: int = 8
-    units: int = 16
-    rounds: int = 2
-    epochs: int = 20
-    rate: float = 3e-3
-    batch: int = 64
-    hidden: float = 0.5
-    hops: int = 5
-    seed: int = 0
+    networks: Annotated[int, Ge(1)] = 8
+    units: Annotated[int, Ge(1)] = 16
+    rounds: Annotated[int, Ge(1)] = 2
+    epochs: Annotated[int, Ge(1)] = 20
+    rate: Annotated[float, Gt(0), Lt(1)] = 3e-3
+    batch: Annotated[int, Ge(1)] = 64
+    hidden: Annotated[float, Ge(0), Lt(1)] = 0.5
+    hops: Annotated[int, Ge(1)] = 5
+    seed: Annotated[int, Ge(0)] = 0
     walk: WalkOptions = field(default_factory=WalkOptions)
 
     def __post_init__(self) -> None:
-        for name in ("networks", "units", "rounds", "epochs", "batch", "hops"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ParameterError(name, value, "an integer >= 1")
-        if not 0.0 < self.rate < 1.0:
-            raise ParameterError("rate", self.rate, "a number in (0, 1)")
-        if not 0.0 <= self.hidden < 1.0:
-            raise ParameterError("hidden", self.hidden, "a number in [0, 1)")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.errors import ParameterError
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
 from catena.graph.mentions import MENTION_CAP
 from catena.ids import digest
 from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, SEMANTIC, STRUCTURAL
+from catena.options import as_tuples, check_options
 
 FORMAT = 2
 """Of what a graph keeps of a node; raised where equal nodes and options give other edges than before."""
@@ -32,26 +35,16 @@ class GraphOptions:
     Source: IIER (arXiv 2408.02907), section 4.2: k = 5, T = 2.
     """
 
-    neighbours: int = 5
-    keywords_more_than: int | None = None
-    cap: int = MENTION_CAP
+    neighbours: Annotated[int, Ge(0)] = 5
+    keywords_more_than: Annotated[int, Ge(0)] | None = None
+    cap: Annotated[int, Ge(1)] = MENTION_CAP
     kinds: tuple[TermEdges, ...] = (KEYWORDS, NAMES)
     mentions: bool = True
-    exact_up_to: int = 200_000
+    exact_up_to: Annotated[int, Ge(0)] = 200_000
 
     def __post_init__(self) -> None:
-        if isinstance(self.kinds, str) or not isinstance(self.kinds, Iterable):
-            raise ParameterError("kinds", self.kinds, "a sequence of TermEdges(...)")
-        object.__setattr__(self, "kinds", tuple(self.kinds))
-        for kind in self.kinds:
-            if not isinstance(kind, TermEdges):
-                raise ParameterError("kinds", kind, "of TermEdges(...)")
-        if not isinstance(self.mentions, bool):
-            raise ParameterError("mentions", self.mentions, "True or False")
-        for name, least in (("neighbours", 0), ("cap", 1), ("exact_up_to", 0)):
-            _check_integer(name, getattr(self, name), least)
-        if self.keywords_more_than is not None:
-            _check_integer("keywords_more_than", self.keywords_more_than, 0)
+        as_tuples(self, "kinds")
+        check_options(self)
         names = [kind.name for kind in self.kinds]
         if len(set(names)) < len(names):
             raise ParameterError("kinds", tuple(names), "of distinct names")
@@ -78,8 +71,3 @@ class GraphOptions:
         kinds = [kind.identity for kind in self.term_kinds]
         numbers = (FORMAT, self.neighbours, self.cap, int(self.mentions), self.exact_up_to)
         return digest(*map(str, numbers), *kinds)
-
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(name, value, f"an integer >= {least}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 import numpy as np
+from annotated_types import Ge, Lt
 
 from catena.errors import ParameterError
 from catena.foreign_steps import guarded
+from catena.options import check_options
 from catena.steps import CountWords, Step, ask
 from catena.text.words import word_keys
 
@@ -148,11 +151,10 @@ class SimilarityScorer:
         share: of the path against the question, >= 0; 0 looks at the question alone.
     """
 
-    share: float = 0.5
+    share: Annotated[float, Ge(0), Lt(inf)] = 0.5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share, int | float) or not 0.0 <= self.share < float("inf"):
-            raise ParameterError("share", self.share, "a finite number >= 0")
+        check_options(self)
 
     @property
     def identity(self) -> str:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge
 
 from catena.errors import EvaluationError, ParameterError
 from catena.json_lines import read_objects
+from catena.options import as_tuples, check_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,20 +68,16 @@ class ListOptions:
     """
 
     kind: Literal["paths", "best_first"] = "paths"
-    max_hops: int = 4
-    negatives: int = 63
+    max_hops: Annotated[int, Ge(1)] = 4
+    negatives: Annotated[int, Ge(1)] = 63
     seed: int = 0
-    first: int = 20
+    first: Annotated[int, Ge(0)] = 20
     kinds: tuple[str, ...] | None = None
     missing: Literal["raise", "skip"] = "raise"
 
     def __post_init__(self) -> None:
-        for name, allowed in (("kind", ("paths", "best_first")), ("missing", ("raise", "skip"))):
-            if getattr(self, name) not in allowed:
-                raise ParameterError(name, getattr(self, name), " or ".join(map(repr, allowed)))
-        for name, least in (("max_hops", 1), ("negatives", 1), ("first", 0)):
-            if getattr(self, name) < least:
-                raise ParameterError(name, getattr(self, name), f"at least {least}")
+        as_tuples(self, "kinds")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 from catena.errors import ParameterError
 from catena.graph.features import FEATURES, features
 from catena.ids import digest
+from catena.options import check_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,8 @@ class UntrainedScorer:
     weights: Mapping[str, float] = field(default_factory=lambda: BY_HAND, hash=False)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.weights) - set(FEATURES))
+        check_options(self)
+        unknown = sorted(set(self.weights) - set(FEATURES), key=str)
         if unknown:
             raise ParameterError("weights", unknown, f"by names among {', '.join(FEATURES)}")
         for name, weight in self.weights.items():

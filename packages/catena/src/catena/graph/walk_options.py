@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import Literal, TypeAlias, get_args
+from math import inf
+from typing import Annotated, Literal, TypeAlias
+
+from annotated_types import Ge, Gt, Lt
 
 from catena.errors import ParameterError
 from catena.neighbourhood import KEYWORD, SEMANTIC, STRUCTURAL
+from catena.options import as_tuples, check_options
 
 Strategy: TypeAlias = Literal["best_first", "paper", "beam"]
 Seeds: TypeAlias = Literal["first", "scored", "keywords", "both"]
@@ -50,36 +52,27 @@ class WalkOptions:
 
     strategy: Strategy = "best_first"
     seeds: Seeds | None = None
-    most_seeds: int | None = None
+    most_seeds: Annotated[int, Ge(1)] | None = None
     candidates: Sources | None = None
     kinds: tuple[str, ...] | None = None
-    max_length: int = 5
-    max_chunks: int | None = None
-    expand: int = 5
-    pool: int = 20
-    width: int = 3
-    min_score: float | None = None
-    max_drop: float | None = None
-    hub_penalty: float = 0.0
-    budget_tokens: int | None = None
+    max_length: Annotated[int, Ge(1)] = 5
+    max_chunks: Annotated[int, Ge(1)] | None = None
+    expand: Annotated[int, Ge(1)] = 5
+    pool: Annotated[int, Ge(1)] = 20
+    width: Annotated[int, Ge(1)] = 3
+    min_score: Annotated[float, Gt(-inf), Lt(inf)] | None = None
+    max_drop: Annotated[float, Ge(0), Lt(inf)] | None = None
+    hub_penalty: Annotated[float, Ge(0), Lt(inf)] = 0.0
+    budget_tokens: Annotated[int, Ge(0)] | None = None
     fill: bool = True
 
     def __post_init__(self) -> None:
-        _one_of("strategy", self.strategy, get_args(Strategy))
-        _one_of("seeds", self.seeds, (*get_args(Seeds), None))
-        _one_of("candidates", self.candidates, (*get_args(Sources), None))
-        for name in ("max_length", "expand", "pool", "width"):
-            _whole(name, getattr(self, name), least=1)
-        _whole("max_chunks", 1 if self.max_chunks is None else self.max_chunks, least=1)
-        _whole("most_seeds", 1 if self.most_seeds is None else self.most_seeds, least=1)
-        _whole("budget_tokens", 0 if self.budget_tokens is None else self.budget_tokens, least=0)
-        _number("min_score", 0.0 if self.min_score is None else self.min_score)
-        _number("max_drop", 0.0 if self.max_drop is None else self.max_drop, least=0.0)
-        _number("hub_penalty", self.hub_penalty, least=0.0)
-        if not isinstance(self.fill, bool):
-            raise ParameterError("fill", self.fill, "True or False")
+        as_tuples(self, "kinds")
+        check_options(self)
         if self.kinds is not None:
-            object.__setattr__(self, "kinds", _names(self.kinds))
+            if not all(self.kinds):
+                raise ParameterError("kinds", self.kinds, "a sequence of names, e.g. ('semantic', 'mention')")
+            object.__setattr__(self, "kinds", tuple(sorted(set(self.kinds))))
 
     @property
     def begins(self) -> Seeds:
@@ -106,28 +99,6 @@ class WalkOptions:
     def needs_keywords(self) -> bool:
         """Whether the question's keywords are looked at."""
         return self.begins in ("keywords", "both")
-
-
-def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
-    if value not in allowed:
-        raise ParameterError(name, value, f"one of {', '.join(map(repr, allowed))}")
-
-
-def _whole(name: str, value: object, *, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(name, value, f"an integer >= {least}")
-
-
-def _number(name: str, value: object, *, least: float = -inf) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not (isfinite(value) and value >= least):
-        raise ParameterError(name, value, "a finite number" if least == -inf else f"a finite number >= {least:g}")
-
-
-def _names(kinds: object) -> tuple[str, ...]:
-    given = tuple(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else None
-    if given is None or not all(isinstance(kind, str) and kind for kind in given):
-        raise ParameterError("kinds", kinds, "a sequence of names, e.g. ('semantic', 'mention')")
-    return tuple(sorted(set(given)))
 
 
 PAPER = WalkOptions(strategy="paper")

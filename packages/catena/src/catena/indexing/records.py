@@ -213,8 +213,8 @@ def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     )
 
 
-def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield (chunk key, text) of all views of a kind, of chunks newer than a generation."""
+def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[tuple[int, str]]:
+    """Yield (chunk key, text) of all views of a kind, of chunks newer than a generation; by default of all."""
     rows = connection.execute(
         "SELECT c.chunk, coalesce(v.text, c.text) FROM chunks c JOIN views v USING (chunk)"
         " WHERE c.generation > ? AND v.kind = ? ORDER BY c.chunk, v.view",

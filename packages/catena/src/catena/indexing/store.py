@@ -339,8 +339,10 @@ class LibraryStore:
     def view_kinds(self) -> tuple[str, ...]:
         """Return the kinds of view that chunks here have, sorted."""
         with self._connections.reading() as (connection, _):
-            rows = connection.execute("SELECT DISTINCT kind FROM views ORDER BY kind").fetchall()
-        return tuple(kind for (kind,) in rows)
+            kinds = [kind for (kind,) in connection.execute("SELECT DISTINCT kind FROM views ORDER BY kind")]
+            with records.whole("the kinds of view"):
+                records.all_of(str, *kinds)
+        return tuple(kinds)
 
     def field_names(self) -> frozenset[str]:
         """Return the names of the fields by which chunks can be filtered: those that any of them has."""

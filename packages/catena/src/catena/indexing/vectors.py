@@ -123,7 +123,7 @@ class VectorMatrix:
             changed = _count_since(connection, manifest.generation)
             if changed <= max(_TAIL, _TAIL_PART * _count_since(connection, 0)):
                 return
-        rows = _read(connection, dim, since=0)
+        rows = _read(connection, dim, since=-1)
         try:
             cleared(self.folder)
             Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
@@ -145,7 +145,7 @@ class VectorMatrix:
         if searchers is None:
             yield "the files of the vector matrix are missing or damaged"
             return
-        found, wanted = searchers.rows(), _read(connection, dim, since=0)
+        found, wanted = searchers.rows(), _read(connection, dim, since=-1)
         if found.keys() != wanted.keys() or not all(_are_equal(found[kind], wanted[kind]) for kind in wanted):
             held, truth = (sum(len(rows.keys) for rows in all_.values()) for all_ in (found, wanted))
             yield f"the vector matrix ({held} rows) is not the library's vectors ({truth} rows)"
@@ -178,7 +178,7 @@ class VectorMatrix:
 
 def in_memory(connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearchers:
     """Return all vectors read from the truth, for a library on a folder that cannot be written."""
-    return VectorSearchers(generation, _read(connection, dim, since=0), {}, np.empty(0, np.int64), dim)
+    return VectorSearchers(generation, _read(connection, dim, since=-1), {}, np.empty(0, np.int64), dim)
 
 
 def _ranges(

@@ -14,8 +14,9 @@ from catena.indexing.writing import contents_of
 
 # What must not be there: rows that belong to nothing, and chunks that lack something.
 _IMPOSSIBLE = (
-    "typeof({0}) != 'integer' OR {0} NOT BETWEEN 0 AND (SELECT value + 0 FROM meta WHERE name = 'generation')"
+    "typeof({0}) != 'integer' OR {0} NOT BETWEEN {1} AND (SELECT value + 0 FROM meta WHERE name = 'generation')"
 )
+_RISING = "SELECT generation, max(generation) OVER (ORDER BY chunk) AS newest FROM chunks"  # as their keys do
 _ORPHANS = {
     "sections without their document": "sections WHERE doc NOT IN (SELECT doc FROM documents)",
     "chunks without their document": "chunks WHERE doc NOT IN (SELECT doc FROM documents)",
@@ -26,9 +27,12 @@ _ORPHANS = {
     "figures without their document": "figures WHERE doc NOT IN (SELECT doc FROM documents)",
     "figures without their picture": "figures WHERE digest NOT IN (SELECT digest FROM pictures)",
     "pictures that no figure shows": "pictures WHERE digest NOT IN (SELECT digest FROM figures)",
-    "chunks of an impossible generation": f"chunks WHERE {_IMPOSSIBLE.format('generation')}",
-    "chunks that moved at an impossible generation": f"chunks WHERE {_IMPOSSIBLE.format('placed')}",
-    "removals of an impossible generation": f"removed WHERE {_IMPOSSIBLE.format('generation')}",
+    "chunks of an impossible generation": f"chunks WHERE {_IMPOSSIBLE.format('generation', 1)}",
+    "chunks of an impossible generation, older than the one before": f"({_RISING}) WHERE generation < newest",
+    "chunks that moved at an impossible generation": (
+        f"chunks WHERE {_IMPOSSIBLE.format('placed', 0)} OR placed BETWEEN 1 AND generation - 1"
+    ),  # 0 in a library of an older version
+    "removals of an impossible generation": f"removed WHERE {_IMPOSSIBLE.format('generation', 1)}",
     "facts of an unknown name": (
         "meta WHERE name NOT IN ('generation', 'embedder', 'dim') AND name NOT LIKE 'setting %'"
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.discovery import discover
 from catena.effects import (
@@ -30,7 +31,7 @@ from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
 from catena.library.ask import SearchOptions, SegmentSearchOptions
 from catena.library.graph import LibraryGraph
 from catena.library.questions import LibraryQuestions
-from catena.library.reading import Paths, documents_given, embedder_given
+from catena.library.reading import Paths, embedder_given, inputs_given
 from catena.model import Chunk, Document, Entry, Hit, Outcome
 from catena.pipeline import Preparation
 
@@ -146,8 +147,12 @@ class Library(LibraryQuestions):
         Raises:
             ModelMismatchError: the library holds vectors of another model.
             LibraryError: the path holds something else, or there is nothing and `create` is False.
-            ParameterError: the embedder is none.
+            ParameterError: the embedder, the path or the preparation is none.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise ParameterError("path", path, "a folder, as a string or a path")
+        if not isinstance(preparation, Preparation | None):
+            raise ParameterError("preparation", preparation, "Preparation(...) or None")
         embedder = embedder_given(embedder)
         store = LibraryStore.open(
             path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
@@ -291,8 +296,9 @@ class Library(LibraryQuestions):
         next call. Where models are asked, several files go side by side.
 
         Args:
-            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or a list
-                of documents, of any loader, each put in place of its older version; the ledger is of files alone.
+            paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or
+                documents, of any loader, each put in place of the one with its id: one without an id of its own has
+                one by its source, page and text. The ledger is of files alone.
             password: opens encrypted PDFs.
             progress: called after each file.
             watch: told of each request to a model, see `Services.progress`.
@@ -310,10 +316,11 @@ class Library(LibraryQuestions):
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
-        if documents := documents_given(paths):
+        documents, paths = inputs_given(paths)
+        if documents:
             return self._indexed(documents)
         self._files.check_models()
-        files = list(discover(cast("Paths", paths), leave_out=self._store.path))
+        files = list(discover(paths, leave_out=self._store.path))
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         batch = Batch(self._store)

@@ -30,8 +30,10 @@ from catena.library.ask import (
 from catena.library.reading import LibraryReading
 from catena.model import Ranking, Where
 from catena.retrieval.fusion import ScoreFusion
+from catena.retrieval.multi_route import Fusion
 from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import Route
+from catena.retrieval.tuned import Tuned
 from catena.section_search import ViewSearch
 from catena.segment_answer import AnswerOptions, SegmentAnswer
 from catena.segment_search import SegmentSearch
@@ -282,11 +284,15 @@ class LibraryQuestions(LibraryReading):
         return await self._awaited(answer_step(question, how, answering, options))
 
     @checked_names()
-    def search_figures(self, query: str, *, k: int | None = None, where: Where | None = None) -> Ranking:
+    def search_figures(
+        self, query: str, *, k: int | None = None, where: Where | None = None, fusion: Fusion | Tuned | None = None
+    ) -> Ranking:
         """Return the k best figures for a question, by their titles, the text around them and their captions."""
-        return self._asked(figures_step(query, k=k, where=where))
+        return self._asked(figures_step(query, k=k, where=where, fusion=fusion))
 
     @checked_names()
-    async def asearch_figures(self, query: str, *, k: int | None = None, where: Where | None = None) -> Ranking:
+    async def asearch_figures(
+        self, query: str, *, k: int | None = None, where: Where | None = None, fusion: Fusion | Tuned | None = None
+    ) -> Ranking:
         """As `search_figures`, without blocking the event loop."""
-        return await self._awaited(figures_step(query, k=k, where=where))
+        return await self._awaited(figures_step(query, k=k, where=where, fusion=fusion))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 from catena.discovery import discover, is_gone
 from catena.effects import Plan, Services, Step, Tariff, one_state, plan, run
-from catena.errors import CatenaError, LibraryError, ParameterError, UnknownDocumentError
+from catena.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
 from catena.figures import FIGURE
 from catena.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
 from catena.frameworks import as_core
@@ -139,9 +139,15 @@ class LibraryReading(ABC):
         They are in no ledger: it is of files, and `vanished` would miss them.
         """
         self._files.check_models()
-        outcomes = []
+        outcomes: list[Outcome] = []
+        ids: set[str] = set()
         for document in documents:
             failed = Outcome(source=document.source or document.id, document_id=document.id, state="failed")
+            if document.id in ids:
+                why = "another document of this call has the same id. Try: giving each an id of its own"
+                outcomes.append(replace(failed, reason=why))
+                continue
+            ids.add(document.id)
             try:
                 outcome, entry = run(self._files.prepared(document), self._services)
                 if entry is not None and not self._replaced([entry]):
@@ -161,8 +167,20 @@ class LibraryReading(ABC):
         """
         return self._store.figure(*self._figure_of(found))
 
+    def figures(self, ranking: Ranking) -> tuple[tuple[Figure, Hit], ...]:
+        """Return the figures of a ranking with their hits, best first; what was deleted since is left out."""
+        found: list[tuple[Figure, Hit]] = []
+        for hit in ranking.hits:
+            try:
+                found.append((self.figure(hit), hit))
+            except DamagedLibraryError:
+                raise
+            except LibraryError:
+                continue
+        return tuple(found)
+
     def _figure_of(self, found: Hit | Chunk) -> tuple[str, str]:
-        chunk = found.chunk if isinstance(found, Hit) else found
+        chunk = _chunk_of(found)
         name = chunk.metadata.get(FIGURE)
         if not isinstance(name, str):
             what = f"chunk {chunk.id!r} of {chunk.document_id!r} shows no figure"
@@ -187,11 +205,13 @@ class LibraryReading(ABC):
             found: of this library.
             descendants: whether the sections below it come along.
         """
-        chunk = found.chunk if isinstance(found, Hit) else found
+        chunk = _chunk_of(found)
         return _section(self._standing(chunk.document_id), chunk, descendants=descendants)
 
     def sections(self, ranking: Ranking, *, descendants: bool = False) -> tuple[tuple[Segment, Hit], ...]:
         """Return the whole sections of a ranking, each once and with its best hit, best first; see `section`."""
+        if not isinstance(ranking, Ranking):
+            raise ParameterError("ranking", ranking, "a Ranking, as a search returns it")
         found: dict[str, tuple[Segment, Hit]] = {}
         ids = dict.fromkeys(hit.chunk.document_id for hit in ranking.hits)
         with one_state(self._services):
@@ -263,6 +283,13 @@ def embedder_given(given: object) -> Embedder:
     return cast("Embedder", embedder)
 
 
+def _chunk_of(found: object) -> Chunk:
+    chunk = found.chunk if isinstance(found, Hit) else found
+    if not isinstance(chunk, Chunk):
+        raise ParameterError("found", found, "a Hit or a Chunk of this library")
+    return chunk
+
+
 def _section(entry: Entry | None, chunk: Chunk, *, descendants: bool) -> Segment:
     now = None if entry is None else _now(entry, chunk)
     if entry is None or now is None:
@@ -278,15 +305,19 @@ def _now(entry: Entry, chunk: Chunk) -> Chunk | None:
     return next((each for each in entry.chunks if each.path == chunk.path), None)
 
 
-def documents_given(given: object) -> tuple[Document, ...]:
-    """Return what is given as the core's documents where it is documents, the core's or a framework's; else nothing.
+def inputs_given(given: object) -> tuple[tuple[Document, ...], Paths]:
+    """Return what is given as the core's documents where it is documents, the core's or a framework's; else as paths.
 
     Raises:
         ParameterError: documents and paths are mixed, or a framework's adapter is not imported.
     """
-    is_one = isinstance(given, str | os.PathLike) or not isinstance(given, Sequence)
-    several = [as_core("document", each) for each in ([given] if is_one else cast("Sequence[object]", given))]
+    one = as_core("document", given)  # a document of a framework can be iterated over, too
+    if isinstance(one, Document):
+        return (one,), ()
+    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+        return (), cast("Paths", given)
+    several = [as_core("document", each) for each in given]
     documents = tuple(each for each in several if isinstance(each, Document))
     if documents and len(documents) < len(several):
         raise ParameterError("paths", "documents among paths", "paths alone, or documents alone")
-    return documents
+    return documents, [] if documents else several

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+from annotated_types import Ge, Le
 
 from catena.errors import MissingExtraError, ParameterError, ParseError
 from catena.ids import digest
 from catena.layout import Parsed
 from catena.model import Document
+from catena.options import check_given
 from catena.parsing.assemble import parsed, whole
 from catena.parsing.failures import Unreadable
 from catena.parsing.limits import Limits
@@ -21,6 +24,25 @@ Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 
 DEFAULT_LIMITS = Limits()
 FIGURE_DPI = 200.0  # dots per inch of a figure: small print is read, and a page-wide chart has some 250 kB
+
+
+class _Options(TypedDict):
+    """What `parse` takes besides a path."""
+
+    document_id: str | None
+    source: str | None
+    password: str | None
+    limits: Limits
+    engine: Engine
+    ruled_tables: bool
+    figures: bool
+    figure_dpi: Annotated[float, Ge(36), Le(600)]
+    hidden_text: bool
+
+
+class _Given(_Options):
+    data: bytes | bytearray | memoryview
+    name: str
 
 
 def parse(
@@ -52,29 +74,21 @@ def parse(
         ruled_tables: find tables with drawn borders (slow; extra `[tables]`).
         figures: crop the figures of PDFs; only pypdfium2 can, the other engine gives none.
         figure_dpi: dots per inch of the crops, 36 to 600; a large figure gets fewer, see `figure_images`.
-
         hidden_text: keep what nobody sees who looks at a page of a PDF: text that is white on white, invisible (as
             the text layer that OCR puts below a scan is), off the page, or too small. `notes` tell of it either way.
 
     Raises:
         ParseError: no document came of it; `state` is a `FailureState`.
         MissingExtraError: the engine or the table finder is not installed.
-        ParameterError: the engine is unknown, or `figure_dpi` out of range.
+        ParameterError: an argument is of another type, the engine is unknown, or `figure_dpi` out of range.
     """
     name = str(path)
-    return parse_bytes(
-        file_bytes(path, source=source or name, limits=limits),
-        name,
-        document_id=document_id,
-        source=source,
-        password=password,
-        limits=limits,
-        engine=engine,
-        ruled_tables=ruled_tables,
-        figures=figures,
-        figure_dpi=figure_dpi,
-        hidden_text=hidden_text,
-    )
+    options: _Options = {
+        "document_id": document_id, "source": source, "password": password, "limits": limits, "engine": engine,
+        "ruled_tables": ruled_tables, "figures": figures, "figure_dpi": figure_dpi, "hidden_text": hidden_text,
+    }  # fmt: skip
+    check_given(options, _Options)
+    return parse_bytes(file_bytes(path, source=source or name, limits=limits), name, **options)
 
 
 def parse_bytes(
@@ -92,9 +106,13 @@ def parse_bytes(
     hidden_text: bool = True,
 ) -> Parsed:
     """Read a file that is in memory; `name` is what it is called. For the rest see `parse`."""
+    given: _Given = {
+        "data": data, "name": name, "document_id": document_id, "source": source, "password": password,
+        "limits": limits, "engine": engine, "ruled_tables": ruled_tables, "figures": figures,
+        "figure_dpi": figure_dpi, "hidden_text": hidden_text,
+    }  # fmt: skip
+    check_given(given, _Given)
     _check_installed(engine, ruled_tables)
-    if not 36 <= figure_dpi <= 600:
-        raise ParameterError("figure_dpi", figure_dpi, "a number from 36 to 600")
     source = source or name
     blank = Document(id=document_id or digest("document", source), text="", source=source)
     request = {
@@ -141,8 +159,6 @@ def path_given(path: object) -> Path:
 
 
 def _check_installed(engine: str, ruled_tables: bool) -> None:
-    if engine not in {"pypdf", "pypdfium2"}:
-        raise ParameterError("engine", engine, "'pypdf' or 'pypdfium2'")
     if engine == "pypdfium2" and find_spec("pypdfium2") is None:
         raise MissingExtraError("pypdfium2", "fast-pdf")
     if ruled_tables and find_spec("pdfplumber") is None:

@@ -24,7 +24,7 @@ from catena.parsing.latex_commands import (
     TABLES,
     UNSEEN_OPTIONS,
 )
-from catena.parsing.latex_macros import MAX_EXPANSIONS, Reader, as_source
+from catena.parsing.latex_macros import Reader, as_source
 from catena.parsing.latex_symbols import ACCENTS, accented, dotless, german, symbol, typeset
 from catena.parsing.latex_tokens import Token, caption_of
 from catena.parsing.latex_units import unit
@@ -131,7 +131,7 @@ class _Writer:
             self._close()
         self._flush()
         if self.reader.spent:
-            self._note(f"its macros were expanded more than {MAX_EXPANSIONS} times; the rest is left as written")
+            self._note(f"its macros {self.reader.spent}; the rest is left as written")
 
     def _token(self, token: Token) -> None:
         kind = token.kind

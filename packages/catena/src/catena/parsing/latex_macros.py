@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from catena.parsing.latex_tokens import Lexer, Token
 
 MAX_EXPANSIONS = 20_000  # of macros in one file; a book has some thousands
-MAX_TOKENS = 400_000  # that they may produce
+MAX_PRODUCED = 2_000_000  # characters that they may produce
 
 _LONGEST_ARGUMENT = 50_000  # tokens
 _LONGEST_OPTION = 1_000  # tokens
@@ -30,7 +30,7 @@ class Reader:
     def __init__(self, source: str, reserved: frozenset[str]) -> None:
         self.lexer = Lexer(source)
         self.macros: dict[str, Macro] = {}
-        self.spent = False  # a limit was reached: what follows is not expanded
+        self.spent = ""  # which limit was reached: what follows is not expanded
         self._reserved = reserved
         self._pushed: list[Token] = []
         self._expansions = self._produced = self._failures = 0
@@ -128,8 +128,11 @@ class Reader:
             else:
                 body.append(token)
         self._expansions += 1
-        self._produced += len(body)
-        self.spent = self._expansions >= MAX_EXPANSIONS or self._produced >= MAX_TOKENS
+        self._produced += sum(1 + len(token.text) for token in body)
+        if self._expansions >= MAX_EXPANSIONS:
+            self.spent = f"were expanded {MAX_EXPANSIONS:,} times"
+        elif self._produced >= MAX_PRODUCED:
+            self.spent = f"gave {MAX_PRODUCED:,} characters"
         self.push(body)
 
     def _after_space(self) -> Token | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Gt
+from annotated_types import Gt, Le
 
 from catena.errors import ParseError
 from catena.options import check_options
 
 LONGEST = 1e8  # seconds that clocks count to, three years
+MOST = 2**62  # of anything: systems and files count in 64 bits
 PAGE_BYTES = 50_000  # of a text file or a web page: they take about as long to read as one page of a PDF
 
 
@@ -34,11 +35,11 @@ class Limits:
 
     seconds: Annotated[float, Gt(0)] = 60.0
     seconds_per_page: Annotated[float, Gt(0)] = 2.0
-    memory_bytes: Annotated[int, Gt(0)] = 1_000_000_000
-    pages: Annotated[int, Gt(0)] = 10_000
-    bytes: Annotated[int, Gt(0)] = 200_000_000
-    sections: Annotated[int, Gt(0)] = 50_000
-    chunks: Annotated[int, Gt(0)] = 200_000
+    memory_bytes: Annotated[int, Gt(0), Le(MOST)] = 1_000_000_000
+    pages: Annotated[int, Gt(0), Le(MOST)] = 10_000
+    bytes: Annotated[int, Gt(0), Le(MOST)] = 200_000_000
+    sections: Annotated[int, Gt(0), Le(MOST)] = 50_000
+    chunks: Annotated[int, Gt(0), Le(MOST)] = 200_000
 
     def check_count(self, what: Literal["sections", "chunks"], found: int, source: str) -> None:
         """Raise where a document has more sections or chunks than allowed.

@@ -177,22 +177,32 @@ def _checked(reference: Any) -> _Stream:
 
 
 def _of_font(font: DictionaryObject) -> str:
-    """Return which of the streams is damaged that say what a font's codes stand for: its map, or its program."""
+    """Return what is damaged or not there of what says what a font's codes stand for: its map, or its program."""
     descendants = font["/DescendantFonts"] if "/DescendantFonts" in font else None  # noqa: SIM401  get keeps references
     first = descendants[0].get_object() if isinstance(descendants, ArrayObject) and descendants else font
-    program = _entry(first, "/FontDescriptor") if isinstance(first, DictionaryObject) else DictionaryObject()
-    streams = [(font, "/ToUnicode"), (font, "/Encoding")]
-    for node, key in [*streams, (program, "/FontFile"), (program, "/FontFile2"), (program, "/FontFile3")]:
-        stream = node[key] if key in node else None  # noqa: SIM401
-        if not isinstance(stream, StreamObject):
+    if _is_nothing(first):
+        return "is damaged (DescendantFonts is not there)"
+    inner = first if isinstance(first, DictionaryObject) else DictionaryObject()
+    program = _entry(inner, "/FontDescriptor")
+    parts = [(font, "/DescendantFonts"), (font, "/ToUnicode"), (font, "/Encoding"), (inner, "/FontDescriptor")]
+    for node, key in [*parts, (program, "/FontFile"), (program, "/FontFile2"), (program, "/FontFile3")]:
+        written = node.raw_get(key) if key in node else None
+        held = written.get_object() if isinstance(written, IndirectObject) else written
+        if held is not written and _is_nothing(held):
+            return f"is damaged ({key[1:]} is not there)"
+        if not isinstance(held, StreamObject):
             continue
         try:
-            unpacked(stream)
+            unpacked(held)
         except MemoryError:
             raise
         except Exception as error:  # as above; a bomb is for the engine to refuse
             return f"is damaged ({key[1:]}: {_why(error)})"
     return ""
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or isinstance(value, NullObject)
 
 
 def _why(error: Exception) -> str:

@@ -10,13 +10,16 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 from catena.parsing.failures import Unreadable
 
 MAX_NUMBER = 4_000_000  # of an object, as PDFium has it
+MAX_PLACE = 65_535  # generation of an object, or its index in a stream of objects: the table has two bytes for it
 MAX_BYTES = 75_000_000  # that an object stream may unpack to
+_PIECE = 64  # bytes that are unpacked at once
 
 _HEADER = re.compile(rb"(?<!\d)(\d{1,7})[\0\t\n\f\r ]{1,9}(\d{1,5})[\0\t\n\f\r ]{1,9}\Z")
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
@@ -62,7 +65,7 @@ def found_objects(data: bytes) -> Objects:
         entries[number] = (1, start, generation)
         bodies.pop(number, None)
         if _PACKED.search(body):
-            for index, (inner, content) in enumerate(_packed(body, stream)):
+            for index, inner, content in _packed(body, stream):
                 entries[inner] = (2, number, index)
                 bodies.pop(inner, None)
                 bodies |= {inner: content} if _PAGE.search(content) or _CATALOG.search(content) else {}
@@ -86,32 +89,43 @@ def _plain(data: bytes) -> Iterator[tuple[int, int, int, bytes, bytes]]:
             starts.append((header.start(), int(header[1]), int(header[2]), at + 3))
         at = data.find(b"obj", at + 3)
     for (start, number, generation, end), (following, *_) in pairwise([*starts, (len(data), 0, 0, 0)]):
-        if 0 < number <= MAX_NUMBER:
+        if 0 < number <= MAX_NUMBER and generation <= MAX_PLACE:
             body, _, rest = data[end:following].partition(b"stream")
             trailer = rest[rest.rfind(b"trailer") :] if b"trailer" in rest else b""
             yield number, generation, start, body + trailer, rest.removeprefix(b"\r").removeprefix(b"\n")
 
 
-def _packed(body: bytes, stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of each object in an object stream, as far as it can be unpacked."""
+def _packed(body: bytes, stream: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield index, number and content of each object in an object stream, as far as it can be unpacked."""
     first = _FIRST.search(body)
     if first is None:
         return
-    data = stream
-    if b"/FlateDecode" in body:
-        unpacker = zlib.decompressobj()
-        try:
-            data = unpacker.decompress(stream, MAX_BYTES)
-        except zlib.error:
-            return
-        if unpacker.unconsumed_tail:
-            raise Unreadable("bomb", f"an object stream unpacks to more than {MAX_BYTES} bytes")
+    data = _inflated(stream) if b"/FlateDecode" in body else stream
     head = data[: int(first[1])].split()
     places = [int(word) for word in head if word.isdigit() and len(word) < 10]
-    pairs = list(zip(places[::2], places[1::2], strict=False))
-    ends = [place for _, place in pairs[1:]] + [len(data)]
-    for (number, place), end in zip(pairs, ends, strict=True):
-        yield number, data[int(first[1]) + place : int(first[1]) + end]
+    starts = [int(first[1]) + place for place in places[1::2]]
+    reached = 0  # places rise (7.5.7): what goes back would be read again and again
+    for index, (number, start) in enumerate(zip(places[::2], starts, strict=False)):
+        content = (
+            data[start : starts[index + 1] if index + 1 < len(starts) else len(data)] if start >= reached else b""
+        )
+        if content and 0 < number <= MAX_NUMBER and index <= MAX_PLACE:
+            reached = start + len(content)
+            yield index, number, content
+
+
+def _inflated(stream: bytes) -> bytes:
+    """Return what Flate data stands for, as far as it can be unpacked."""
+    unpacker, parts, room = zlib.decompressobj(), [], MAX_BYTES
+    with suppress(zlib.error):
+        for at in range(0, len(stream), _PIECE):  # what a piece with an error in it gives is lost
+            parts.append(unpacker.decompress(stream[at : at + _PIECE], room))
+            room -= len(parts[-1])
+            if unpacker.unconsumed_tail or not room:
+                raise Unreadable("bomb", f"an object stream unpacks to more than {MAX_BYTES} bytes")
+            if unpacker.eof:
+                break
+    return b"".join(parts)
 
 
 def rebuilt(objects: Objects, *, own_pages: bool) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from catena.effects import one_state
 from catena.errors import CatenaError
 from catena.report.fidelity import strips_shown
 from catena.report.graph import graph_shown
@@ -41,25 +42,28 @@ def gather(
     progress: Progress | None = None,
 ) -> Contents:
     """Ask a library what a report shows; the arguments are those of `catena.report.report`."""
-    ranking = library.search(question, k=options.k, where=options.where)
-    infos = library.documents()
-    listed = in_order(infos, ranking)[: options.documents]
-    entries = _entries(library, [*(hit.chunk.document_id for hit in ranking.hits), *listed])
-    formula = library.formula()
-    bests = best_scores(library, question, ranking, options)
-    return Contents(
-        question=question,
-        name=name or "library",
-        facts=_facts(library, ranking, len(infos)),
-        ranking=hits_shown(
-            question, ranking, entries, formula=formula, bests=bests, notice=notice_of(library, question, ranking)
-        ),
-        tree=tree_shown(infos, listed, entries, ranking),
-        segments=_or_missing("Segments", lambda: _curves(library, question, options)),
-        graph=_or_missing("The graph", lambda: _graph(library, question, options)),
-        fidelity=_or_missing("Fidelity", lambda: strips_shown(fidelity)),
-        studies=_or_missing("Questions", lambda: _studies(library, questions, entries.values(), options, progress)),
-    )
+    with one_state(library.services):
+        ranking = library.search(question, k=options.k, where=options.where)
+        infos = library.documents()
+        listed = in_order(infos, ranking)[: options.documents]
+        entries = _entries(library, [*(hit.chunk.document_id for hit in ranking.hits), *listed])
+        formula = library.formula()
+        bests = best_scores(library, question, ranking, options)
+        return Contents(
+            question=question,
+            name=name or "library",
+            facts=_facts(library, ranking, len(infos)),
+            ranking=hits_shown(
+                question, ranking, entries, formula=formula, bests=bests, notice=notice_of(library, question, ranking)
+            ),
+            tree=tree_shown(infos, listed, entries, ranking),
+            segments=_or_missing("Segments", lambda: _curves(library, question, options)),
+            graph=_or_missing("The graph", lambda: _graph(library, question, options)),
+            fidelity=_or_missing("Fidelity", lambda: strips_shown(fidelity)),
+            studies=_or_missing(
+                "Questions", lambda: _studies(library, questions, entries.values(), options, progress)
+            ),
+        )
 
 
 def _entries(library: ReportLibrary, names: Iterable[str]) -> dict[str, Entry]:

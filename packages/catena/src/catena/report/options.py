@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
-from typing import TYPE_CHECKING
+from math import inf
+from typing import Annotated
 
-from catena.errors import ParameterError
+from annotated_types import Ge, Gt, Le, Lt
+
+from catena.model import Where
+from catena.options import check_options
 from catena.plots.graph import MOST_NODES
-
-if TYPE_CHECKING:
-    from catena.model import Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,20 +27,13 @@ class ReportOptions:
         gamma: growth of the Log-Rank Index, > 0.
     """
 
-    k: int = 10
+    k: Annotated[int, Ge(1)] = 10
     where: Where | None = None
-    documents: int = 100
-    curves: int = 3
-    nodes: int = 500
-    depth: int = 1_000
-    gamma: float = 1.0
+    documents: Annotated[int, Ge(1)] = 100
+    curves: Annotated[int, Ge(1)] = 3
+    nodes: Annotated[int, Ge(1), Le(MOST_NODES)] = 500
+    depth: Annotated[int, Ge(1)] = 1_000
+    gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("k", "documents", "curves", "nodes", "depth"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ParameterError(name, value, "an integer >= 1")
-        if self.nodes > MOST_NODES:
-            raise ParameterError("nodes", self.nodes, f"an integer from 1 to {MOST_NODES:,}")
-        if not (isfinite(self.gamma) and self.gamma > 0):
-            raise ParameterError("gamma", self.gamma, "a finite number > 0")
+        check_options(self)

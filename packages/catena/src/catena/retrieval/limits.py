@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from annotated_types import Ge
 
 from catena.errors import FilterError, ParameterError
+from catena.filters import DEEPEST
 from catena.model import Where
 from catena.options import check_options
 
@@ -21,7 +22,7 @@ class QuestionLimits:
 
     Attributes:
         characters: of the question.
-        conditions: of the filter: comparisons and the values in their lists, each of which is asked of each chunk.
+        conditions: of the filter: branches, comparisons and the values in their lists, all asked of each chunk.
     """
 
     characters: Annotated[int, Ge(1)] = 100_000
@@ -35,27 +36,35 @@ class QuestionLimits:
 
         Raises:
             ParameterError: the question is longer.
-            FilterError: the filter has more conditions.
+            FilterError: the filter has more conditions, or is nested too deeply.
         """
         if (found := len(question)) > self.characters:
             said = f"{question[:_SHOWN]}… ({found:,} characters)"
             advice = f"a shorter question, or limits=QuestionLimits(characters={found})"
             raise ParameterError("query", said, f"at most {self.characters:,} characters long", advice)
-        if where is not None and (found := _conditions(where)) > self.conditions:
-            advice = f"several questions, or limits=QuestionLimits(conditions={found})"
-            raise FilterError("…", f"it has {found:,} conditions, more than {self.conditions:,}. Try: {advice}")
+        if where is not None and _has_more(where, self.conditions):
+            advice = "several questions, or limits=QuestionLimits(conditions=...) with more"
+            raise FilterError("…", f"it has more than {self.conditions:,} conditions. Try: {advice}")
 
 
-def _conditions(where: object) -> int:
-    """Return the number of comparisons and of values in their lists, of a filter that may be malformed."""
+def _has_more(where: object, most: int) -> bool:
+    """Return whether a filter, maybe a malformed one, has more branches, comparisons and values in lists than `most`.
+
+    Raises:
+        FilterError: it is nested too deeply, as one that holds itself is.
+    """
     count = 0
-    waiting: list[Any] = [where]
-    while waiting:
-        part = waiting.pop()
+    waiting: list[tuple[Any, int]] = [(where, 0)]
+    while waiting and count <= most:
+        part, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise FilterError("…", f"nested more than {DEEPEST} deep")
         for key, value in part.items() if isinstance(part, Mapping) else ():
             if key in ("$and", "$or", "$not"):
-                waiting += value if isinstance(value, list | tuple) else [value]
-                continue
-            operands = value.values() if isinstance(value, Mapping) else (value,)
-            count += sum(len(one) if isinstance(one, list | tuple | set | frozenset) else 1 for one in operands)
-    return count
+                branches = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,)
+                count += len(branches)
+                waiting += ((branch, depth + 1) for branch in branches[: most + 1])
+            else:
+                operands = value.values() if isinstance(value, Mapping) else (value,)
+                count += sum(len(one) if isinstance(one, list | tuple | set | frozenset) else 1 for one in operands)
+    return count > most

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from catena.citation import SEPARATOR
 from catena.effects import Embed, Step, ask
 from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.options import check_options
 from catena.retrieval.in_memory_bm25 import Bm25Scorer
 from catena.retrieval.normalization import Bounds, by_maximum, half_cosine
 
@@ -32,16 +34,12 @@ class ReadingOptions:
         whole: share of the hit's score in that of its passages, in [0, 1].
     """
 
-    hits: int = 20
-    alpha: float = 0.5
-    whole: float = 0.5
+    hits: Annotated[int, Ge(1)] = 20
+    alpha: Annotated[float, Ge(0), Le(1)] = 0.5
+    whole: Annotated[float, Ge(0), Le(1)] = 0.5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hits, int) or self.hits < 1:
-            raise ParameterError("hits", self.hits, "an integer >= 1")
-        for name, share in (("alpha", self.alpha), ("whole", self.whole)):
-            if not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
-                raise ParameterError(name, share, "a number in [0, 1]")
+        check_options(self)
 
 
 def rank_passages(

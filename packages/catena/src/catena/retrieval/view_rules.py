@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from math import isfinite
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+from annotated_types import Ge
 
 from catena.errors import ParameterError
 from catena.model import Ranking, Scale
+from catena.options import check_options
 from catena.retrieval.fusion import RankFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Normalizer, min_max
 
@@ -73,12 +76,11 @@ class PaperQuota:
     Source: MC-indexing (Dong et al., 2024), section 3.3.
     """
 
-    per_view: int | None = None
+    per_view: Annotated[int, Ge(1)] | None = None
     scale: ClassVar[Scale] = Scale.RANK
 
     def __post_init__(self) -> None:
-        if self.per_view is not None and (not _is_whole(self.per_view) or self.per_view < 1):
-            raise ParameterError("per_view", self.per_view, "a whole number >= 1, or None")
+        check_options(self)
 
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
         """Return the union; a k of 0 gives nothing."""
@@ -119,6 +121,7 @@ class ViewRankFusion:
     scale: ClassVar[Scale] = Scale.RANK
 
     def __post_init__(self) -> None:
+        check_options(self)
         RankFusion(k=self.k)
         _check_weights(self.weights)
 
@@ -147,6 +150,7 @@ class ViewScoreFusion:
     scale: ClassVar[Scale] = Scale.NORMALIZED
 
     def __post_init__(self) -> None:
+        check_options(self)
         _check_weights(self.weights)
 
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
@@ -192,8 +196,6 @@ def _scored(ranking: Ranking) -> Chosen:
 
 
 def _check_weights(weights: Mapping[str, float] | None) -> None:
-    if weights is not None and not isinstance(weights, Mapping):
-        raise ParameterError("weights", weights, "a mapping from kinds of view to numbers >= 0, or None")
     for kind, weight in (weights or {}).items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not (weight >= 0 and isfinite(weight)):
             raise ParameterError(f"weights[{kind!r}]", weight, "a finite number >= 0")

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from math import inf
+from typing import Annotated, Any, TypeAlias
+
+from annotated_types import Ge, Lt
 
 from catena.errors import ServerError, ServiceError
+from catena.options import check_options
 from catena.server.call import Call, Pause
 from catena.server.layout import Part
-from catena.server.option_checks import check_number, check_whole
 from catena.server.records import Action
 from catena.steps import Failed, Step
 
@@ -38,18 +41,15 @@ class BulkOptions:
             as long as the server asks for.
     """
 
-    actions: int = 500
-    bytes: int = 10_000_000
-    in_flight: int = 2
-    attempts: int = 8
-    base_seconds: float = 0.5
-    max_seconds: float = 30.0
+    actions: Annotated[int, Ge(1)] = 500
+    bytes: Annotated[int, Ge(1)] = 10_000_000
+    in_flight: Annotated[int, Ge(1)] = 2
+    attempts: Annotated[int, Ge(1)] = 8
+    base_seconds: Annotated[float, Ge(0), Lt(inf)] = 0.5
+    max_seconds: Annotated[float, Ge(0), Lt(inf)] = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("actions", "bytes", "in_flight", "attempts"):
-            check_whole(name, getattr(self, name), 1)
-        for name in ("base_seconds", "max_seconds"):
-            check_number(name, getattr(self, name), 0)
+        check_options(self)
 
     def pause(self, attempt: int) -> float:
         """Return the seconds between an attempt, from 1, and the next."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from catena.errors import LibraryError, ParameterError
 from catena.model import Chunk, ChunkKind, Scalar
+from catena.options import check_options
 from catena.server.foreign_fields import FieldType
 from catena.server.foreign_filters import ALL, NO_DOCUMENT, Clause
 from catena.text.words import is_border, normalise_query
@@ -48,6 +49,7 @@ class ForeignIndex:
     unit_vectors: bool = False
 
     def __post_init__(self) -> None:
+        check_options(self)
         for name in ("text_field", "vector_field", "metadata_field", "critical_field", "document_field"):
             value = getattr(self, name)
             if (value is None and name == "text_field") or (value is not None and not _is_name(value)):

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
 
 from catena.errors import ParameterError, ServerError
 from catena.model import Hit, Provenance, Ranking, Scale
+from catena.options import check_options
 from catena.server.certificate import Parts, Scoring, Seen, Verdict, judge
 from catena.server.dialect import MOST, Nearest, explained
 from catena.server.facts import Facts, find_facts, find_values, spans_of
@@ -30,7 +33,6 @@ from catena.server.formula import (
 )
 from catena.server.hits import SOURCE_FIELDS, chunk_of, embedded_of, rows_in, search_call, sources
 from catena.server.layout import IndexLayout
-from catena.server.option_checks import check_whole
 from catena.server.searching import (
     DECIMALS,
     ROUTES,
@@ -70,16 +72,14 @@ class FusedOptions:
             certificate says how sure that one is.
     """
 
-    neighbours: int = 100
-    rows: int = 40
-    spoken: int = 100
-    most_rounds: int = 6
+    neighbours: Annotated[int, Ge(1), Le(MOST)] = 100
+    rows: Annotated[int, Ge(1), Le(MOST)] = 40
+    spoken: Annotated[int, Ge(1), Le(MOST)] = 100
+    most_rounds: Annotated[int, Ge(0)] = 6
     exact: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("neighbours", "rows", "spoken"):
-            check_whole(name, getattr(self, name), 1, MOST)
-        check_whole("most_rounds", self.most_rounds, 0)
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,10 +35,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
+from annotated_types import Ge
+
 from catena.errors import LibraryError, ParameterError
+from catena.options import as_tuples, check_options
 from catena.vectors import DEFAULT
 
 FORMAT = 1  # raise it when fields change: an index set of another format is refused, not misread
@@ -66,23 +69,19 @@ class IndexLayout:
     """
 
     name: str
-    dim: int
+    dim: Annotated[int, Ge(1)]
     embedder: str
     vector_index: VectorIndex = "int8_hnsw"
     several: tuple[str, ...] = ()
-    shards: int = 1
-    replicas: int = 0
+    shards: Annotated[int, Ge(1)] = 1
+    replicas: Annotated[int, Ge(0)] = 0
     packed: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        as_tuples(self, "several")
+        check_options(self)
         check_name(self.name)
         object.__setattr__(self, "several", tuple(sorted(set(self.several))))
-        if self.vector_index not in _VECTOR_INDEXES:
-            raise ParameterError("vector_index", self.vector_index, f"one of {', '.join(_VECTOR_INDEXES)}")
-        for name, least in (("dim", 1), ("shards", 1), ("replicas", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ParameterError(name, value, f"a whole number >= {least}")
 
     def alias(self, part: Part) -> str:
         """Return the alias under which a part of the set is found."""

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le, Lt
 
 from catena.errors import ParameterError, ServerError
 from catena.model import NO_DOCUMENTS, Degraded, Hit, Provenance, Ranking, Scale
+from catena.options import check_options
 from catena.server.dialect import ELASTICSEARCH, MOST, MOST_TERMS, Dialect, Nearest, Query, explained
 from catena.server.facts import FactsCache, find_facts, find_values, is_mapped, spans_of
 from catena.server.filters import filter_query
 from catena.server.formula import DENSE, KEYWORD, LEXICAL, count_query, rows_of, words_query
 from catena.server.hits import SOURCE_FIELDS, chunk_of, embedded_of, rows_in, search_call, sources
 from catena.server.layout import IndexLayout
-from catena.server.option_checks import check_number, check_whole
 from catena.server.words import indexed_word
 from catena.steps import Search, SearchFused, Step, ask
 from catena.text.words import tokenise
@@ -50,12 +52,11 @@ class QueryOptions:
 
     dialect: Dialect = ELASTICSEARCH
     facts: FactsCache = field(default_factory=FactsCache, compare=False, repr=False)
-    candidates: int = 1_000
-    oversample: float = 2.0
+    candidates: Annotated[int, Ge(1), Le(MOST)] = 1_000
+    oversample: Annotated[float, Ge(1), Lt(inf)] = 2.0
 
     def __post_init__(self) -> None:
-        check_whole("candidates", self.candidates, 1, MOST)
-        check_number("oversample", self.oversample, 1)
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, inf, log
-from typing import get_args
+from typing import Annotated
 
-from catena.errors import ParameterError
+from annotated_types import Ge, Gt, Lt
+
+from catena.options import check_options
 from catena.server.layout import VectorIndex
 
 GRAPH_BYTES = 64  # of the graph of neighbours, per vector
@@ -36,21 +38,15 @@ class Collection:
         views: texts per chunk whose words are indexed, over all kinds of view.
     """
 
-    documents: int
-    chunks: int
-    dim: int
-    characters: float = 800.0
-    vectors: float = 1.0
-    views: float = 1.0
+    documents: Annotated[int, Ge(1)]
+    chunks: Annotated[int, Ge(1)]
+    dim: Annotated[int, Ge(1)]
+    characters: Annotated[float, Gt(0), Lt(inf)] = 800.0
+    vectors: Annotated[float, Gt(0), Lt(inf)] = 1.0
+    views: Annotated[float, Gt(0), Lt(inf)] = 1.0
 
     def __post_init__(self) -> None:
-        for name, least in (("documents", 1), ("chunks", 1), ("dim", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ParameterError(name, value, f"a whole number >= {least}")
-        for name in ("characters", "vectors", "views"):
-            if not 0 < getattr(self, name) < inf:
-                raise ParameterError(name, getattr(self, name), "a number > 0")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +63,15 @@ class Cluster:
     """
 
     vector_index: VectorIndex = "int8_hnsw"
-    replicas: int = 1
-    shard_gb: float = 30.0
-    node_memory_gb: float = 64.0
-    heap_share: float = 0.5
-    nodes: int = 3
-    embedders: int = 1
+    replicas: Annotated[int, Ge(0)] = 1
+    shard_gb: Annotated[float, Gt(0), Lt(inf)] = 30.0
+    node_memory_gb: Annotated[float, Gt(0), Lt(inf)] = 64.0
+    heap_share: Annotated[float, Gt(0), Lt(1)] = 0.5
+    nodes: Annotated[int, Ge(1)] = 3
+    embedders: Annotated[int, Ge(1)] = 1
 
     def __post_init__(self) -> None:
-        if self.vector_index not in get_args(VectorIndex):
-            raise ParameterError("vector_index", self.vector_index, f"one of {', '.join(get_args(VectorIndex))}")
-        for name, least in (("replicas", 0), ("nodes", 1), ("embedders", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ParameterError(name, value, f"a whole number >= {least}")
-        for name in ("shard_gb", "node_memory_gb"):
-            if not 0 < getattr(self, name) < inf:
-                raise ParameterError(name, getattr(self, name), "a number > 0")
-        if not 0 < self.heap_share < 1:
-            raise ParameterError("heap_share", self.heap_share, "a number between 0 and 1")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar
+
+from annotated_types import Ge, Le, Lt
 
 from catena.effects import Clock, Handler, Holdings, Inspect, Retry, Services, Step, arun, run
 from catena.errors import DuplicateDocumentError, LibraryError, ParameterError, ServerError, UnknownDocumentError
+from catena.options import check_options
 from catena.server import contents, held, names, reading, rebuilding, verifying, writing
 from catena.server.bulk import BulkOptions
 from catena.server.call import Call, Flavour, Pause, Transport
@@ -23,7 +27,6 @@ from catena.server.facts import FactsCache, is_mapped
 from catena.server.fused import FusedOptions, search_fused
 from catena.server.indices import check_model, create, open_layout, refresh
 from catena.server.layout import IndexLayout, VectorIndex, check_name
-from catena.server.option_checks import check_number, check_whole
 from catena.server.pages import aitems, items
 from catena.server.searching import ROUTES, QueryOptions, search
 from catena.server.writing import Addition, PutReport
@@ -53,20 +56,17 @@ class ServerOptions:
         clock: how pauses are made.
     """
 
-    in_flight: int = 4
-    candidates: int = 1_000
-    oversample: float = 2.0
-    facts_seconds: float = 5.0
+    in_flight: Annotated[int, Ge(1)] = 4
+    candidates: Annotated[int, Ge(1), Le(MOST)] = 1_000
+    oversample: Annotated[float, Ge(1), Lt(inf)] = 2.0
+    facts_seconds: Annotated[float, Ge(0), Lt(inf)] = 5.0
     fused: FusedOptions = field(default_factory=FusedOptions)
     bulk: BulkOptions = field(default_factory=BulkOptions)
     retry: Retry = field(default_factory=Retry)
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        check_whole("in_flight", self.in_flight, 1)
-        check_whole("candidates", self.candidates, 1, MOST)
-        check_number("oversample", self.oversample, 1)
-        check_number("facts_seconds", self.facts_seconds, 0)
+        check_options(self)
 
 
 class ServerStore:

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Gt, Le
 
 from catena import prompts
 from catena.effects import Complete, Failed, Request, Step, together
 from catena.errors import InvalidReplyError, ParameterError, ServiceError
 from catena.model import Chunk, Degraded, Document, Section
+from catena.options import check_options
 from catena.plan import StandIn
 from catena.ports import Completion
 from catena.structure.assembly import Piece, assemble
@@ -55,26 +58,18 @@ class AtomicOptions:
         on_error: whether a window without an answer of use is cut by `fallback` and reported, or ends the work.
     """
 
-    window: int = 2_000
-    attempts: int = 2
-    unlike: float = 0.65
-    least_kept: float = 0.5
-    fallback: int = 100
-    max_tokens: int = 4_096
+    window: Annotated[int, Ge(1)] = 2_000
+    attempts: Annotated[int, Ge(1)] = 2
+    unlike: Annotated[float, Gt(0), Le(1)] = 0.65
+    least_kept: Annotated[float, Ge(0), Le(1)] = 0.5
+    fallback: Annotated[int, Ge(1)] = 100
+    max_tokens: Annotated[int, Ge(1)] = 4_096
     on_error: OnError = "degrade"
 
     def __post_init__(self) -> None:
-        for name in ("window", "attempts", "fallback"):
-            if getattr(self, name) < 1:
-                raise ParameterError(name, getattr(self, name), "at least 1")
-        if not 0 < self.unlike <= 1:
-            raise ParameterError("unlike", self.unlike, "a share, in (0, 1]")
-        if not 0 <= self.least_kept <= 1:
-            raise ParameterError("least_kept", self.least_kept, "a share, in [0, 1]")
+        check_options(self)
         if self.max_tokens < self.window:
             raise ParameterError("max_tokens", self.max_tokens, f"at least the window ({self.window}): a copy of it")
-        if self.on_error not in {"raise", "degrade"}:
-            raise ParameterError("on_error", self.on_error, "'raise' or 'degrade'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.errors import ParameterError
 from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Section
+from catena.options import check_options
 from catena.structure.assembly import TABLE_HEADER, Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, ROWS, Counter, Span, divide, even_share, pack
@@ -26,13 +30,14 @@ _LEVELS = {"text": PROSE, "code": CODE, "table": ROWS, "figure": PROSE}
 class ChunkOptions:
     """How long chunks may be, in tokens of the counter given to `cut`."""
 
-    max_tokens: int = 320  # a hard cap, >= 1; only a single character that counts more may pass it
-    min_tokens: int = 24  # shorter text joins a neighbour in its section where both fit; 0 joins nothing
+    max_tokens: Annotated[int, Ge(1)] = 320  # a hard cap, >= 1; only a single character that counts more may pass it
+    min_tokens: Annotated[int, Ge(0)] = (
+        24  # shorter text joins a neighbour in its section where both fit; 0 joins nothing
+    )
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise ParameterError("max_tokens", self.max_tokens, "a number >= 1")
-        if not 0 <= self.min_tokens <= self.max_tokens:
+        check_options(self)
+        if self.min_tokens > self.max_tokens:
             raise ParameterError("min_tokens", self.min_tokens, f"between 0 and max_tokens ({self.max_tokens})")
 
 
@@ -51,10 +56,11 @@ def cut(
 
     A section of up to `max_tokens` of text is one chunk. A longer one is cut between its blocks, then at
     blank lines, list items, sentences, lines, words and, in the end, characters, into pieces of about equal
-    length. A table with its caption is a chunk (a long one is cut between rows, and its later pieces carry
-    the header as metadata `table_header`), and so is a figure. Text shorter than `min_tokens` joins what
-    follows it in its section, so a lead-in its table, else what precedes it. A heading belongs to the first
-    chunk of its section; that of a section without any text is a chunk with the metadata `heading_only`.
+    length. A table with its caption is a chunk (a long one is cut between rows, and its later pieces carry the
+    header, at most 1,000 characters of it, as metadata `table_header`), and so is a figure. Text shorter than
+    `min_tokens` joins what follows it in its section, so a lead-in its table, else what precedes it. A heading
+    belongs to the first chunk of its section; that of a section without any text is a chunk with the metadata
+    `heading_only`.
 
     Args:
         document: its text is Markdown, or plain where `media_type` says so.

@@ -6,14 +6,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from math import inf
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
 from catena.effects import Embed, Step, ask
 from catena.errors import ParameterError
 from catena.model import Document
+from catena.options import check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, divide
 from catena.structure.segment_titles import first_text, offline_title
@@ -59,30 +62,21 @@ class EmbeddingOptions:
         under, longest_leaf: as in `SegmentOptions`.
     """
 
-    shortest: int = 500
-    longest: int = 5_000
-    reach: int = 6
-    unit_tokens: int = 32
-    sensitivity: float = 1.0
-    at_heading: float = 1.0
-    inside_paragraph: float = 1.0
-    longest_title: int = 120
+    shortest: Annotated[int, Ge(0)] = 500
+    longest: Annotated[int, Ge(0)] = 5_000
+    reach: Annotated[int, Ge(1)] = 6
+    unit_tokens: Annotated[int, Ge(1)] = 32
+    sensitivity: Annotated[float, Gt(-inf), Lt(inf)] = 1.0
+    at_heading: Annotated[float, Gt(-inf), Lt(inf)] = 1.0
+    inside_paragraph: Annotated[float, Gt(-inf), Lt(inf)] = 1.0
+    longest_title: Annotated[int, Ge(1)] = 120
     under: Under = "document"
-    longest_leaf: int = 6_000
+    longest_leaf: Annotated[int, Ge(0)] = 6_000
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shortest <= self.longest:
+        check_options(self)
+        if self.shortest > self.longest:
             raise ParameterError("shortest and longest", (self.shortest, self.longest), "0 <= shortest <= longest")
-        if min(self.reach, self.unit_tokens, self.longest_title) < 1 or self.longest_leaf < 0:
-            limits = (self.reach, self.unit_tokens, self.longest_title, self.longest_leaf)
-            raise ParameterError(
-                "reach, unit_tokens, longest_title and longest_leaf", limits, "at least 1, 1, 1 and 0"
-            )
-        if not np.isfinite([self.sensitivity, self.at_heading, self.inside_paragraph]).all():
-            gains = (self.sensitivity, self.at_heading, self.inside_paragraph)
-            raise ParameterError("sensitivity, at_heading and inside_paragraph", gains, "finite numbers")
-        if self.under not in {"document", "headings"}:
-            raise ParameterError("under", self.under, "'document' or 'headings'")
 
 
 def segment_by_embedding(

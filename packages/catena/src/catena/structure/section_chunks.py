@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.errors import ParameterError
 from catena.model import Chunk, ChunkKind, Document, Section
+from catena.options import as_tuples, check_options
 from catena.structure.assembly import Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import by_section
@@ -28,17 +32,14 @@ class SectionChunkOptions:
             "References"); case, punctuation and a number before the title do not count.
     """
 
-    min_characters: int = 1
+    min_characters: Annotated[int, Ge(1)] = 1
     leave_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.min_characters, int) or self.min_characters < 1:
-            raise ParameterError("min_characters", self.min_characters, "an integer >= 1")
-        is_list = isinstance(self.leave_out, Iterable) and not isinstance(self.leave_out, str)
-        titles = tuple(self.leave_out) if is_list else ()
-        if not is_list or not all(isinstance(title, str) and numbered(title).words for title in titles):
+        as_tuples(self, "leave_out")
+        check_options(self)
+        if not all(numbered(title).words for title in self.leave_out):
             raise ParameterError("leave_out", self.leave_out, "a tuple of titles, each with a word")
-        object.__setattr__(self, "leave_out", titles)
 
 
 DEFAULT_OPTIONS = SectionChunkOptions()

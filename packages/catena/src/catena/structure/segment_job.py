@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from annotated_types import Ge, Le
 
 from catena import prompts
 from catena.effects import Complete, Failed
 from catena.errors import InvalidReplyError, ParameterError, ServiceError
 from catena.model import Document
+from catena.options import check_options
 from catena.ports import Completion
 from catena.structure.blocks import Block
 from catena.structure.line_runs import Run, by_paragraphs
@@ -28,10 +31,6 @@ OnError: TypeAlias = Literal["raise", "degrade"]
 PURPOSE = "segmentation"  # of every request
 
 _SHOWN = 4_000  # characters of one line (a large table) that a model is shown
-_LEAST = {
-    **dict.fromkeys(("base", "min_section", "longest_leaf"), 0),
-    **dict.fromkeys(("attempts", "longest_title", "fallback", "max_tokens"), 1),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,35 +58,23 @@ class SegmentOptions:
     """
 
     mode: Mode = "iterative"
-    window: int = 20_000
-    overlap: float = 0.1
-    wrap: int = 200
-    base: int = 0
-    attempts: int = 2
-    min_section: int = 200
-    longest_title: int = 120
+    window: Annotated[int, Ge(2)] = 20_000
+    overlap: Annotated[float, Ge(0), Le(0.5)] = 0.1
+    wrap: Annotated[int, Ge(1)] = 200
+    base: Annotated[int, Ge(0)] = 0
+    attempts: Annotated[int, Ge(1)] = 2
+    min_section: Annotated[int, Ge(0)] = 200
+    longest_title: Annotated[int, Ge(1)] = 120
     under: Under = "document"
-    longest_leaf: int = 6_000
-    fallback: int = 4_000
-    max_tokens: int = 4_096
+    longest_leaf: Annotated[int, Ge(0)] = 6_000
+    fallback: Annotated[int, Ge(1)] = 4_000
+    max_tokens: Annotated[int, Ge(1)] = 4_096
     on_error: OnError = "degrade"
 
     def __post_init__(self) -> None:
-        if self.mode not in {"iterative", "parallel"}:
-            raise ParameterError("mode", self.mode, "'iterative' or 'parallel'")
-        if self.under not in {"document", "headings"}:
-            raise ParameterError("under", self.under, "'document' or 'headings'")
-        if self.on_error not in {"raise", "degrade"}:
-            raise ParameterError("on_error", self.on_error, "'raise' or 'degrade'")
-        if self.window < 2:
-            raise ParameterError("window", self.window, "at least 2 characters")
-        if not 1 <= self.wrap <= self.window // 2:
+        check_options(self)
+        if self.wrap > self.window // 2:
             raise ParameterError("wrap", self.wrap, f"1 to {self.window // 2}, half a window")
-        if not 0 <= self.overlap <= 0.5:
-            raise ParameterError("overlap", self.overlap, "a share of the window, in [0, 0.5]")
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ParameterError(name, getattr(self, name), f"at least {least}")
 
 
 DEFAULT_OPTIONS = SegmentOptions()

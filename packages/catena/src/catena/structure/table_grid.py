@@ -20,6 +20,8 @@ _TAGS = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _BREAK = re.compile(r"<br\b[^<>]*+>", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]+")
 _UNSEEN = frozenset({"script", "style", "template"})
+MAX_HEADER = 1_000  # characters: a header is repeated with each later piece of its table
+MAX_FILLED = 500_000  # cells that the rows of one pipe table may lack
 _LONGEST_UNIT = 5  # letters: "MHz", "°C", "mA/V", "kByte"
 
 # Quantities one after the other, each a number with a unit or none. What follows a digit is taken whole (`*+`), so
@@ -105,17 +107,23 @@ def _closed_tables(text: str, blocks: Sequence[Block]) -> dict[int, int]:
 
 
 def read_table(text: str, start: int, end: int) -> list[TableGrid]:
-    """Return the table of a block of kind "table": one, or those of an HTML block."""
+    """Return the table of a block of kind "table": one, or those of an HTML block.
+
+    None is one whose rows lack more than `MAX_FILLED` cells: short rows below a wide header would cost its square.
+    """
     if text[start:end].lstrip().startswith("<") and _OPENING.search(text, start, end):
         return _html_grids(text, start, end)
-    return [_pipe_grid(text, start, end)]
+    lines = list(_LINE.finditer(text, start, end))
+    written = [_cells(line[0]) for line in lines]
+    lacking = sum(max(0, len(written[1]) - len(row)) for row in written)
+    return [_pipe_grid(lines, written, start, end)] if lacking <= MAX_FILLED else []
 
 
 def header_at(text: str, grids: Iterable[TableGrid], place: int) -> str:
-    """Return the header, as it is written, of the table whose rows go on at a place; "" where none do."""
+    """Return the header, at most `MAX_HEADER` of it, of the table whose rows go on at a place; "" where none do."""
     for grid in grids:
         if grid.body_start <= place < grid.end:
-            return text[grid.start : grid.body_start].rstrip()
+            return text[grid.start : min(grid.body_start, grid.start + MAX_HEADER)].rstrip()
     return ""
 
 
@@ -124,10 +132,8 @@ def is_quantity(cell: str) -> bool:
     return not any(map(str.isalnum, cell)) or bool(_QUANTITIES.fullmatch(cell.strip()))
 
 
-def _pipe_grid(text: str, start: int, end: int) -> TableGrid:
-    """Read a pipe table: the line of its header, the delimiter row, its rows."""
-    lines = list(_LINE.finditer(text, start, end))
-    written = [_cells(line[0]) for line in lines]
+def _pipe_grid(lines: Sequence[re.Match[str]], written: Sequence[Sequence[str]], start: int, end: int) -> TableGrid:
+    """Read a pipe table from its lines and their cells: its header, the delimiter row, its rows."""
     width = len(written[1])
     head, *body = [tuple([*row, *[""] * width][:width]) for row in (written[0], *written[2:])]
     starts = [line.start() for line in lines[2:]]
@@ -161,7 +167,8 @@ def _continues_header(head: Row, below: Row) -> bool:
     Markdown has one header row; tables with two are written with blanks beside the name of a group, and the
     names inside the group in the first row below: a row of words, where the first column says nothing new.
     """
-    grouped = [place for place in range(1, len(head)) if not head[place] and any(head[1:place])]
+    first = next((place for place, name in enumerate(head) if name and place), len(head))
+    grouped = [place for place in range(first, len(head)) if not head[place]]
     return (
         bool(grouped)
         and below[0] in {"", head[0]}

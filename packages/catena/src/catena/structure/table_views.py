@@ -27,7 +27,7 @@ from catena.structure.blocks import Block, blocks_of
 from catena.structure.cascade import SEPARATOR, body_of, titles_above
 from catena.structure.division import words
 from catena.structure.sentences import sentence_ends
-from catena.structure.table_grid import TableGrid, is_quantity, tables_in
+from catena.structure.table_grid import MAX_HEADER, TableGrid, is_quantity, tables_in
 
 TABLE = "table"
 """The kind of view that holds the definition of a table."""
@@ -113,10 +113,12 @@ def _is_numbering(cells: Sequence[str]) -> bool:
 def _body(text: str, chunk: Chunk, grids: Iterable[TableGrid]) -> Iterator[str]:
     """Yield the chunk's own text with a definition in the place of each table; the heading is left out."""
     at = chunk.end - len(body_of(chunk))
+    longest = max(MAX_HEADER, chunk.end - chunk.start)  # each piece of a table repeats these
     for grid in grids:
         yield text[at : grid.start].strip()
         rows = grid.rows_in(chunk.start, chunk.end)
-        yield from (grid.caption, ", ".join(column_names(grid)), ", ".join(row_labels(grid, rows)))
+        for part in (grid.caption, ", ".join(column_names(grid)), ", ".join(row_labels(grid, rows))):
+            yield part[:longest].rstrip()
         at = max(at, grid.end)
     yield text[at : chunk.end].strip()
 

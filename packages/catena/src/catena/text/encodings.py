@@ -12,6 +12,9 @@ LEAST = 0.8  # score of a reading below which its encoding is a guess
 MARGIN = 0.02  # a reading whose score is nearer than this to the best one may as well be the right one
 SHORT = 1_000  # bytes of a text that looks like chaos to the detector where it has signs like "±" and "°"
 SAMPLE = 60_000  # bytes that are judged
+SURE = (
+    25  # letters beyond ASCII from which on the readings of another encoding with several bytes a letter do not count
+)
 REPAIRED = 10  # characters beyond ASCII for each byte that is no UTF-8, from which on it is UTF-8 that was damaged
 
 # The encodings of the web and of older systems, the commoner first: of equal readings the first one is taken.
@@ -20,7 +23,12 @@ _KNOWN = (
     "cp1255", "cp1256", "cp1257", "cp1258", "iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_u", "cp866",
     "mac_roman", "cp850", "cp437", "cp852", "mac_cyrillic", "cp874", "cp037", "cp500", "cp273",
 )  # fmt: skip
-_NAMES = {"cp932": "shift_jis"} | {f"cp125{digit}": f"windows-125{digit}" for digit in range(9)}
+_MANY_BYTES = ("cp932", "gb18030", "big5", "cp949", "euc_jp")
+# Encodings of seven bits, as ASCII has: by what no plain text holds, and by what one may hold, too.
+_SEVEN_BITS = (("iso2022_kr", "\x1b$)C", True), ("iso2022_jp", "\x1b$", True), ("hz", "~{", False))
+_NAMES = {"iso2022_jp": "iso-2022-jp", "iso2022_kr": "iso-2022-kr", "cp932": "shift_jis"} | {
+    f"cp125{digit}": f"windows-125{digit}" for digit in range(9)
+}
 _MARKS = frozenset("°±×÷µ§©®²³¹½¼¾ªº·\u00a0\u00ad")  # signs of every language, some of which count as letters
 _SIGNS = frozenset({"Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sm"})  # not So: boxes of a wrong code page
 _WORD = re.compile(r"\w++")
@@ -73,12 +81,15 @@ def decoded(data: bytes, stated: str = "") -> Decoded:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return _as_stated(data, stated) or _damaged(data) or _guessed(data)
-    if "\x1b$" in text:  # ISO-2022-JP has seven bits, as ASCII
-        try:
-            return Decoded(data.decode("iso2022_jp"), "iso-2022-jp")
-        except UnicodeDecodeError:
-            pass
-    return Decoded(text, "utf-8")
+    return _seven_bits(data, text) or Decoded(text, "utf-8")
+
+
+def _seven_bits(data: bytes, text: str) -> Decoded | None:
+    """Return what bytes that might be ASCII stand for in an encoding of seven bits; None where they are of none."""
+    for name, mark, is_sure in _SEVEN_BITS:
+        if mark in text and (found := _decodes(data, name)) and not found.isascii():
+            return Decoded(found, _told(name), "" if is_sure else f"its encoding is a guess: {_told(name)}")
+    return None
 
 
 def is_visible(text: str) -> bool:
@@ -127,7 +138,8 @@ def _guessed(data: bytes) -> Decoded:
         if text := _decodes(data, name):
             rival = ranked[place + 1] if place + 1 < len(ranked) else ""
             is_near = rival and readings[name] - readings[rival] < MARGIN
-            return Decoded(text, _told(name), _doubt(name, readings[name], rival if is_near else ""))
+            rival = rival if is_near else _also_read(data, text, name)
+            return Decoded(text, _told(name), _doubt(name, readings[name], rival))
     return Decoded(data.decode("latin-1"), "latin-1", _doubt("latin-1", 0.0, ""))
 
 
@@ -143,6 +155,13 @@ def _readings(sample: bytes) -> dict[str, float]:
     if len(sample) < SHORT and "cp1252" not in found and (text := _decodes(sample, "cp1252")):
         found["cp1252"] = _score(text)
     return found
+
+
+def _also_read(data: bytes, text: str, name: str) -> str:
+    """Return another encoding of several bytes a letter that a short text in one fits as well, "" where none does."""
+    if name not in _MANY_BYTES or sum(not each.isascii() for each in text) >= SURE:
+        return ""
+    return next((each for each in _MANY_BYTES if _decodes(data, each) not in ("", text)), "")
 
 
 def _told(name: str) -> str:

@@ -36,6 +36,8 @@ _PLAIN_SUFFIXES = frozenset(
     txt vtt xhtml xls xlsx xml yaml yml zsh
     """.split()  # noqa: SIM905
 )
+_MARKDOWN_SUFFIXES = frozenset(("markdown", "md", "mdx", "mkd", "qmd", "rmd"))
+_PAGED = (PAGE_LABEL, "total_pages")  # metadata keys of what has pages, beside `PAGE`
 
 
 def source_of(metadata: Mapping[str, Any]) -> str:
@@ -48,7 +50,8 @@ def media_type_of(metadata: Mapping[str, Any], *, given: str | None = None, stat
 
     1. `given`, what the caller asks for; 2. `stated`, what the framework's own document says; 3. the metadata's
     `media_type`, `mime_type`, `mimetype`, `content_type` or `file_type`, where any type but Markdown means plain;
-    4. the suffix of the metadata's `source`, `file_path` or `file_name`. A text of which nothing is said is Markdown.
+    4. the suffix of the metadata's `source`, `file_path` or `file_name`; 5. a number or label of a page, or a count
+    of pages: a file that has pages is no Markdown. A text of which nothing is said is Markdown.
 
     The text that a loader makes of a PDF or a web page is plain by these rules. What a converter wrote as Markdown
     says so in `media_type`.
@@ -63,8 +66,11 @@ def media_type_of(metadata: Mapping[str, Any], *, given: str | None = None, stat
     said = next(filter(None, (_known(each) for each in (stated, *map(metadata.get, _TYPES)))), None)
     if said is not None:
         return said
-    suffixes = (_suffix(str(metadata.get(key) or "")) for key in _SOURCES)
-    return PLAIN if any(suffix in _PLAIN_SUFFIXES for suffix in suffixes) else MARKDOWN
+    suffixes = {_suffix(str(metadata.get(key) or "")) for key in _SOURCES}
+    if suffixes & (_PLAIN_SUFFIXES | _MARKDOWN_SUFFIXES):
+        return PLAIN if suffixes & _PLAIN_SUFFIXES else MARKDOWN
+    has_pages = page_of(metadata) is not None or any(key in metadata for key in _PAGED)
+    return PLAIN if has_pages else MARKDOWN
 
 
 def _known(media_type: object) -> str | None:
@@ -92,6 +98,17 @@ def page_of(metadata: Mapping[str, Any]) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
 
+def starts_of_page(metadata: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return where the pages of a file begin in the text of one of them, () for what is no page.
+
+    All pages up to it begin at 0. A number alone may be the user's own: the metadata must name a label or the count
+    of pages, too.
+    """
+    page = page_of(metadata)
+    is_page = page is not None and page < MAX_PAGES and any(key in metadata for key in _PAGED)
+    return (0,) * (page + 1) if is_page and page is not None else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedPages:
     """The pages of one file as one text.
@@ -101,7 +118,7 @@ class JoinedPages:
         members: 0-based places of the pages among what was given.
         starts: offset of each page of the file from its first on; a page that was not given is empty.
         labels: what is printed on each page, "" where nothing says it; empty where no page has one.
-        metadata: what all pages share.
+        metadata: what all pages share, and the media type of their text.
     """
 
     id: str
@@ -157,16 +174,17 @@ def _joined(
         labels += [""] * (number - len(labels)) + [str(metadata[place].get(PAGE_LABEL) or "")]
         length = begin + len(texts[place])
     first = metadata[places[0]]
+    shared = {
+        key: value
+        for key, value in first.items()
+        if key not in (PAGE, PAGE_LABEL)
+        and all(key in metadata[place] and repr(metadata[place][key]) == repr(value) for place in places)
+    }
     return JoinedPages(
         id=digest("pages", name),
         members=tuple(places),
         text=PAGE_BREAK.join(texts[place] for place in places),
         starts=tuple(starts),
         labels=tuple(labels) if any(labels) else (),
-        metadata={
-            key: value
-            for key, value in first.items()
-            if key not in (PAGE, PAGE_LABEL)
-            and all(key in metadata[place] and repr(metadata[place][key]) == repr(value) for place in places)
-        },
+        metadata={MEDIA_TYPE: media_type_of(first), **shared},
     )

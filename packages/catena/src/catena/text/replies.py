@@ -7,21 +7,52 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from catena.text.loose_json import json_string, json_values
+from catena.text.loose_json import Value, json_string, json_values
 
 T = TypeVar("T")
 
-_NAMES = r"(?:\w{1,20}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)"
+_NAMES = (
+    r"(?:\w{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?(?:_content)?|reflection|scratchpad|analysis)"
+)
 _THOUGHT_TAG = re.compile(
-    rf"<{_NAMES}(?:\s[^<>/\n]{{0,200}})?>|\[THINK\]|◁think▷|(?P<ends></{_NAMES}\s{{0,9}}>|\[/THINK\]|◁/think▷)",
+    rf"(?P<bold>\*\*)?(?:<{_NAMES}(?:\s[^<>/\n]{{0,200}})?>|\[THINK\]|◁think▷|<\|begin_of_thought\|>"
+    r"|<\|START_THINKING\|>|<\|channel>thought\b|\[INST\]"  # what stands in [INST] is the prompt, repeated
+    rf"|(?P<ends></{_NAMES}\s{{0,9}}>|<{_NAMES}\s{{0,9}}/>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
+    r"|<\|END_THINKING\|>|<channel\|>|\[/INST\]))(?(bold)\*\*)",
     re.IGNORECASE,
 )
 _QUOTES = frozenset("`'\"“”‘’«»")
-_FINAL = re.compile(r"<\|channel\|>\s{0,9}final\b[^<]{0,99}<\|message\|>")  # of OpenAI's open models
-_CHANNEL = "<|channel|>"
-_LEFT_OVER = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\Z")  # a server's mark of the end
+_IN_PARTS = (  # how a reply in parts begins, and the part that is its answer
+    (  # of OpenAI's open models
+        re.compile(r"\s*+(?:<\|start\|>\w{0,20})?<\|channel\|>"),
+        re.compile(
+            r"<\|channel\|>\s{0,9}final\b[^<]{0,99}(?:<\|constrain\|>\w{0,20})?<\|message\|>"
+            r"(?P<answer>(?:[^<]++|<(?!\|(?:start|channel|message|end|return|call)\|>))*+)"
+        ),
+    ),
+    (  # the same, its marks lost
+        re.compile(r"analysis(?=.*assistantfinal)", re.DOTALL),
+        re.compile(r"assistantfinal(?P<answer>(?:(?!assistantfinal).)*+)", re.DOTALL),
+    ),
+    (  # of IBM's
+        re.compile(r"(?i)\s*+here(?: is|['’]s) my thought process:"),
+        re.compile(r"(?is)here(?: is|['’]s) my response:(?P<answer>.*+)"),
+    ),
+)
+# what a server or a chat template left: at the beginning, and at the end
+_LEFT_BEFORE = re.compile(
+    r"\A\s*+(?:<s>\s*+(?=\[INST\])|<\|im_start\|>assistant\b|<\|start_header_id\|>assistant<\|end_header_id\|>"
+    r"|<\|(?:assistant|begin_of_solution|START_RESPONSE)\|>)"
+)
+_LEFT_BEHIND = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\Z")
 _MARK = 40  # characters of it at most
-_INDENT = 20  # characters before a tag that begins a line
+_NEAR = 20  # characters beside a tag that show whether it begins or ends a line
+_BEGINS_LATE = re.compile(r"(?:^|[.!?…。！？])[\s>*_#+•–-]*+\Z", re.MULTILINE)  # behind talk, or a mark of a list
+_LONE_MARKS = re.compile(r"^[ \t>*_#+•–-]++\Z", re.MULTILINE)
+_EMPTY_FENCE = re.compile(r"\A\s*+(`{3,}+|~{3,}+)[\w+#.-]{0,30}[ \t]*+\n\s*+\1[ \t]*+(?:\n|\Z)")
+
+UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
+"""Matches a control character, or a lone surrogate, which cannot be stored at all."""
 
 TALK = re.compile(
     r"(?i)(?:sure|certainly|of course|okay)[,.!:]|here(?:['’]s| is| are) (?:the|a|an|my|your)\b"
@@ -64,6 +95,8 @@ _ANSWER_LABEL = re.compile(
 )
 _FENCE_OPENS = re.compile(r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]{0,30})[ \t]*+\n")
 _TAGGED = re.compile(r"<(?P<tag>\w{1,30})>")
+_JSON_STRING = re.compile(r'\s*+"(?:[^"\\]++|\\.)*+"\s*+', re.DOTALL)
+_WRITTEN_AGAIN = 2  # times that JSON may stand in a JSON string
 _WRAPS = tuple(
     zip(
         ("```", "**", "__", '"', "'", "`", *"“‘«„「『《"),
@@ -76,29 +109,45 @@ _WRAPS = tuple(
 def without_thoughts(reply: str) -> str:
     """Return a reply without what its model thought aloud; a reply without thoughts is returned as it is.
 
-    Thoughts stand between tags (`<think>`, `<thinking>`, `<reasoning>` and their like, in any case and with any
-    prefix, `[THINK]`, `◁think▷`), as often as they come. The first tag begins a line, or follows other thoughts: one
-    amid a line, or in quotes, is what the text speaks of. Thoughts without an end go on to the end of the reply;
-    those without a beginning, as chat templates leave them, began where the reply did. Of a reply in channels, the
-    last one called "final" is kept.
+    Thoughts stand between tags (`<think>`, `<reasoning>`, `[THINK]`, `<|START_THINKING|>` and their like), as often
+    as they come. Their first tag begins a line, or follows other thoughts; where its closing tag follows, it may
+    stand behind a sentence or a mark of a list. One amid a line, or in quotes, is what the text speaks of. Thoughts
+    without an end go on to the end of the reply; those without a beginning, as chat templates leave them, began
+    where the reply did, and their closing tag begins or ends a line. Of a reply in parts, as in channels, the last
+    that is called its answer is kept. Marks that a server left around the answer are no part of it.
     """
-    text = _final(reply)
+    text = _answer_part(_LEFT_BEFORE.sub("", reply.removeprefix("\ufeff")))
+    tags = [(tag.start(), tag.end(), bool(tag["ends"])) for tag in _THOUGHT_TAG.finditer(text)]
+    last = max((start for start, end, ends in tags if ends and not _quoted(text, start, end)), default=-1)
     kept: list[str] = []
     place = 0  # from which on the text is no thought
     thinking = mentioned = False  # `mentioned`: a first tag in the text since, which begins nothing
-    for tag in _THOUGHT_TAG.finditer(text):
-        start, end = tag.span()
-        if not tag["ends"]:
-            if not thinking and _begins_line(text, place, start):
+    opened = 0  # first tags of these thoughts that wait for their closing tag
+    for start, end, ends in tags:
+        quoted, begins = _quoted(text, start, end), _begins_line(text, place, start)
+        if not ends:
+            late = start < last and not quoted and _BEGINS_LATE.search(text, max(place, start - _NEAR), start)
+            if not thinking and (begins or late):
                 kept.append(text[place:start])
-                thinking = True
+                thinking, opened = True, 1
+            elif thinking and not quoted:
+                opened += 1
             mentioned = not thinking
-        elif thinking or ((not mentioned or _begins_line(text, place, start)) and not _quoted(text, start, end)):
-            place, thinking, mentioned = end, False, False
+            continue
+        if thinking:
+            closes = not quoted or start > last
+        else:
+            closes = not quoted and (opened > 0 or begins or (not mentioned and _ends_line(text, end)))
+        if closes:
+            if thinking and _ends_line(text, end):
+                kept[-1] = _LONE_MARKS.sub("", kept[-1])
+            place, thinking, mentioned, opened = end, False, False, max(0, opened - 1)
     if not thinking:
         kept.append(text[place:])
     answer = "".join(kept)
-    return reply if answer == reply else answer.strip()
+    if answer == reply:
+        return reply
+    return _EMPTY_FENCE.sub("", _LEFT_BEFORE.sub("", answer)).strip()
 
 
 def answered(reply: str) -> str:
@@ -113,22 +162,28 @@ def answered(reply: str) -> str:
     return answer
 
 
-def _final(reply: str) -> str:
-    """Return the final channel of a reply, or all of it; without marks of the end that a server left."""
-    text = reply.removeprefix("\ufeff")  # a byte order mark
-    if _CHANNEL in text:
-        finals = list(_FINAL.finditer(text))
-        text = text[finals[-1].end() :].partition("<|")[0] if finals else ""
-    elif text.startswith("analysis") and "assistantfinal" in text:  # the same, its marks lost
-        text = text.rpartition("assistantfinal")[2]
-    while (mark := _LEFT_OVER.search(text[-_MARK:])) is not None:
-        text = text[: len(text) - len(mark[0])].rstrip()
-    return text
+def _answer_part(text: str) -> str:
+    """Return the part of a reply that is its answer, or all of it; without marks of the end that a server left."""
+    for begins, answer in _IN_PARTS:
+        if begins.match(text):
+            text = ([""] + [found["answer"] for found in answer.finditer(text)])[-1]
+    struck = "<s>" in text  # then "</s>" ends what is struck through
+    end = whole = len(text.rstrip())
+    while (mark := _LEFT_BEHIND.search(text, max(0, end - _MARK), end)) and not (struck and mark[0] == "</s>"):
+        end = mark.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text if end == whole else text[:end]
 
 
 def _begins_line(text: str, place: int, start: int) -> bool:
-    before = text[max(place, start - _INDENT) : start].rstrip(" \t")
+    before = text[max(place, start - _NEAR) : start].rstrip(" \t")
     return not before or before.endswith(("\n", "\r"))
+
+
+def _ends_line(text: str, end: int) -> bool:
+    after = text[end : end + _NEAR].lstrip(" \t")
+    return not after or after.startswith(("\n", "\r"))
 
 
 def _quoted(text: str, start: int, end: int) -> bool:
@@ -171,13 +226,13 @@ def bare(text: str) -> str:
 def plain(reply: str) -> str:
     """Return the text that a reply says, without what stands around it.
 
-    That is all that `bare` takes off, a first line that only announces the text, a last paragraph that takes leave,
-    the label "Answer:", and JSON around one string.
+    That is all that `bare` takes off, what cannot be printed, a first line that only announces the text, a last
+    paragraph that takes leave, the label "Answer:", and JSON around one string.
 
     Raises:
         ValueError: the reply is JSON of another form than one string.
     """
-    text = bare(reply)
+    text = bare(UNPRINTED.sub("", reply))
     first, _, rest = text.partition("\n")
     if rest.strip() and is_announcement(first):
         text = bare(rest)
@@ -211,30 +266,36 @@ def last_value(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) 
         read: from a value to what it says; None where it does not fit.
         wrapped: how many objects and lists may stand around a value that fits.
     """
-    for value in _last_first(text):
-        if (found := _fitting(value, read, wrapped)) is not None:
-            return found
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] == '"' and "\\" in text:  # JSON in a JSON string
-        return last_value(json_string(text[1:-1]), read, wrapped=wrapped)
+    found = last_placed(text, read, wrapped=wrapped)
+    return None if found is None else found[0]
+
+
+def last_placed(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) -> tuple[T, str] | None:
+    """Return what the last JSON value that fits says, as `last_value` does, and the text before that value."""
+    for _ in range(_WRITTEN_AGAIN + 1):
+        for start, value in _last_first(text):
+            if (found := _fitting(value, read, wrapped)) is not None:
+                return found, text[:start]
+        if _JSON_STRING.fullmatch(text) is None:
+            break
+        text = json_string(text.strip()[1:-1])
     return None
 
 
-def _last_first(text: str) -> Iterator[Any]:
-    """Yield the values of a text, the last first; before them, each run of objects or lists as one list."""
-    runs: list[list[Any]] = []
-    end = 0
+def _last_first(text: str) -> Iterator[tuple[int, Any]]:
+    """Yield the values of a text with their places, the last first; before them, each run of their kind as a list."""
+    runs: list[list[Value]] = []
     for value in json_values(text):
-        joined = runs and type(runs[-1][0]) is type(value.data) and not text[end : value.start].strip(" \t\r\n,")
-        if joined:
-            runs[-1].append(value.data)
+        before = runs[-1][-1] if runs else None
+        alike = before is not None and type(before.data) is type(value.data)
+        if before is not None and alike and not text[before.end : value.start].strip(" \t\r\n,"):
+            runs[-1].append(value)
         else:
-            runs.append([value.data])
-        end = value.end
+            runs.append([value])
     for run in reversed(runs):
         if len(run) > 1:
-            yield run
-        yield from reversed(run)
+            yield run[0].start, [value.data for value in run]
+        yield from ((value.start, value.data) for value in reversed(run))
 
 
 def _fitting(value: Any, read: Callable[[Any], T | None], wrapped: int) -> T | None:
@@ -283,6 +344,10 @@ _SEPARATORS = (";", "；", "、", "，", ",", " | ", "•", " · ")
 _NAMING = (
     "keyword", "key_term", "term", "name", "entity", "concept", "phrase", "text", "value", "question", "q", "query"
 )  # fmt: skip
+_GIVEN_UP = re.compile(  # a list that is none of the answer, where there is another beside it
+    r"(?i)(?:\A|[\s_-])(?:draft|initial|previous|candidate|reject|exclud|omit|discard|ignor|reason|thought|thinking|note"
+    r"|remark|comment|explanation|warning)"
+)
 _AROUND = "*_`\"'“”„‘’«»‹›「」『』 \t"
 
 
@@ -329,23 +394,25 @@ def _unquoted(text: str) -> list[str]:
     return terms if any(term.casefold() not in _CONSTANTS and not term.isdigit() for term in terms) else []
 
 
-def _strings(value: Any, keys: bool, depth: int) -> Iterator[str | float]:
+def _strings(value: Any, keys: bool, depth: int, *, item: bool = False) -> Iterator[str | float]:
     if depth > _DEEPEST:
         return
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, list):
         for each in value:
-            yield from _strings(each, keys, depth + 1)
+            yield from _strings(each, keys, depth + 1, item=len(value) > 1)
     elif isinstance(value, dict):
-        yield from _of_object(value, keys, depth)
+        yield from _of_object(value, keys, depth, item=item)
 
 
-def _of_object(value: dict[str, Any], keys: bool, depth: int) -> Iterator[str | float]:
+def _of_object(value: dict[str, Any], keys: bool, depth: int, *, item: bool) -> Iterator[str | float]:
     """Yield what an object lists: {"keywords": […]}, {"concepts": […], …}, {"keyword": …}, {name: description}."""
     named = [value[key] for key in value if key.casefold() in _NAMING]
-    if named:
-        for each in named:
+    listing = {} if item and named else {key: each for key, each in value.items() if _holds_list(each, depth)}
+    meant = [each for key, each in listing.items() if not _GIVEN_UP.search(key)] or list(listing.values())
+    if meant or named:  # all beside a list is a remark about it; one item of a list names itself
+        for each in meant or named:
             yield from _strings(each, keys, depth + 1)
         return
     lists = any(isinstance(each, (list, dict)) for each in value.values())
@@ -354,10 +421,19 @@ def _of_object(value: dict[str, Any], keys: bool, depth: int) -> Iterator[str | 
             yield from _row(each)
         elif isinstance(each, (list, dict)):
             yield from _strings(each, keys, depth + 1)
-        elif not lists:  # beside lists it is a remark about them
+        elif not lists:
             if keys:
                 yield key
             yield from _strings(each, keys, depth + 1)
+
+
+def _holds_list(value: Any, depth: int, *, listed: bool = False) -> bool:
+    """Return whether a string stands in a list in a value."""
+    if isinstance(value, (list, dict)) and depth < _DEEPEST:
+        listed = listed or isinstance(value, list)
+        inner = value if isinstance(value, list) else value.values()
+        return any(_holds_list(each, depth + 1, listed=listed) for each in inner)
+    return listed and isinstance(value, str)
 
 
 def _lines(text: str) -> list[str]:
@@ -391,5 +467,5 @@ def _is_term(text: str) -> bool:
 
 
 def _bare_item(item: str) -> str:
-    bare = " ".join(item.split()).strip(_AROUND)
+    bare = " ".join(UNPRINTED.sub("", item).split()).strip(_AROUND)
     return bare.rstrip(",;").strip(_AROUND)
