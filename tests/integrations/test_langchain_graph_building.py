@@ -111,7 +111,7 @@ def test_chunks_of_catena_are_told_by_their_headings_and_embedded_as_shown() -> 
     assert from_graph_chunk(node.chunk) == chunks[0]
 
 
-_plain = st.text(max_size=8) | st.integers(-5, 5) | st.booleans() | st.floats(allow_nan=False)
+_plain = st.text(max_size=8) | st.integers(-5, 5) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 _values = st.recursive(
     _plain | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),

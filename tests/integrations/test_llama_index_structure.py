@@ -264,7 +264,7 @@ def test_a_table_that_is_written_down_is_whole_again_for_models() -> None:
 
 
 def test_lengths_that_contradict_each_other_are_refused_at_once() -> None:
-    with pytest.raises(ParameterError, match="max_tokens must be a number >= 1, got 0"):
+    with pytest.raises(ParameterError, match="max_tokens must be an integer >= 1, got 0"):
         CatenaNodeParser(max_tokens=0)
     with pytest.raises(ParameterError, match=r"min_tokens must be between 0 and max_tokens \(10\)"):
         CatenaNodeParser(max_tokens=10, min_tokens=11)

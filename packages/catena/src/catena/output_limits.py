@@ -15,7 +15,7 @@ LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "num_predi
 """Names of the setting or argument that limits a reply."""
 
 _ENDINGS = {
-    "length": re.compile(r"length|max.*token|incomplete|window"),
+    "length": re.compile(r"length|max[\w .:-]{0,30}token|incomplete|window"),
     "content_filter": re.compile(r"content_?filter|safety|prohibited|blocklist|recitation|guardrail"),
     "refusal": re.compile("refus"),
     "error": re.compile("error|abort|cancel|fail"),

@@ -24,18 +24,18 @@ _THOUGHT_TAG = re.compile(
 _QUOTES = frozenset("`'\"“”‘’«»")
 _IN_PARTS = (  # how a reply in parts begins, and the part that is its answer
     (  # of OpenAI's open models
-        re.compile(r"\s*+(?:<\|start\|>\w{0,20})?<\|channel\|>"),
+        re.compile(r"\A\s*+(?:<\|start\|>\w{0,20})?<\|channel\|>"),
         re.compile(
             r"<\|channel\|>\s{0,9}final\b[^<]{0,99}(?:<\|constrain\|>\w{0,20})?<\|message\|>"
             r"(?P<answer>(?:[^<]++|<(?!\|(?:start|channel|message|end|return|call)\|>))*+)"
         ),
     ),
     (  # the same, its marks lost
-        re.compile(r"analysis(?=.*assistantfinal)", re.DOTALL),
+        re.compile(r"\Aanalysis(?=.*assistantfinal)", re.DOTALL),
         re.compile(r"assistantfinal(?P<answer>(?:(?!assistantfinal).)*+)", re.DOTALL),
     ),
     (  # of IBM's
-        re.compile(r"(?i)\s*+here(?: is|['’]s) my thought process:"),
+        re.compile(r"(?i)\A\s*+here(?: is|['’]s) my thought process:"),
         re.compile(r"(?is)here(?: is|['’]s) my response:(?P<answer>.*+)"),
     ),
 )
@@ -47,7 +47,7 @@ _LEFT_BEFORE = re.compile(
 _LEFT_BEHIND = re.compile(r"(?:<\|\w{1,30}\|>|</s>)\Z")
 _MARK = 40  # characters of it at most
 _NEAR = 20  # characters beside a tag that show whether it begins or ends a line
-_BEGINS_LATE = re.compile(r"(?:^|[.!?…。！？])[\s>*_#+•–-]*+\Z", re.MULTILINE)  # behind talk, or a mark of a list
+_BEGINS_LATE = re.compile(r"(?:^|[.!?…。！？])[\s>*_#+•–-]{0,20}+\Z", re.MULTILINE)  # behind talk or a list mark
 _LONE_MARKS = re.compile(r"^[ \t>*_#+•–-]++\Z", re.MULTILINE)
 _EMPTY_FENCE = re.compile(r"\A\s*+(`{3,}+|~{3,}+)[\w+#.-]{0,30}[ \t]*+\n\s*+\1[ \t]*+(?:\n|\Z)")
 
