@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -173,6 +174,16 @@ def test_a_field_that_is_nowhere_is_refused_with_the_nearest(where: dict) -> Non
 def test_a_name_that_people_use_leads_to_the_field_or_to_none(name: str, told: str) -> None:
     with pytest.raises(FilterError, match=f"has the field '{name}'.*{told}"):
         checked({name: 1}, FIELDS)
+
+
+def test_values_of_other_types_are_in_their_order() -> None:
+    east = timezone(timedelta(hours=5))
+    kept = plain_metadata(
+        {"price": Decimal("12.50"), "at": datetime(2026, 3, 1, 2, tzinfo=east), "n": 7}, "document 'a'"
+    )
+    midnight = datetime(2026, 3, 1, tzinfo=UTC)
+    assert matches({"price": {"$gt": Decimal("9")}, "at": {"$lt": midnight}, "n": {"$gte": Decimal("1")}}, kept)
+    assert not matches({"price": {"$lt": 9}}, kept)
 
 
 @pytest.mark.parametrize("value", [date(2026, 1, 2), np.int64(7), np.float32(0.5), PurePosixPath("a/b.md"), True])

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import reduce
@@ -83,7 +83,9 @@ KEPT = {
     "word": (np.str_("x"), "x"),
     "path": (PurePosixPath("a/b.md"), "a/b.md"),
     "id": (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
-    "price": (Decimal("1.10"), "1.10"),
+    "price": (Decimal("1.10"), 1.1),
+    "no price": (Decimal("NaN"), None),
+    "elsewhere": (datetime(2026, 3, 1, 2, tzinfo=timezone(timedelta(hours=5))), "2026-02-28T21:00:00+00:00"),
     "colour": (Colour.RED, "red"),
     "nothing": (None, None),
     "tags": (("a", date(2026, 1, 2)), ["a", "2026-01-02"]),

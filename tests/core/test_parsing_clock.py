@@ -195,7 +195,7 @@ def test_a_cut_reading_never_replaces_a_version_with_more_pages(
         struck.after = 20
         (cut,) = library.index(file)
         assert (cut.state, cut.cut, cut.chunks) == ("failed", True, 0)
-        assert "the version that is kept has more pages, and the next run reads the file again. Try: " in cut.reason
+        assert "the version that is kept has more of it, and the next run reads the file again. Try: " in cut.reason
         with pytest.raises(ParseError, match=r"limit: .*the version that is kept"):
             library.replace(file)
         assert library.get(whole.document_id) == before

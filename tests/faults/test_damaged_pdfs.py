@@ -118,6 +118,13 @@ def test_pages_in_object_streams_are_found_without_any_table(engine: Engine) -> 
     assert end.state == "partial"  # how many pages there were, nobody knows
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pages_are_read_up_to_where_a_file_breaks_off_in_a_stream_of_objects(engine: Engine) -> None:
+    end = end_of(without_table([f"Page {number}" for number in range(1, 9)])[:-30], engine)
+    assert isinstance(end, Parsed)
+    assert end.document.text.split("\n\n")[:5] == [f"Page {number}" for number in range(1, 6)]
+
+
 FLATE = b"/Filter /FlateDecode"
 NULLS = zlib.compress(b"99 0 98 5 null null" + random.Random(0).randbytes(9_000))
 

@@ -53,7 +53,13 @@ def test_a_list_of_retrievers_with_a_list_of_weights_is_fused() -> None:
 @pytest.mark.parametrize("over", [lc.CatenaRetriever.over, li.CatenaRetriever.over])
 @pytest.mark.parametrize(
     ("retrievers", "weights", "told"),
-    [([], None, "retrievers"), ("ab", None, "retrievers"), ([1, 2], [0.5], "weights"), ([1], 0.5, "weights")],
+    [
+        ([], None, "retrievers"),
+        ("ab", None, "retrievers"),
+        ([1, 2], [0.5], "weights"),
+        ([1], 0.5, "weights"),
+        ({"a": 1}, {"b": 0.5}, "weights"),
+    ],
 )
 def test_no_list_of_retrievers_is_refused_by_name(over: Any, retrievers: Any, weights: Any, told: str) -> None:
     with pytest.raises(ParameterError, match=f"^{told} must be"):

@@ -201,7 +201,7 @@ class FileIngestion:
     def _read(
         self, given: Input, content: bytes, password: str | None, fingerprint: str, how: Preparation
     ) -> Step[tuple[Outcome, Entry | None]]:
-        """Read and cut one file; no entry where nothing is found, or fewer pages than the version before it has."""
+        """Read and cut one file; no entry where nothing is found, or less than the version before it has."""
         document_id, source = given.document_id, given.source
         parsed = read(
             given.path, how, document_id=document_id, source=source, password=password,
@@ -211,8 +211,8 @@ class FileIngestion:
         done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
         entry = done.entry
         (before,) = self.store.whole([document_id]) if parsed.retry else (None,)
-        is_less = before is not None and _pages_read(entry.document) < _pages_read(before)
-        kept = "the version that is kept has more pages, and the next run reads the file again" if is_less else ""
+        is_less = before is not None and _extent(entry.document) < _extent(before)
+        kept = "the version that is kept has more of it, and the next run reads the file again" if is_less else ""
         told = "; ".join(filter(None, [_reason(parsed.notes), *done.notes, _about_figures(parsed, how), kept]))
         outcome = Outcome(
             source=source,
@@ -316,10 +316,11 @@ def _ended(outcome: Outcome, entry: Entry) -> tuple[Outcome, Entry | None]:
     return replace(outcome, state="failed", reason=_LEFT_OUT if entry.left_out else _NO_TEXT), None
 
 
-def _pages_read(document: Document) -> int:
-    """Return how many pages of a document have text."""
+def _extent(document: Document) -> tuple[int, int]:
+    """Return how many pages of a document have text, and how many have labels, which are read after all pages."""
     borders = pairwise((*document.page_starts, len(document.text)))
-    return sum(bool(document.text[start:end].strip()) for start, end in borders)
+    pages = sum(bool(document.text[start:end].strip()) for start, end in borders)
+    return pages, len(document.page_labels)
 
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:

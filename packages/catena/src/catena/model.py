@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from math import isfinite, isinf, isnan
@@ -62,8 +63,9 @@ _KEPT: Final = (
 def plain_metadata(metadata: Metadata, owner: str) -> Metadata:
     """Return metadata as every store keeps them: what JSON knows, and what stands for the other values.
 
-    Dates and times become text in ISO 8601; NumPy's numbers and truth values Python's; paths, UUIDs and `Decimal`
-    text; members of an `Enum` their values; tuples lists. What is missing, NaT or NaN, becomes None.
+    Dates and times become text in ISO 8601, moments with a zone in UTC; NumPy's numbers and truth values become
+    Python's, `Decimal` a float; paths and UUIDs text; members of an `Enum` their values; tuples lists. What is
+    missing, NaT or NaN, becomes None.
 
     Args:
         metadata: of a document or a chunk, by its field.
@@ -124,13 +126,16 @@ def _become(value: object) -> Callable[[Any], Any] | None:
 
 
 def _moment(value: Any) -> str | None:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        with suppress(OverflowError, ValueError):  # at the ends of the calendar; of what is missing
+            value = value.astimezone(UTC)  # so that the texts are in the order of the moments
     text = str(value.isoformat() if isinstance(value, date | time) else value)
     return None if text == "NaT" else text
 
 
 def _number(value: Any) -> float | None:
-    number = float(value)
-    return None if isnan(number) else number
+    is_missing = value.is_nan() if isinstance(value, Decimal) else isnan(value)
+    return None if is_missing else float(value)
 
 
 _OF_PYTHON: Final[Mapping[type, Callable[[Any], Any]]] = {
@@ -143,7 +148,7 @@ _OF_PYTHON: Final[Mapping[type, Callable[[Any], Any]]] = {
     time: _moment,
     UUID: str,
     PurePath: str,
-    Decimal: str,
+    Decimal: _number,
     Integral: int,
     Real: _number,  # and with it most numbers of NumPy
 }

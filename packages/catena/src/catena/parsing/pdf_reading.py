@@ -99,13 +99,17 @@ def opened(data: bytes, password: str | None) -> Source:
     if not first.flaw:
         return first
     best, objects = first, found_objects(data)
+    mendable: bytes | None = None
     for own_pages in (False, True):
         new = rebuilt(objects, own_pages=own_pages)
         mended = _tried(new, password) if new is not None else best
+        mendable = mendable or new
         if mended.count > best.count or (mended.count == best.count and not mended.flaw):
             best = mended
         if not best.flaw:
             break
+    if not best.count and mendable is not None:
+        best = replace(best, data=mendable)  # what pypdf refuses PDFium may read
     if best.flaw or own_pages:
         what = f"the list of its pages is damaged: {best.count} were found, others may be missing"
         best = replace(best, problem="; ".join(filter(None, (what, best.problem))))

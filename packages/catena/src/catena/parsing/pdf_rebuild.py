@@ -137,8 +137,9 @@ def rebuilt(objects: Objects, *, own_pages: bool) -> bytes | None:
     """
     if objects.encrypted or not (objects.pages if own_pages else objects.catalog):
         return None  # the key of an encrypted file follows from the trailer that is lost
-    parts, entries, root = [objects.data, b"\n"], dict(objects.entries), objects.catalog
-    at, number = len(objects.data) + 1, max(entries) + 1
+    entries, root = dict(objects.entries), objects.catalog
+    parts = [objects.data, _ending(objects)]
+    at, number = sum(map(len, parts)), max(entries) + 1
     if own_pages:
         kids = b" ".join(b"%d 0 R" % page for page in objects.pages)
         root = number + 1
@@ -159,6 +160,15 @@ def rebuilt(objects: Objects, *, own_pages: bool) -> bytes | None:
         + b"startxref\n%d\n%%%%EOF\n" % at
     )
     return b"".join(parts)
+
+
+def _ending(objects: Objects) -> bytes:
+    """Return what ends the last object: where the file breaks off in it, a reader refuses what follows."""
+    last = max((place for kind, place, _ in objects.entries.values() if kind == 1), default=0)
+    rest = objects.data[last:]
+    if b"endobj" in rest:
+        return b"\n"
+    return b"\nendstream\nendobj\n" if b"stream" in rest else b"\nendobj\n"
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -244,6 +244,8 @@ def named(
             by_name[f"{kind} {same + 1}" if same else kind] = each
     if not by_name:
         raise ParameterError("retrievers", retrievers, "retrievers by name, as {'words': bm25}, or a list of them")
+    if isinstance(weights, Mapping) and (unknown := [name for name in weights if name not in by_name]):
+        raise ParameterError("weights", unknown[0], f"one of {', '.join(map(repr, by_name))}")
     if weights is None or isinstance(weights, Mapping):
         return by_name, RankFusion(weights=weights)
     if not isinstance(weights, Sequence) or len(weights) != len(by_name):

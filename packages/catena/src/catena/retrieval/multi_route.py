@@ -104,6 +104,7 @@ def retrieve(
     (limits or QuestionLimits()).check(query, where)
     table = routes_named(routes)
     fusion = ScoreFusion() if fusion is None else fusion
+    _check_weights(fusion, table)
     if k == 0 or not query.strip():
         return Ranking((), _scale_of(fusion))
     scope = _Scope(k=k, depth=depth, where=where, fusion=fusion, on_route_error=on_route_error)
@@ -261,6 +262,14 @@ def _check(
         raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
     if where is not None:
         check(where)
+
+
+def _check_weights(fusion: Fusion, table: Mapping[str, Route]) -> None:
+    """Refuse a weight for a route that is neither asked nor known: a mistyped one would change nothing."""
+    weighed = fusion.weights or {} if isinstance(fusion, RankFusion) else {}
+    for name in weighed:
+        if name not in table and name not in ROUTES:
+            raise ParameterError("weights", name, f"names of routes, one of {', '.join(map(repr, table))}")
 
 
 def _in_one_go(table: Mapping[str, Route], fusion: Fusion) -> Mapping[str, float]:
