@@ -28,6 +28,7 @@ from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
 from llama_index_catena.graph.widening import Found, Nodes, Widener
 from llama_index_catena.libraries import AnyLibrary
+from llama_index_catena.segment_nodes import apart
 from llama_index_catena.services import LlamaIndexLLM
 
 dispatcher = get_dispatcher(__name__)
@@ -187,7 +188,10 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
     def _told(self, asked: QueryBundle, found: Found) -> list[NodeWithScore]:
         ranking = found.result.ranking
         nodes = found.nodes(told=self._retriever is not None or self._index is not None)
-        return [notice_node(asked.query_str, ranking), *nodes] if ranking.unknown and self.notice else nodes
+        if not (ranking.unknown and self.notice):
+            return nodes
+        passages, _ = apart(nodes)  # the retriever inside may have said it, too
+        return [notice_node(asked.query_str, ranking), *passages]
 
 
 def _index_of(retriever: BaseRetriever | None) -> VectorStoreIndex | None:
