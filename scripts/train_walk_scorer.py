@@ -17,9 +17,9 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, hence equal bytes
 
-from catena.errors import CatenaError, MissingExtraError, ParameterError
-from catena.graph.feature_training import FeatureTraining
-from catena.ports import Embedder
+from catena.effects import Embedder
+from catena.graph import FeatureTraining
+from catena.model import CatenaError, MissingExtraError, ParameterError
 from catena_bench.graph_embedding import MINI, STATIC, embedder_named
 from catena_bench.graph_walk_training import collections, lesson, trained
 

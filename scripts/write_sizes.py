@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from catena.cli.plan import in_bytes, in_hours
-from catena.server.measured_costs import MEASURED
-from catena.server.sizing import Cluster, Collection, SizePlan, plan_size
+from catena.server import MEASURED, Cluster, Collection, SizePlan, plan_size
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "past-one-machine.md"
 BEGIN, END = "<!-- sizes: scripts/write_sizes.py writes what follows -->\n", "<!-- end of sizes -->\n"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from catena.effects import Services
-from catena.enrichment.static_embedding import StaticEmbedder
+from catena.enrichment import StaticEmbedder
 
 
 class Deadly(StaticEmbedder):

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.errors import ServerError
-from catena.ids import digest
-from catena.server.call import Call
+from catena.model import ServerError, digest
+from catena.server import Call
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from catena.effects import Embed, Rate, Retry, Services, arun, ask, run
-from catena.errors import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
-from catena.ports import Embedder, Reranker
-from catena.testing.fakes import FakeClock
+from catena.effects import Embed, Embedder, Rate, Reranker, Retry, Services, arun, ask, run
+from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
+from catena.testing import FakeClock
 
 KEY = "pa-test-0123456789abcdefghij"
 QUERY = "Which fuse does the pump need?"

@@ -12,20 +12,37 @@ import numpy as np
 import pytest
 
 from catena.backends import chain_training as backend
-from catena.backends.chain_training import split_lists, train_network
-from catena.choices import Choices, Epoch, TrainingOptions, Vectors
+from catena.backends import train_network
+from catena.backends.chain_training import split_lists
 from catena.effects import Cancel, Services, run
-from catena.errors import CancelledError, CatenaError, MissingExtraError, ParameterError, ServiceError
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.scoring import pose
-from catena.graph.training import ListOptions, TrainingQuestion
-from catena.graph.training_lists import training_lists
-from catena.graph.walk import walk
-from catena.graph.walk_options import PAPER
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.paper_network import network_scores
-from catena.scorer_training import train_chain_scorer
-from catena.testing.fakes import FakeEmbedder, FakeGraph
+from catena.graph import (
+    PAPER,
+    Choices,
+    Epoch,
+    ListOptions,
+    PaperScorer,
+    TrainingOptions,
+    TrainingQuestion,
+    Vectors,
+    pose,
+    training_lists,
+    walk,
+)
+from catena.graph.paper_network import network_scores
+from catena.library import train_chain_scorer
+from catena.model import (
+    CancelledError,
+    CatenaError,
+    Chunk,
+    Hit,
+    MissingExtraError,
+    ParameterError,
+    Ranking,
+    Scale,
+    ServiceError,
+)
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeGraph
 
 DIM = 6
 OPTIONS = TrainingOptions(
@@ -84,7 +101,8 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_torch_is_loaded_before_training() -> None:
-    code = "import sys, catena.scorer_training; print('torch' in sys.modules, 'sentence_transformers' in sys.modules)"
+    loaded = "print('torch' in sys.modules, 'sentence_transformers' in sys.modules)"
+    code = f"import sys, catena.library.scorer_training; {loaded}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
 
@@ -286,7 +304,7 @@ def minilm() -> str:
 def test_the_encoder_is_trained_too_and_then_used(minilm: str, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+    from catena.backends import SentenceTransformerEmbedder
 
     model = SentenceTransformer(minilm, device="cpu")
     before = SentenceTransformerEmbedder(model)
@@ -315,9 +333,9 @@ def test_training_encodes_long_texts_as_the_embedder_does(minilm: str) -> None:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from catena.backends import SentenceTransformerEmbedder
     from catena.backends.chain_encodings import TrainedEncodings
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
-    from catena.choices import Texts
+    from catena.graph import Texts
 
     model = SentenceTransformer(minilm, device="cpu")
     model.prompts = {**model.prompts, "query": "question: ", "document": "passage: "}

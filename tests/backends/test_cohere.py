@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from hosted_cases import KEY, TEXTS, HostedCases, recorded
 
+from catena.backends import CohereReranker
 from catena.backends import cohere as backend
-from catena.backends.cohere import CohereEmbedder, CohereReranker
-from catena.errors import InvalidReplyError, ParameterError
+from catena.backends.cohere import CohereEmbedder
+from catena.model import InvalidReplyError, ParameterError
 
 
 class TestCohere(HostedCases):

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from catena.backends import CrossEncoderReranker
 from catena.backends import sentence_transformers as backend
-from catena.backends.sentence_transformers import CrossEncoderReranker
-from catena.effects import Rate, Services, ask, run
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.ports import Reranker
+from catena.effects import Rate, Reranker, Services, ask, run
+from catena.model import MissingExtraError, ParameterError, ServiceError
 
 QUERY = "which fuse does the pump need"
 TEXTS = ("the pump needs a fuse", "tighten the screws", "a fuse")

@@ -17,11 +17,9 @@ from hypothesis import strategies as st
 
 from catena.backends import gliner_entities as backend
 from catena.backends.gliner_entities import GLiNERRecognizer
-from catena.effects import Services, run
-from catena.enrichment.detectors import RecognizerDetector
-from catena.enrichment.entities import query_entities
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.ports import EntityRecognizer
+from catena.effects import EntityRecognizer, Services, run
+from catena.enrichment import RecognizerDetector, query_entities
+from catena.model import MissingExtraError, ParameterError, ServiceError
 
 NAMES = {"product": ("HX-200", "QX 9"), "company": ("Acme Pumps",)}
 

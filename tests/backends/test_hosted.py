@@ -21,7 +21,7 @@ from catena.backends.hosted import (
     unit_rows,
     windows,
 )
-from catena.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model import InvalidReplyError, ParameterError, ServiceError
 
 CASSETTES = Path(__file__).parent / "cassettes"
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "write_cassettes.py"

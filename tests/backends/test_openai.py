@@ -12,12 +12,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from catena.backends import openai_llm
-from catena.backends.openai_llm import OpenAILLM
+from catena.backends import OpenAILLM, openai_llm
 from catena.cli.app import app
-from catena.effects import Complete, Retry, Services, arun, ask, run
-from catena.errors import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
-from catena.ports import LLM, Completion
+from catena.effects import LLM, Complete, Completion, Retry, Services, arun, ask, run
+from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
 
 KEY = "sk-test-0123456789abcdefghij"
 REQUEST = Complete(prompt="Which fuse?", purpose="test", system="Be short.", max_tokens=50)

@@ -5,10 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
+from catena.backends import SentenceTransformerEmbedder
 from catena.backends import sentence_transformers as backend
-from catena.backends.sentence_transformers import SentenceTransformerEmbedder
-from catena.errors import MissingExtraError, ServiceError
-from catena.ports import Embedder
+from catena.effects import Embedder
+from catena.model import MissingExtraError, ServiceError
 
 LONG = " ".join(f"Paragraph {i} describes the maintenance of pump number {i}." for i in range(200))
 

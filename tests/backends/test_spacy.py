@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
+from catena.backends import SpacyRecognizer
 from catena.backends import spacy_entities as backend
-from catena.backends.spacy_entities import SpacyRecognizer
-from catena.effects import Services, arun, run
-from catena.enrichment.detectors import CodeDetector, RecognizerDetector
-from catena.enrichment.entities import detect_entities, query_entities
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.model import Chunk, Document
-from catena.ports import EntityRecognizer
+from catena.effects import EntityRecognizer, Services, arun, run
+from catena.enrichment import CodeDetector, RecognizerDetector, detect_entities, query_entities
+from catena.model import Chunk, Document, MissingExtraError, ParameterError, ServiceError
 
 PATTERNS = [
     {"label": "PRODUCT", "pattern": [{"LOWER": "hx"}, {"ORTH": "-"}, {"SHAPE": "ddd"}]},

@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.backends import tfidf
-from catena.backends.tfidf import TfidfScorer
+from catena.backends import TfidfScorer, tfidf
 from catena.effects import Services, run
-from catena.errors import MissingExtraError
-from catena.model import Chunk
+from catena.model import Chunk, MissingExtraError
+from catena.retrieval import ExactUnion, retrieve_views, stored
 from catena.retrieval.in_memory import ViewCollection
-from catena.retrieval.multi_view import ExactUnion, retrieve_views
-from catena.retrieval.routes import stored
 
 pytest.importorskip("sklearn")
 

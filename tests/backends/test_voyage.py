@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hosted_cases import KEY, ROWS, TEXTS, HostedCases, recorded, recording
 
+from catena.backends import VoyageReranker
 from catena.backends import voyage as backend
-from catena.backends.voyage import VoyageEmbedder, VoyageReranker
-from catena.errors import InvalidReplyError
+from catena.backends.voyage import VoyageEmbedder
+from catena.model import InvalidReplyError
 
 
 class TestVoyage(HostedCases):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.graph.feature_scorer import FeatureScorer
+from catena.graph import FeatureScorer
 from catena.graph.features import FEATURES
 from catena.graph.untrained import BY_HAND
 

@@ -11,13 +11,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import TermEdges, keywords_of_node, names_of_node
+from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
+from catena.graph.edge_kinds import keywords_of_node, names_of_node
 from catena.graph.mentions import holds, titles_of, words_of
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
-from catena.ids import digest
-from catena.model import Chunk
+from catena.model import Chunk, digest
 
 Weights: TypeAlias = dict[tuple[str, str], float]
 

@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import prompts
-from catena.answering.answer import answer, numbered
+from catena.answering import answer, answer_cited
+from catena.answering.answers import numbered
 from catena.answering.citations import check_citations
-from catena.answering.cited import answer_cited
-from catena.effects import Complete, Services, run
-from catena.errors import InvalidReplyError, ParameterError
-from catena.model import Chunk, Hit, Unknown
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM
+from catena.effects import Complete, Completion, Services, run
+from catena.model import Chunk, Hit, InvalidReplyError, ParameterError, Unknown
+from catena.testing import FakeLLM
 
 
 def hit(text: str, position: int = 0, path: tuple[str, ...] = ("HX210", "4.4 Closing the cover")) -> Hit:

@@ -14,16 +14,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import prompts
-from catena.answering.chain_answer import AnsweredQuestion, answer_all, answer_without_retrieval, chain_answer
-from catena.answering.chains import ChainReading, arrange, chain_context
-from catena.answering.short_answer import NOT_ANSWERABLE, short_answer
+from catena.answering import (
+    ChainReading,
+    answer_all,
+    answer_without_retrieval,
+    arrange,
+    chain_answer,
+    chain_context,
+    short_answer,
+)
+from catena.answering.chain_answers import AnsweredQuestion
+from catena.answering.short_answers import NOT_ANSWERABLE
 from catena.effects import Services, arun, plan, run
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.evaluation.squad import squad_scores
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import node_of
-from catena.model import Chain, Chunk, Edge, Hit, Hop
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.evaluation import squad_scores
+from catena.graph import ChunkGraph, node_of
+from catena.model import (
+    Chain,
+    Chunk,
+    Edge,
+    Hit,
+    Hop,
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    ServiceError,
+)
+from catena.testing import FakeLLM, ScriptedLLM
 
 QUESTION = "Where is the company based that owns the chain?"
 FORMATS = ("chain", "iterative", "shuffled")

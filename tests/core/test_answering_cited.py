@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import prompts
-from catena.answering.cited import answer_cited, check_answer, render
+from catena.answering import answer_cited, check_answer, render
 from catena.answering.quotes import Quote
 from catena.answering.support import values_in, verify_answer
 from catena.answering.written import read_reply, statements_in
-from catena.effects import Services, run
-from catena.errors import InvalidReplyError, ParameterError
-from catena.model import Chunk, Document, Hit, Segment, Unknown
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM
+from catena.effects import Completion, Services, run
+from catena.model import Chunk, Document, Hit, InvalidReplyError, ParameterError, Segment, Unknown
+from catena.testing import FakeLLM
 
 COVER = """### 4.4 Closing the cover
 

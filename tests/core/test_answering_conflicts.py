@@ -13,17 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.answering.conflicts import Conflict, conflicts, notes
+from catena.answering import Conflict, conflicts, integrate
+from catena.answering.conflict_finding import notes
 from catena.answering.fields import are_variants, fields_in, same_section
-from catena.answering.integration import integrate
 from catena.answering.quantities import numbers_of
 from catena.answering.tables import split
 from catena.answering.values import differ, value_of
 from catena.effects import Services, run
-from catena.errors import ParameterError
-from catena.ingestion import ingest
-from catena.model import Chunk
-from catena.pipeline import read
+from catena.library import read
+from catena.library.ingestion import ingest
+from catena.model import Chunk, ParameterError
 from catena.testing.strategies import texts
 from conftest import printed_under_hash_seeds
 
@@ -490,7 +489,7 @@ def test_each_conflict_of_the_sister_manuals_shows_two_values_that_are_printed()
 
 def test_any_hash_seed_gives_the_same_conflicts():
     code = (
-        "from catena.answering.conflicts import conflicts, notes; from catena.model import Chunk\n"
+        "from catena.answering.conflict_finding import conflicts, notes; from catena.model import Chunk\n"
         "of = lambda d, t: Chunk(id=d, document_id=d, position=0, start=0, end=len(t), text=t)\n"
         "texts = ['Mass: %d kg\\nFuse: %d A\\nColour code: X%d' % (n, n, n) for n in range(5)]\n"
         "print(notes(conflicts([of(d, t) for d, t in zip('abcde', texts)])))"

@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.answering.integration import IntegratedContext, integrate
+from catena.answering import IntegratedContext, integrate
 from catena.answering.layout import inside
 from catena.answering.shortening import beginning, shortened
-from catena.citation import citation
-from catena.errors import ParameterError
-from catena.figures import CAPTION
-from catena.model import Chunk, Hit, Segment
-from catena.structure.tokens import count_tokens
+from catena.model import CAPTION, Chunk, Hit, ParameterError, Segment, citation
+from catena.structure import count_tokens
 from conftest import printed_under_hash_seeds
 
 LAYOUTS = ("grouped", "value", "plain")

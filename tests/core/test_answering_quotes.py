@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from catena.answering.quotes import Difference, Quote, verify_quotes
 from catena.answering.wording import Wording
-from catena.errors import ParameterError
-from catena.model import Chunk, Document, Hit, Segment
-from catena.pipeline import prepare, read
+from catena.library import prepare, read
+from catena.model import Chunk, Document, Hit, ParameterError, Segment
 
 COVER = """### 4.4 Closing the cover
 

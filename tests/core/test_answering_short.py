@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.answering.short_answer import LONGEST, NOT_ANSWERABLE, read_short_answer, short_answer
-from catena.effects import Journal, Services, arun, plan, run
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.model import Chunk, Hit
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.answering import short_answer
+from catena.answering.short_answers import LONGEST, NOT_ANSWERABLE, read_short_answer
+from catena.effects import Completion, Journal, Services, arun, plan, run
+from catena.model import Chunk, Hit, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
+from catena.testing import FakeLLM, ScriptedLLM
 
 QUESTION = "How tight are the screws?"
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.errors import ParameterError
-from catena.model import Document, Entry
-from catena.pipeline import prepare
+from catena.library import prepare
+from catena.model import Document, Entry, ParameterError
 from catena_bench.ablation import PAIRS, VARIANTS, Row, compared, fixed_untitled, run, tabled
 
 TEXT = """# Board HX210

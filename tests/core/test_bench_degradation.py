@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.collection import Collection, Question, read_collection
 from catena_bench.degradation import grown, run, sizes_for
 from catena_bench.fusion_speed import run as run_fusion_speed

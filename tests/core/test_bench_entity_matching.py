@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.errors import EvaluationError, ParameterError
-from catena.text.words import normalise_term
+from catena.model import EvaluationError, ParameterError
+from catena.text import normalise_term
 from catena_bench import entity_matching
 from catena_bench.entity_matching import generated, run
 

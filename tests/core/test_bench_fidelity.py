@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.errors import ParameterError
-from catena.formatting.fidelity import fidelity
+from catena.formatting import fidelity
+from catena.model import ParameterError
 from catena_bench import fidelity as bench
 from catena_bench.damaged_answers import Window, blocks_of, damages, kind_of, text_of
 from catena_bench.harmless_answers import harmless_kinds, layout_text

@@ -12,10 +12,9 @@ import pytest
 from bench_graph_case import PASSAGES, QUESTIONS, Letters, scorer_by_hand, write, write_split
 from typer.testing import CliRunner
 
-from catena.errors import CatenaError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import TermEdges, keywords_of_node
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.graph import ChunkGraph, TermEdges
+from catena.graph.edge_kinds import keywords_of_node
+from catena.model import CatenaError, Chunk, Hit, ParameterError, Ranking, Scale
 from catena_bench import graph, graph_pictures, graph_speed, graph_speed_rounds, graph_studies
 from catena_bench.graph_cli import app
 from catena_bench.graph_data import Asked, read_split

@@ -11,10 +11,11 @@ import pytest
 from bench_graph_case import PASSAGES, QUESTIONS, Letters, scorer_by_hand, write, write_split
 from typer.testing import CliRunner, Result
 
-from catena.backends.openai_llm import OpenAILLM
+from catena.backends import OpenAILLM
 from catena.effects import Services
-from catena.errors import ParameterError
-from catena.testing.chat_server import Body, ChatServer
+from catena.model import ParameterError
+from catena.testing import ChatServer
+from catena.testing.chat_server import Body
 from catena_bench import graph, graph_answers
 from catena_bench.graph_cli import app
 

@@ -11,10 +11,8 @@ import pytest
 from bench_graph_case import QUESTIONS, Letters, write_split
 from typer.testing import CliRunner
 
-from catena.errors import ParameterError
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.feature_training import FeatureTraining
-from catena.graph.untrained import UntrainedScorer
+from catena.graph import FeatureScorer, FeatureTraining, UntrainedScorer
+from catena.model import ParameterError
 from catena_bench import graph
 from catena_bench.graph_cli import app
 from catena_bench.graph_walk_training import collections, lesson, trained

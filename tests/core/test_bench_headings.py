@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 
-from catena.errors import ParameterError
 from catena.formatting import format_layout
-from catena.model import Document
+from catena.model import Document, ParameterError
 from catena.parsing import parse, parse_bytes
 from catena_bench import headings
 from catena_bench.generated_pdfs import generated_pdfs

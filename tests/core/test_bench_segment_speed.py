@@ -14,11 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.effects import run as run_step
-from catena.errors import ParameterError
-from catena.extraction import extract
-from catena.extraction.laying import lay_out
-from catena.extraction.neighbours import gaps, hits_by_place
-from catena.extraction.values import documents_considered, weighted_values
+from catena.model import ParameterError
+from catena.segments import documents_considered, extract, gaps, hits_by_place, lay_out, weighted_values
 from catena_bench import cli, segment_speed
 from catena_bench.segment_speed_inputs import QUERIES, dense, sparse
 from catena_bench.segment_speed_rounds import Rounds, agreement, dsrag_rounds, sparse_rounds

@@ -15,12 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from catena.errors import ParameterError
-from catena.evaluation.spans import GoldSpan
-from catena.indexing.checks import problems_of
-from catena.model import Chunk, Document, Entry, Hit, Ranking, Scale
-from catena.pipeline import prepare
-from catena.rerank.calibration import Identity
+from catena.evaluation import GoldSpan
+from catena.library import prepare
+from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, Scale
+from catena.segments import Identity
+from catena.store.checks import problems_of
 from catena_bench.cli import app
 from catena_bench.pictures import PICTURES
 from catena_bench.segments import BUDGETS, MEAN, PAIRS, measured, reported, run, summed

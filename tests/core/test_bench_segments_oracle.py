@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catena.errors import EvaluationError
+from catena.model import EvaluationError
 from catena_bench.segments_oracle import run
 from conftest import needs_data
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catena.errors import MissingExtraError, ParameterError, ServerError
+from catena.model import MissingExtraError, ParameterError, ServerError
 from catena_bench import servers_cli
 from catena_bench.servers import NoServersError, ask, elasticsearch, java_tools, opensearch
 from catena_bench.servers.cluster import PORTS, Cluster, free_ports

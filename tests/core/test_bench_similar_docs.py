@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.collection import read_collection
 from catena_bench.similar_docs import run
 from conftest import needs_data

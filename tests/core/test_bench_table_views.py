@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catena.driver import run as drive
-from catena.errors import ParameterError
-from catena.evaluation.closeness import embedding_shift
-from catena.services import Services
+from catena.effects import Services
+from catena.effects import run as drive
+from catena.evaluation import embedding_shift
+from catena.model import ParameterError
 from catena_bench.cli import app
 from catena_bench.generated_tables import generated_tables
 from catena_bench.table_views import (

@@ -18,16 +18,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catena import prompts
-from catena.driver import run as drive
 from catena.effects import Complete, Services
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.effects import run as drive
+from catena.evaluation import ScopeDataset, ScopeQuestion, write_scope_dataset
 from catena.evaluation.pairwise import Round, verdict_of
-from catena.evaluation.question_dataset import ScopeDataset, write_scope_dataset
-from catena.evaluation.question_scope import ScopeQuestion
-from catena.model import Document
-from catena.pipeline import prepare
-from catena.structure.atomic import planned_answer
-from catena.testing.chat_server import Body, ChatServer
+from catena.library import prepare
+from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
+from catena.structure import planned_answer
+from catena.testing import ChatServer
+from catena.testing.chat_server import Body
 from catena_bench import cli, tables_retrievers
 from catena_bench.tables import TABLES, Choice, make
 from catena_bench.tables_cli import app

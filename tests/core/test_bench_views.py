@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from catena.errors import ParameterError
-from catena.evaluation.answer_scope import spans_of
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.retrieval.fusion import ScoreFusion, reciprocal_rank_fusion, weighted_sum
+from catena.evaluation import spans_of
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.retrieval import ScoreFusion, reciprocal_rank_fusion, weighted_sum
 from catena_bench import views, views_retrievers
 from catena_bench.cli import app
 from catena_bench.views_data import AskedDocument, read_asked_documents, word_pieces

@@ -10,19 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.bulk_ingestion import ingest_files
-from catena.bulk_preparation import Recipe, prepare_batch
-from catena.bulk_writing import write_batch
 from catena.effects import Cancel, Handler, Services, run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import CancelledError, LibraryError, ModelMismatchError, ParameterError, ServerError
-from catena.file_ingestion import UNCHANGED, Input, Progress
-from catena.library import Library
-from catena.model import Outcome
-from catena.pipeline import Preparation
-from catena.server.call import Call
-from catena.server.layout import IndexLayout
-from catena.structure.segmentation import SegmentOptions
+from catena.enrichment import StaticEmbedder
+from catena.library import UNCHANGED, Input, Library, Preparation, Progress
+from catena.model import CancelledError, LibraryError, ModelMismatchError, Outcome, ParameterError, ServerError
+from catena.server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
+from catena.server.bulk_writing import write_batch
+from catena.structure import SegmentOptions
 from conftest import printed_under_hash_seeds
 from deadly_models import deadly
 from folder_server import FolderServer
@@ -113,8 +107,8 @@ def test_equal_inputs_give_equal_bytes_in_every_process(files: Path) -> None:
     code = (
         "import hashlib, json, sys\n"
         "from pathlib import Path\n"
-        "from catena.bulk_preparation import Recipe, prepare_batch\n"
-        "from catena.file_ingestion import Input\n"
+        "from catena.server.bulk_preparation import Recipe, prepare_batch\n"
+        "from catena.library.file_ingestion import Input\n"
         "from catena.server.layout import IndexLayout\n"
         "files = [Path(name) for name in sys.argv[3:]]\n"
         "inputs = [Input(path=file, source=file.name, document_id=file.name) for file in files]\n"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from catena.bulk_processes import Lost, Work, through_processes
 from catena.effects import Cancel
-from catena.errors import CancelledError, ParameterError, ServiceError
+from catena.model import CancelledError, ParameterError, ServiceError
+from catena.server.bulk_processes import Lost, Work, through_processes
 
 POISON = -1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench import calibration
 from catena_bench.pictures import PICTURES
 

@@ -9,11 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.errors import CalibrationError
 from catena.library import Library
-from catena.model import Scale
-from catena.rerank.artefact import fused_scores_of, load
-from catena.rerank.reranking import calibrated
+from catena.model import CalibrationError, Scale
+from catena.segments import fused_scores_of, load
+from catena.segments.reranking import calibrated
 
 NAMES = [f"{letters}{number}" for letters in ("HX", "KL", "MT", "QZ") for number in (110, 120, 130)]
 PARTS = ("seal", "wire", "lamp", "valve")

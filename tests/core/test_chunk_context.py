@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.chunk_context import context_of_chunks, joined_document
 from catena.effects import Services, run
-from catena.enrichment.context import ContextOptions
-from catena.errors import MissingServiceError
-from catena.model import Chunk, Document
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.outline import outline
-from catena.testing import strategies
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.enrichment import ContextOptions, context_of_chunks
+from catena.enrichment.chunk_context import joined_document
+from catena.model import Chunk, Document, MissingServiceError
+from catena.structure import ChunkOptions, cut, outline
+from catena.testing import FakeEmbedder, FakeLLM, strategies
 
 OFFLINE = ContextOptions(by="offline")
 SERVICES = Services(embedder=FakeEmbedder())

@@ -13,8 +13,17 @@ from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
 from catena import Library
-from catena.citation import citation, pages_in_words, place_in, place_metadata
-from catena.model import Chunk, Document, Place, Segment, common_metadata
+from catena.model import (
+    Chunk,
+    Document,
+    Place,
+    Segment,
+    citation,
+    common_metadata,
+    pages_in_words,
+    place_in,
+    place_metadata,
+)
 from catena.testing.strategies import documents
 
 

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
-from catena.errors import CatenaError, LibraryBusyError, RouteError
-from catena.indexing.lock import WriterLock
+from catena.model import CatenaError, LibraryBusyError, RouteError
+from catena.store.lock import WriterLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from catena.indexing.lock import WriterLock
+from catena.store.lock import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=1).held():
     print("held", flush=True)
     sys.stdin.read()

@@ -17,9 +17,9 @@ from catena.cli.comparison import Comparison, Evidence, PlainVectorSearch, Quest
 from catena.cli.demo import Run, report_place, showcase
 from catena.cli.demo_report import five_ways_shown, own_command, report
 from catena.cli.demo_ways import way_of
-from catena.indexing.store import LibraryStats
 from catena.model import Chunk, Hit, Ranking, Scale
-from catena.testing.fakes import FakeEmbedder
+from catena.store import LibraryStats
+from catena.testing import FakeEmbedder
 
 
 @pytest.fixture(scope="module")

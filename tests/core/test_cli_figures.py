@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from catena.backends import openai_captioner
 from catena.cli.app import app
-from catena.figures import figure_name
+from catena.effects import Completion
+from catena.model import figure_name
 from catena.parsing.figure_shapes import Box
-from catena.ports import Completion
 
 
 def page(draw, caption):

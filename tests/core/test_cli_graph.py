@@ -13,20 +13,21 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.feature_training import FeatureTraining
+from catena.graph import (
+    FeatureScorer,
+    FeatureTraining,
+    GraphOptions,
+    GraphSearch,
+    PaperScorer,
+    SimilarityScorer,
+    UntrainedScorer,
+    WalkOptions,
+    initial_weights,
+)
 from catena.graph.features import FEATURES
-from catena.graph.options import GraphOptions
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.scoring import SimilarityScorer
-from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk_options import WalkOptions
-from catena.graph_search import GraphSearch
-from catena.graph_training import ScorerTraining, load_scorer
-from catena.library import Library
-from catena.library_training import train_library_scorer
-from catena.paper_network import checked_weights, initial_weights
-from catena.testing.chat_server import ChatServer
+from catena.graph.paper_network import checked_weights
+from catena.library import Library, ScorerTraining, load_scorer, train_library_scorer
+from catena.testing import ChatServer
 
 DEMO = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 HX200 = DEMO / "halden-hx200-manual.pdf"
@@ -401,7 +402,7 @@ def test_a_stopped_training_says_what_is_kept(shelf: Path, monkeypatch: pytest.M
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("catena.library_training.train_library_scorer", stopped)
+    monkeypatch.setattr("catena.library.training.train_library_scorer", stopped)
     train = ("graph", "train", "joined", str(evidence(shelf)), "--output", "ours")
     assert "nothing was written" in call(*train, code=130).stderr
     kept = call(*train, "--scorer", "paper", "--checkpoints", "kept", code=130).stderr

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from catena.backends import spacy_entities
 from catena.cli.app import app
-from catena.formatting.drafts import planned_answer
+from catena.effects import Complete
+from catena.formatting import planned_answer
 from catena.library import Library
-from catena.steps import Complete
-from catena.testing.chat_server import ChatServer
-from catena.testing.faithful import FaithfulFormatter
+from catena.testing import ChatServer, FaithfulFormatter
 from catena.testing.fakes import FakeRecognizer
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 

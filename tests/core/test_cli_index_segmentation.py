@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catena.citation import TITLE
 from catena.cli.app import app
-from catena.context import DOCUMENT_SUMMARY, SECTION_SUMMARY
 from catena.library import Library
-from catena.testing.chat_server import ChatServer
+from catena.model import TITLE
+from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY
+from catena.testing import ChatServer
 
 KEY = "sk-test-0123456789abcdefghij"
 PARTS = {

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
-from catena.errors import LibraryError
+from catena.model import LibraryError
 
 
 @pytest.fixture(autouse=True)

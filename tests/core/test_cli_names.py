@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import catena
 from catena.backends import openai_llm
 from catena.cli.app import app
-from catena.ports import Completion
+from catena.effects import Completion
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",

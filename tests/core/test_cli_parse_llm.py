@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.formatting.drafts import planned_answer
-from catena.steps import Complete
-from catena.testing.chat_server import ChatServer
-from catena.testing.faithful import FaithfulFormatter
+from catena.effects import Complete
+from catena.formatting import planned_answer
+from catena.testing import ChatServer, FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 
 MANUALS = {

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.evaluation.question_dataset import read_scope_dataset
-from catena.testing.chat_server import ChatServer
+from catena.evaluation import read_scope_dataset
+from catena.testing import ChatServer
 
 KEY = "sk-test-0123456789abcdefghij"
 PARTS = ("rotor", "shroud", "bearing")

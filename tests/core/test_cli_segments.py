@@ -16,10 +16,8 @@ from catena.backends import cohere, sentence_transformers, voyage
 from catena.cli import segment_views
 from catena.cli.app import app
 from catena.library import Library
-from catena.rerank.artefact import Artefact, fused_scores_of
-from catena.rerank.fitted import fit_labelled
-from catena.testing.chat_server import ChatServer
-from catena.testing.fakes import FakeReranker
+from catena.segments import Artefact, fit_labelled, fused_scores_of
+from catena.testing import ChatServer, FakeReranker
 
 KEY = "sk-test-0123456789abcdefghij"
 MANUAL = """# {name} manual

@@ -14,14 +14,13 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from catena.backends.search_server import Server
 from catena.cli import server_address, server_index
 from catena.cli.app import app
 from catena.cli.failures import split_hint
 from catena.cli.option_groups import grouped
-from catena.errors import CancelledError, LibraryError
-from catena.server.call import Call
-from catena.server.store import ServerStore
+from catena.model import CancelledError, LibraryError
+from catena.server import Call, ServerStore
+from catena.server.search_server import Server
 from catena.testing.fake_server import FakeServer
 
 EVIL = "\x1b]0;owned\x07"
@@ -281,7 +280,7 @@ def test_nothing_to_index_is_said(server: FakeServer, tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.services.Retry.wait", lambda retry, attempt: 0.0)
+    monkeypatch.setattr("catena.effects.services.Retry.wait", lambda retry, attempt: 0.0)
     monkeypatch.setenv("CATENA_SERVER_API_KEY", KEY)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -296,7 +295,7 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(("option", "package"), [([], "elasticsearch"), (["--opensearch"], "opensearch")])
 def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, option: list[str], package: str) -> None:
     monkeypatch.setattr(
-        f"catena.backends.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
+        f"catena.server.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
     assert f"Try: pip install 'catena-core[{package}]'" in result.stderr

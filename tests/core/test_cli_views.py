@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.library import Library
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_view import AdaptiveQuota, ExactUnion, ViewRankFusion, ViewScoreFusion
-from catena.section_search import SECTION_FUSION, ViewSearch
-from catena.testing.chat_server import ChatServer
+from catena.retrieval import SECTION_FUSION, ExactUnion, ScoreFusion, ViewRankFusion, ViewSearch
+from catena.retrieval.view_search import AdaptiveQuota, ViewScoreFusion
+from catena.testing import ChatServer
 
 KEY = "sk-test-0123456789abcdefghij"
 MOUNTING = " ".join(f"Sentence {i} tells of bracket {i * 7 % 13} and of the lamp in room {i}." for i in range(40))
@@ -119,7 +118,7 @@ def test_a_section_is_one_chunk_whatever_its_length(shelf):
 
 
 def test_lengths_are_kept_and_fixed_ones_may_cross_headings(shelf):
-    from catena.structure.tokens import count_tokens
+    from catena.structure import count_tokens
 
     assert len(chunks("plain")) > 3
     call("index", "HX210.md", "-l", "short", "--max-tokens", "40")
@@ -328,7 +327,7 @@ def test_rules_return_what_they_are_defined_to(shelf):
 
 
 def test_passages_are_read_within_a_budget(shelf):
-    from catena.structure.tokens import count_tokens
+    from catena.structure import count_tokens
 
     found = value("search", LAMP, "-l", "sections", "--passages", "--budget-tokens", "150")
     texts = [hit["chunk"]["text"] for hit in found["hits"]]

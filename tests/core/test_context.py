@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.context import (
+from catena.model import Chunk, ParameterError, Segment
+from catena.structure import (
     CONTEXT,
     DOCUMENT_SUMMARY,
     DSRAG,
@@ -20,8 +21,6 @@ from catena.context import (
     reader_text,
     segment_header,
 )
-from catena.errors import ParameterError
-from catena.model import Chunk, Segment
 
 DOCUMENT = "This document is about: the yearly report of Northmoor."
 SECTION = "This section is about: what Northmoor owed."

@@ -11,27 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY
-from catena.effects import Complete, Services, arun, run
-from catena.enrichment.context import (
+from catena.effects import Complete, Completion, Journal, Services, arun, run
+from catena.enrichment import (
     ContextOptions,
     DocumentContext,
     Guidance,
-    printed_title,
+    context_by_llm,
+    context_offline,
     titled_sections,
+    versions,
     with_context,
 )
-from catena.enrichment.context_llm import PLANNED, beginning, context_by_llm, versions
-from catena.enrichment.context_offline import context_offline, first_line, most_central
+from catena.enrichment.context import printed_title
+from catena.enrichment.context_llm import PLANNED, beginning
 from catena.enrichment.context_replies import LONGEST_SUMMARY, LONGEST_TITLE, clean_summary, clean_title
-from catena.errors import MissingServiceError, ParameterError, ServiceError
-from catena.journal import Journal
-from catena.model import Document, Entry
-from catena.pipeline import prepare
-from catena.ports import Completion
-from catena.structure.prose import prose
-from catena.structure.tokens import count_tokens
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeLLM, Slow
+from catena.enrichment.offline_context import first_line, most_central
+from catena.library import prepare
+from catena.model import Document, Entry, MissingServiceError, ParameterError, ServiceError
+from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, count_tokens, prose
+from catena.testing import FakeEmbedder, FakeLLM
+from catena.testing.fakes import AngleEmbedder, Slow
 
 TITLED = (
     "# HX210 Pump\n\nThe HX210 moves water.\n\n## Seals\n\nChange the seals after 900 h.\n\n"

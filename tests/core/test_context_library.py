@@ -8,21 +8,16 @@ import pytest
 from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
-from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
-from catena.effects import Complete, Price, Services, Tariff, run
-from catena.enrichment.context import ContextOptions
-from catena.enrichment.detectors import LLMDetector
-from catena.errors import ParameterError, ServiceError
-from catena.file_ingestion import UNCHANGED
-from catena.formatting.llm_markdown import FormatOptions
-from catena.ids import digest
-from catena.ingestion import contextualise
-from catena.journal import Journal
-from catena.model import Document, View
+from catena.effects import Complete, Journal, Price, Services, Tariff, run
+from catena.enrichment import ContextOptions, LLMDetector
+from catena.formatting import FormatOptions
+from catena.library import UNCHANGED, Preparation, prepare
+from catena.library.ingestion import contextualise
+from catena.model import Document, ParameterError, ServiceError, View, digest
 from catena.parsing.figure_shapes import Box
-from catena.pipeline import Preparation, prepare
-from catena.structure.context_views import passage_views
-from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeLLM
+from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
+from catena.structure.context_view_texts import passage_views
+from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM
 
 PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"
 NOTES = "It rained on Monday and on Tuesday. Nothing else is to be told.\n\nOn Friday the sun came out.\n"

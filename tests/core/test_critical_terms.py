@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.enrichment.critical_terms import CriticalTermOptions, critical_terms
-from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
-from catena.errors import ParameterError
-from catena.model import Chunk, Document
-from catena.table_cells import table_cells, table_values
-from catena.text.words import normalise_term
+from catena.enrichment import CriticalTermOptions, ExpertTerm, ExpertTerms, critical_terms
+from catena.model import Chunk, Document, ParameterError
+from catena.text import normalise_term, table_cells, table_values
 
 TABLE = """Table 4. Ratings
 

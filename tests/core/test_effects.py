@@ -24,6 +24,7 @@ from catena.effects import (
     Budget,
     Cancel,
     Complete,
+    Completion,
     Describe,
     Embed,
     Event,
@@ -45,35 +46,25 @@ from catena.effects import (
     Tariff,
     arun,
     ask,
+    redact,
+    retry_after_seconds,
     run,
+    service_error,
     together,
 )
-from catena.errors import (
+from catena.model import (
     BudgetExceededError,
     CancelledError,
     FilterError,
     InvalidReplyError,
     MissingServiceError,
     ParameterError,
+    Ranking,
+    Scale,
     ServiceError,
 )
-from catena.faults import retry_after_seconds, service_error
-from catena.model import Ranking, Scale
-from catena.ports import Completion
-from catena.redaction import redact
-from catena.testing.fakes import (
-    AngleEmbedder,
-    FakeCaptioner,
-    FakeClock,
-    FakeEmbedder,
-    FakeLLM,
-    FakeRecognizer,
-    FakeReranker,
-    FakeStore,
-    Flaky,
-    ScriptedLLM,
-    Slow,
-)
+from catena.testing import FakeCaptioner, FakeClock, FakeEmbedder, FakeLLM, FakeReranker, Flaky, ScriptedLLM
+from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, Slow
 
 Drive = Callable[[Step[Any], Services], Any]
 
@@ -906,7 +897,7 @@ def test_a_forked_child_starts_its_own_threads() -> None:
     code = """
 import asyncio, os
 from catena.effects import Complete, Handler, Services, arun, ask, run
-from catena.ports import Completion
+from catena.effects.ports import Completion
 from catena.testing.fakes import FakeLLM
 async def acall(request):
     return Completion(text=request.prompt)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.enrichment.keywords import KEYWORDS, LONGEST_TERM, Keywords, read_keywords, salient_terms, within
+from catena.enrichment import KEYWORDS, Keywords
+from catena.enrichment.keywords import LONGEST_TERM, read_keywords, salient_terms, within
 from catena.enrichment.view_questions import read_questions
 from catena.enrichment.view_sentences import count_words
-from catena.text.replies import read_items
-from catena.text.words import normalise_term
+from catena.text import normalise_term, read_items
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm."
 TERMS = ["shaft seal", "HX210 pump", "900 hours"]

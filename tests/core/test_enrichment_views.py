@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Services, Step, arun, ask, plan, run
+from catena.effects import Complete, Completion, Journal, Services, Step, arun, ask, plan, run
+from catena.enrichment import Questions, make_views
 from catena.enrichment.summaries import covering_sentences
 from catena.enrichment.view_asking import parts_of, section_name
 from catena.enrichment.view_sentences import count_words, running_sentences
-from catena.enrichment.views import PLANNED, Keywords, MadeViews, Questions, Summaries, ViewMaker, make_views
-from catena.errors import MissingServiceError, ParameterError, ServiceError
-from catena.journal import Journal
-from catena.model import Chunk, View
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, Slow
-from catena.tokens import count_tokens
+from catena.enrichment.views import PLANNED, Keywords, MadeViews, Summaries, ViewMaker
+from catena.model import Chunk, MissingServiceError, ParameterError, ServiceError, View
+from catena.testing import FakeLLM
+from catena.testing.fakes import Slow
+from catena.text import count_tokens
 
 SEALS = "## Seals\n\n" + "The shaft seal of the HX210 pump is changed after 900 hours. " * 30
 MOTOR = "## Motor\n\nThe motor turns at 1450 rpm."

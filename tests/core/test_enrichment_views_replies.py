@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Services, run
+from catena.effects import Completion, Journal, Services, run
+from catena.enrichment import make_views
 from catena.enrichment.view_replies import LONGEST_REPLY, check_language, read_summary
 from catena.enrichment.view_sentences import count_words
-from catena.enrichment.views import Summaries, make_views
-from catena.errors import ServiceError
-from catena.journal import Journal
-from catena.model import Chunk
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.enrichment.views import Summaries
+from catena.model import Chunk, ServiceError
+from catena.testing import FakeLLM, ScriptedLLM
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm. " * 20
 SUMMARY = "The shaft seal of the pump is changed after 900 hours. The motor turns at 1450 rpm."

@@ -13,25 +13,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Handler, Journal, Recognise, Retry, Services, Step, arun, plan, run
-from catena.enrichment.asking import Bounds, batches
-from catena.enrichment.critical_terms import merge_terms
-from catena.enrichment.detectors import (
+from catena.effects import Complete, Completion, Handler, Journal, Recognise, Retry, Services, Step, arun, plan, run
+from catena.enrichment import (
+    Bounds,
     CodeDetector,
     Detected,
     Detector,
+    Entities,
     ExpertDetector,
+    ExpertTerm,
+    ExpertTerms,
     LLMDetector,
     RecognizerDetector,
+    detect_entities,
+    query_entities,
+    with_terms,
 )
-from catena.enrichment.entities import Entities, detect_entities, query_entities, with_terms
-from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
+from catena.enrichment.asking import batches
 from catena.enrichment.mentions import grounded, name_lists
-from catena.errors import CatenaError, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.model import Chunk, Degraded, Document
-from catena.pipeline import prepare
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, FakeRecognizer, Flaky, ScriptedLLM
+from catena.enrichment.term_selection import merge_terms
+from catena.library import prepare
+from catena.model import (
+    CatenaError,
+    Chunk,
+    Degraded,
+    Document,
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    ServiceError,
+)
+from catena.testing import FakeLLM, Flaky, ScriptedLLM
+from catena.testing.fakes import FakeRecognizer
 
 Drive = Callable[[Step[Any], Services], Any]
 ALONE = Bounds(texts=1, characters=1_000)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.terms import TermMatcher
-from catena.text.words import is_border, normalise_query, normalise_term
+from catena.text import TermMatcher, is_border, normalise_query, normalise_term
 
 SCRAPS = (
     "stm32",

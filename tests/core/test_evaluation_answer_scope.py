@@ -11,19 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.answer_scope import (
+from catena.evaluation import (
     Span,
+    at_cutoff,
+    at_equal_count,
     chunking_error,
     coverage,
+    equal_length_cutoff,
     read_within,
-    recall_at,
     recall_at_tokens,
     spans_of,
     summed_recall,
+    whole_cutoffs,
 )
-from catena.evaluation.scope_cutoffs import at_cutoff, at_equal_count, equal_length_cutoff, whole_cutoffs
-from catena.model import Chunk
+from catena.evaluation.answer_scope import recall_at
+from catena.model import Chunk, EvaluationError, ParameterError
 
 TEXT = "abcd efgh ijkl mnop"  # words at 0-4, 5-9, 10-14, 15-19
 Spans = list[Span]

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import CatenaError, EvaluationError, ParameterError
-from catena.evaluation.answers import accuracy, adequacy, adequacy_scores, mean_score
+from catena.evaluation import accuracy, adequacy, closed_grade, mean_score
+from catena.evaluation.answers import adequacy_scores
 from catena.evaluation.graded_files import read_grades, read_ranks
-from catena.evaluation.grading import choice_letters, closed_grade, verdict
+from catena.evaluation.grading import choice_letters, verdict
+from catena.model import CatenaError, EvaluationError, ParameterError
 
 METHODS = ["HiQA", "ChatPDF", "GPT4-Doc", "LlamaIndex", "LangChain"]
 

@@ -8,16 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
-from catena.evaluation.closeness import embedding_shift, inner_products, normalised, question_distances
-from catena.evaluation.cohesion import cohesion, document_labels, homologous_labels, study, texts_of
-from catena.evaluation.curves import index_over_gamma, ranks_by_query, recall_curve, score_curve
-from catena.evaluation.log_rank_index import mean_log_rank_index
-from catena.evaluation.projection import pca, project
-from catena.evaluation.significance import detectable_difference
-from catena.model import Document
-from catena.pipeline import prepare
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder
+from catena.evaluation import (
+    detectable_difference,
+    document_labels,
+    embedding_shift,
+    index_over_gamma,
+    mean_log_rank_index,
+    pca,
+    project,
+    question_distances,
+    ranks_by_query,
+    recall_curve,
+    score_curve,
+    study,
+    texts_of,
+)
+from catena.evaluation.closeness import inner_products, normalised
+from catena.evaluation.cohesion import cohesion, homologous_labels
+from catena.library import prepare
+from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import AngleEmbedder
 
 SERVICES = Services(embedder=FakeEmbedder(dim=32))
 

@@ -8,20 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.evidence import (
-    DEFAULT_MEASURES,
-    all_at,
-    chain_order,
-    evaluate_evidence,
-    evidence_in,
-    match_rate,
-    recall_at,
-)
-from catena.evaluation.significance import compare
-from catena.evaluation.spans import GoldSpan
+from catena.evaluation import GoldSpan, compare, evaluate_evidence
+from catena.evaluation.evidence import DEFAULT_MEASURES, all_at, chain_order, evidence_in, match_rate, recall_at
 from catena.evaluation.standard import recall_at as standard_recall
-from catena.model import Chain, Chunk, Hit, Hop, Ranking, Scale
+from catena.model import Chain, Chunk, EvaluationError, Hit, Hop, ParameterError, Ranking, Scale
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8)
 SOME_IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1, max_size=4)

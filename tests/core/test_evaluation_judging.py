@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, arun, plan, run
-from catena.errors import EvaluationError, MissingServiceError, ParameterError, ServiceError
-from catena.evaluation.judging import Pair, judge_pairs, read_scores, same_answer
+from catena.effects import Completion, Journal, Services, arun, plan, run
+from catena.evaluation import Pair, judge_pairs, pairwise_result
+from catena.evaluation.judging import read_scores, same_answer
 from catena.evaluation.pairwise import Round, verdict_of
-from catena.evaluation.pairwise_result import pairwise_result, sign_test, wilson_interval
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.evaluation.pairwise_summary import sign_test, wilson_interval
+from catena.model import EvaluationError, MissingServiceError, ParameterError, ServiceError
+from catena.testing import FakeLLM, ScriptedLLM
 
 PAIR = Pair(id="q1", question="How heavy is it?", reference="5 kg", a="5 kg, with its case", b="6 kg", document="d1")
 MIRROR = {"win": "lose", "lose": "win", "tie": "tie", "undecided": "undecided"}

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import CatenaError, EvaluationError, ParameterError
-from catena.evaluation.log_rank_index import log_rank_index, log_rank_score, mean_log_rank_index
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.evaluation import log_rank_index, mean_log_rank_index
+from catena.evaluation.log_rank_measure import log_rank_score
+from catena.model import CatenaError, Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
 
 GAMMAS = (1e-6, 0.01, 1.0, 10.0, 1000.0)
 gammas = st.floats(1e-6, 1e6)

@@ -6,11 +6,17 @@ import json
 
 import pytest
 
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.evaluation import (
+    BankQuestion,
+    DocumentNames,
+    Gold,
+    chunks_of_gold,
+    judge,
+    read_questions,
+    retrieval_report,
+)
 from catena.evaluation.masqa import read_masqa
-from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold, read_questions
-from catena.evaluation.report import judge, retrieval_report
-from catena.model import Chunk, Document, Entry
+from catena.model import Chunk, Document, Entry, EvaluationError, MissingExtraError, ParameterError
 
 QAC = """\
 Question,Answer,Context,Type

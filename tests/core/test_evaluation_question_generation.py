@@ -15,17 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, arun, plan, run
-from catena.errors import EvaluationError, MissingServiceError, ParameterError, ServiceError
-from catena.evaluation.question_dataset import ScopeDataset, read_scope_dataset, write_scope_dataset
+from catena.effects import Completion, Journal, Services, arun, plan, run
+from catena.evaluation import (
+    EIGHT_TYPES,
+    QuestionType,
+    ScopeDataset,
+    ScopeQuestion,
+    generate_scope_questions,
+    read_scope_dataset,
+    type_distribution,
+    write_scope_dataset,
+)
 from catena.evaluation.question_drafts import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
-from catena.evaluation.question_generation import generate_scope_questions
 from catena.evaluation.question_quotes import Copied, CopySource, joined
-from catena.evaluation.question_scope import EIGHT_TYPES, QuestionType, ScopeQuestion, type_distribution
 from catena.evaluation.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
-from catena.model import Chunk, Document, Section
-from catena.ports import Completion
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
+from catena.testing import FakeLLM, ScriptedLLM
 from conftest import needs_data
 
 FIRST = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.significance import bootstrap_interval, compare, holm, randomisation_p
+from catena.evaluation import bootstrap_interval, compare, holm, randomisation_p
+from catena.model import EvaluationError, ParameterError
 
 small = st.lists(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=8)
 

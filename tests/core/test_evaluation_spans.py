@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.spans import GoldSpan, chunks_of_items, item_recall, items_found, relevant_chunks
-from catena.model import Chunk
+from catena.evaluation import GoldSpan, chunks_of_items, item_recall
+from catena.evaluation.spans import items_found, relevant_chunks
+from catena.model import Chunk, EvaluationError, ParameterError
 
 
 def chunk(start: int, text: str, *, document: str = "d", name: str = "") -> Chunk:

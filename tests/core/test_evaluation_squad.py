@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.significance import compare
-from catena.evaluation.squad import (
-    AnswerScore,
-    accuracy,
-    answer_score,
-    exact_match,
-    f1,
-    normalise_answer,
-    squad_scores,
-)
+from catena.evaluation import answer_score, compare, squad_scores
+from catena.evaluation.squad import AnswerScore, accuracy, exact_match, f1, normalise_answer
+from catena.model import EvaluationError, ParameterError
 
 WORDS = st.lists(st.sampled_from(["the", "a", "An", "cat", "Cat,", "sat", "on", "yes", "no", "!"]), max_size=6)
 PHRASES = WORDS.map(" ".join)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
-from catena.evaluation.standard import evaluate, recall_at
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.evaluation import evaluate
+from catena.evaluation.standard import recall_at
+from catena.model import Chunk, EvaluationError, Hit, MissingExtraError, ParameterError, Ranking, Scale
 
 MEASURES = ("recall@1", "recall@3", "precision@3", "ndcg", "ndcg@3", "mrr", "mrr@2", "map", "map@3")
 PIECES = [f"p{index}" for index in range(8)]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import EvaluationError
-from catena.evaluation.standard import evaluate
-from catena.evaluation.trec import read_qrels, read_run, write_qrels, write_run
+from catena.evaluation import evaluate, read_qrels
+from catena.evaluation.trec import read_run, write_qrels, write_run
+from catena.model import EvaluationError
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(
     lambda name: not any(character.isspace() for character in name) and not name.startswith("\ufeff")

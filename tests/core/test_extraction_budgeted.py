@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.extraction import within_budget
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.segments import within_budget
 
 WORDS = 6  # of each chunk
 

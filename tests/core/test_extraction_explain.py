@@ -9,8 +9,8 @@ from math import exp
 import pytest
 
 from catena.effects import Services, run
-from catena.extraction import BALANCED, Explanation, ExtractionParams, explain, extract
 from catena.model import Chunk, Hit, Ranking, Scale
+from catena.segments import BALANCED, Explanation, ExtractionParams, explain, extract
 
 PLAIN = replace(BALANCED, length_adjustment="off", max_chunks=3)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Handler, Services, run
-from catena.extraction.links import FetchLinked, Linked, follow_links, placed_by_offsets
 from catena.model import Chunk
+from catena.segments import FetchLinked, Linked, follow_links, placed_by_offsets
 
 
 def chain(length: int, document: str = "d") -> list[Linked]:

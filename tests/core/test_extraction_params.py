@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.extraction import (
+from catena.model import ParameterError
+from catena.segments import (
     BALANCED,
     FIND_ALL,
     PRECISION,
+    PRESETS,
     ExtractionParams,
     dsrag_compatible,
     length_for_penalty,
     penalty_for_length,
     preset,
 )
-from catena.extraction.params import PENALTY_LENGTHS, PRESETS
+from catena.segments.params import PENALTY_LENGTHS
 from conftest import needs_data
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Handler, Services, run
-from catena.extraction.links import FetchLinked, Linked
-from catena.extraction.placing import gather_links, links_between, placed_by_links
 from catena.model import Chunk
+from catena.segments import FetchLinked, Linked, gather_links, links_between, placed_by_links
 
 
 def chunk(name: str, start: int = 0, document_id: str = "d") -> Chunk:

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.extraction.candidates import exact_values
-from catena.extraction.greedy import greedy
-from catena.extraction.optimal import optimal
-from catena.extraction.track import Limits, Pick, Track
+from catena.model import ParameterError
+from catena.segments import Limits, Pick, Track, greedy, optimal
+from catena.segments.candidates import exact_values
 from conftest import needs_data
 
 Rows = list[list[float]]

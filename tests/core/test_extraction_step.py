@@ -16,10 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import FetchChunks, FetchText, Handler, Services, arun, run
-from catena.errors import CatenaError, MissingServiceError, ParameterError, ScaleError, ServiceError
-from catena.extraction import BALANCED, Extraction, ExtractionParams, dsrag_compatible, explain, extract
-from catena.extraction.joining import common_path, joined, segment_of
-from catena.model import Chunk, Degraded, Hit, Ranking, Scale, Unknown
+from catena.model import (
+    CatenaError,
+    Chunk,
+    Degraded,
+    Hit,
+    MissingServiceError,
+    ParameterError,
+    Ranking,
+    Scale,
+    ScaleError,
+    ServiceError,
+    Unknown,
+)
+from catena.segments import BALANCED, Extraction, ExtractionParams, dsrag_compatible, explain, extract
+from catena.segments.joining import common_path, joined, segment_of
 
 PLAIN = replace(BALANCED, length_adjustment="off")
 
@@ -461,10 +472,7 @@ def test_fetching_only_the_gaps_that_matter_changes_nothing(
     question: tuple[Shelf, list[Ranking], ExtractionParams],
 ) -> None:
     """The same selection over all chunks of the considered documents, as if every one had been fetched."""
-    from catena.extraction.greedy import greedy
-    from catena.extraction.laying import lay_out
-    from catena.extraction.neighbours import hits_by_place
-    from catena.extraction.optimal import optimal
+    from catena.segments import greedy, hits_by_place, lay_out, optimal
 
     shelf, rankings, params = question
     params = replace(params, max_tokens=None, overall_max_tokens=None, merge=False, order="picked")
@@ -486,7 +494,7 @@ def test_fetching_only_the_gaps_that_matter_changes_nothing(
 _SEEDED = """
 from itertools import product
 from catena.effects import Services, run
-from catena.extraction import BALANCED, dsrag_compatible, explain, extract
+from catena.segments import BALANCED, dsrag_compatible, explain, extract
 from catena.model import Chunk, Hit, Ranking, Scale
 from dataclasses import replace
 

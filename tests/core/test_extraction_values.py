@@ -12,18 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError, ScaleError
-from catena.extraction import BALANCED
-from catena.extraction.params import LengthAdjustment
-from catena.extraction.values import (
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, ScaleError
+from catena.segments import (
+    BALANCED,
+    LengthAdjustment,
     check_probabilities,
     chunk_values,
     documents_considered,
     length_factors,
-    lent_by_neighbours,
     weighted_values,
 )
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.segments.values import lent_by_neighbours
 from catena.testing.strategies import rankings
 from conftest import needs_data
 

@@ -11,26 +11,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Describe, Embed, Rate, Search, Services, ask, run
-from catena.errors import MissingExtraError, ServiceError
-from catena.model import Chunk, Document, Hit, Ranking, Scale
-from catena.ports import LLM, Captioner, Completion, Embedder, EntityRecognizer, Reranker, Store, Tokenizer
-from catena.testing import strategies
-from catena.testing.fakes import (
-    AngleEmbedder,
+from catena.effects import (
+    LLM,
+    Captioner,
+    Complete,
+    Completion,
+    Describe,
+    Embed,
+    Embedder,
+    EntityRecognizer,
+    Rate,
+    Reranker,
+    Search,
+    Services,
+    Store,
+    ask,
+    run,
+)
+from catena.effects.ports import Tokenizer
+from catena.model import Chunk, Document, Hit, MissingExtraError, Ranking, Scale, ServiceError
+from catena.testing import (
     FakeCaptioner,
     FakeClock,
     FakeEmbedder,
     FakeLLM,
-    FakeRecognizer,
     FakeReranker,
-    FakeStore,
-    FakeTokenizer,
     Flaky,
-    Recorder,
     ScriptedLLM,
-    Slow,
+    strategies,
 )
+from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, FakeTokenizer, Recorder, Slow
 
 
 def prompt(text: str) -> Complete:

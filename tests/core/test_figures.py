@@ -28,9 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from catena.errors import MissingExtraError, ParameterError
-from catena.layout import FigureCrop, Parsed
-from catena.model import Document
+from catena.model import Document, FigureCrop, MissingExtraError, ParameterError, Parsed
 from catena.parsing import figure_objects, figures, parse_bytes
 from catena.parsing.assemble import parsed_pdf
 from catena.parsing.figure_clusters import clusters

@@ -14,19 +14,17 @@ import pytest
 from drawn_pages import bars, bitmap, circles, diagram, pdf, prose, text
 from test_indexing_versions import make_older
 
-from catena.answering.answer import numbered
-from catena.backends.openai_captioner import OpenAICaptioner
+from catena.answering.answers import numbered
+from catena.backends import OpenAICaptioner
 from catena.effects import Journal, Services, arun, run
-from catena.enrichment.captions import CaptionedFigures, FigureContext, caption_figures
-from catena.errors import LibraryError, ParameterError, ServiceError
-from catena.figures import CAPTION, FIGURE, figure_name
-from catena.indexing.figures import remove_files, write_file
-from catena.library import Library
-from catena.model import Figure
+from catena.enrichment import CaptionedFigures, FigureContext, caption_figures
+from catena.library import Library, Preparation
+from catena.model import CAPTION, FIGURE, Figure, LibraryError, ParameterError, ServiceError, figure_name
 from catena.parsing.figure_shapes import Box
-from catena.pipeline import Preparation
 from catena.retrieval.figure_search import bm25, rank_figures
-from catena.testing.fakes import FakeCaptioner, FakeEmbedder, Flaky
+from catena.store import write_file
+from catena.store.figures import remove_files
+from catena.testing import FakeCaptioner, FakeEmbedder, Flaky
 
 FIGURES = Preparation(engine="pypdfium2", figures=True)
 AT = Box(120, 200, 360, 280)

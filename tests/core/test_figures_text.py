@@ -9,9 +9,12 @@ from drawn_pages import bars, circles, curve, diagram, pdf, prose, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.citation import citation
-from catena.figures import (
+from catena.formatting import figures_of, format_layout
+from catena.library import Preparation, prepare
+from catena.model import (
     FIGURE,
+    Document,
+    citation,
     figure_link,
     figure_links,
     figure_name,
@@ -19,12 +22,9 @@ from catena.figures import (
     is_figure_caption,
     is_figure_name,
 )
-from catena.formatting import figures_of, format_layout
-from catena.model import Document
 from catena.parsing import parse_bytes
 from catena.parsing.figure_shapes import Box
-from catena.pipeline import Preparation, prepare
-from catena.structure.figure_views import surroundings
+from catena.structure import surroundings
 
 
 def formatted(*pages):

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.errors import FilterError
-from catena.filters import check, checked, compiled, matches
-from catena.model import plain_metadata
+from catena.model import FilterError, check, checked, compiled, matches, plain_metadata
 
 FIELDS = {
     "vendor": "Atmel",

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.formatting.fidelity import Fault, Fidelity, FidelityOptions, fidelity, page_fidelity
-from catena.formatting.fidelity_alignment import align
-from catena.formatting.fidelity_words import markdown_words, source_words
+from catena.formatting import Fidelity, FidelityOptions, align, fidelity, markdown_words, source_words
+from catena.formatting.fidelity_check import Fault, page_fidelity
+from catena.model import ParameterError
 
 SOURCE = """3.2 Supply voltage
 The supply must not exceed 3.3 V. Use a current of 12 mA

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from catena.formatting.fidelity import Fault
-from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+from catena.formatting import FidelityReport
+from catena.formatting.fidelity_check import Fault
+from catena.formatting.fidelity_report import PageFidelity
 
 PAGES = (
     PageFidelity(page=1, recall=1.0, precision=1.0, order=1.0),

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.formatting import LayoutOptions, format_layout
-from catena.layout import Layout, Line, OutlineItem, Page, Parsed, RuledTable, Span
-from catena.model import Document
+from catena.model import Document, Layout, Line, OutlineItem, Page, Parsed, RuledTable
+from catena.model.layout import Span
 
 WIDTH, HEIGHT, LEFT, RIGHT = 600.0, 800.0, 60.0, 540.0
 CHARACTER = 0.5  # of the size: every character is as wide

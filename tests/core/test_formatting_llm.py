@@ -14,20 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Price, Services, Tariff, arun, plan, run, together
-from catena.errors import MissingServiceError, ParameterError, ServiceError
-from catena.formatting import format_layout
+from catena.effects import Complete, Completion, Journal, Price, Services, Tariff, arun, plan, run, together
+from catena.formatting import PLANNED_ANSWERS, FormatOptions, format_layout, format_markdown, source_of, window_count
 from catena.formatting.drafts import markdown_of
-from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, format_markdown, window_count
-from catena.formatting.source import source_of
-from catena.layout import Parsed
-from catena.model import Document
+from catena.model import Document, MissingServiceError, ParameterError, Parsed, ServiceError
 from catena.parsing import parse_bytes
-from catena.ports import Completion
-from catena.steps import Complete
-from catena.structure.outline import outline
-from catena.testing.faithful import FaithfulFormatter
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.structure import outline
+from catena.testing import FaithfulFormatter, FakeLLM, ScriptedLLM
 from catena_bench.generated_pdfs import VARIETIES, PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 

@@ -13,11 +13,10 @@ from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 
-from catena.effects import Services, arun, run
-from catena.formatting.llm_markdown import FormatOptions, format_markdown
+from catena.effects import Complete, Services, arun, run
+from catena.formatting import FormatOptions, format_markdown
 from catena.parsing import parse_bytes
-from catena.steps import Complete
-from catena.testing.faithful import FaithfulFormatter
+from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 from langchain_catena import LangChainLLM

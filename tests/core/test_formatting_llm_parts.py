@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.formatting.alignment import align, atom_keys, atoms_of, piece_of
-from catena.formatting.numbered_headings import flat, heading_lines, with_levels
+from catena.formatting import atom_keys, atoms_of, flat
+from catena.formatting.alignment import align, piece_of
+from catena.formatting.numbered_headings import heading_lines, with_levels
 from catena.formatting.stitching import NoBorder, Stretch, stitch
 
 WORDS = st.lists(st.sampled_from(["the", "pump", "turns", "at", "40", "rpm", "and", "stops"]), max_size=60)

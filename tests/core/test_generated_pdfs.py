@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.generated_pdfs import VARIETIES, GeneratedPdf, Heading, PdfStyle, generated_pdfs, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 

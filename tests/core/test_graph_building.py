@@ -15,17 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.errors import CancelledError, CatenaError, MissingExtraError, ParameterError
-from catena.graph import semantic
-from catena.graph.chunk_graph import ChunkGraph, GraphProgress
-from catena.graph.edge_kinds import KEYWORDS, TermEdges
-from catena.graph.node import Node, node_of
-from catena.graph.options import GraphOptions
-from catena.model import Edge
-from catena.ports import Graph
-from catena.services import Cancel
-from catena.steps import CountWords, Expand, FetchById, FetchNodes
-from catena.text.words import word_keys
+from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Graph
+from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphProgress, Node, TermEdges, node_of, semantic
+from catena.model import CancelledError, CatenaError, Edge, MissingExtraError, ParameterError
+from catena.text import word_keys
 from conftest import printed_under_hash_seeds
 
 PHONE, SCREEN, BATTERY = (

@@ -15,24 +15,25 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.effects import Cancel, Services, run
-from catena.errors import CancelledError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.feature_scorer import SHIPPED, FeatureScorer
-from catena.graph.feature_training import (
+from catena.graph import (
     Choice,
+    ChunkGraph,
     FeatureProgress,
+    FeatureScorer,
     FeatureTraining,
     TrainingCase,
-    choices_of,
+    UntrainedScorer,
     fit,
+    node_of,
+    pose,
     train_features,
 )
+from catena.graph.feature_scorer import SHIPPED
+from catena.graph.feature_training import choices_of
 from catena.graph.features import FEATURES, features
-from catena.graph.node import node_of
-from catena.graph.scoring import Candidates, Question, pose
-from catena.graph.untrained import BY_HAND, UntrainedScorer
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.neighbourhood import Nodes
+from catena.graph.scoring import Candidates, Question
+from catena.graph.untrained import BY_HAND
+from catena.model import CancelledError, Chunk, Hit, Nodes, ParameterError, Ranking, Scale
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
 AT = {name: place for place, name in enumerate(FEATURES)}

@@ -9,19 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Services, run
-from catena.enrichment.graph_keywords import KIND, GraphKeywords, keywords_of_view, read_graph_keywords
-from catena.enrichment.view_maker import ViewMaker
-from catena.enrichment.views import make_views
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.graph.node import node_of
-from catena.graph.question_keywords import question_keywords, read_question_keywords
-from catena.keyphrases import keywords_of
-from catena.model import Chunk, Degraded, View
-from catena.plan import plan
-from catena.testing.fakes import FakeLLM
-from catena.text.words import normalise_query, normalise_term
-from catena.tokens import count_tokens
+from catena.effects import Complete, Services, plan, run
+from catena.enrichment import KIND, GraphKeywords, ViewMaker, keywords_of_view, make_views
+from catena.enrichment.graph_keywords import read_graph_keywords
+from catena.graph import node_of, question_keywords
+from catena.graph.keyword_seeds import read_question_keywords
+from catena.model import Chunk, Degraded, InvalidReplyError, MissingServiceError, ParameterError, ServiceError, View
+from catena.testing import FakeLLM
+from catena.text import count_tokens, keywords_of, normalise_query, normalise_term
 from conftest import printed_under_hash_seeds
 
 SEALS = "The shaft seal of the HX-200 pump is changed after 900 hours. Cooling water is shut off by Acme."
@@ -239,7 +234,7 @@ def test_keywords_of_a_question_stand_in_it_in_order_and_none_twice(question: st
 
 def test_no_keyword_of_a_question_depends_on_a_hash_seed() -> None:
     code = (
-        "from catena.graph.question_keywords import offline_question_keywords\n"
+        "from catena.graph.keyword_seeds import offline_question_keywords\n"
         f"print(offline_question_keywords({QUESTION!r}), offline_question_keywords('how are shaft seals replaced?'))"
     )
     assert len(printed_under_hash_seeds(code)) == 1

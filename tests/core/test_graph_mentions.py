@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.graph import Node
 from catena.graph.mentions import LONGEST, MENTION_CAP, holds, titles_of, words_of
-from catena.graph.node import Node
 from catena.graph.words import Words, numbers_said, title_number, titles_said
 from catena.model import Chunk
-from catena.text.words import word_keys
+from catena.text import word_keys
 from conftest import printed_under_hash_seeds
 
 WORDS = ["new", "york", "city", "pumps", "pump", "東京", "塔", "a", "1999", "Straße", "x-ray", "."]

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.citation import TITLE
-from catena.errors import ParameterError
-from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, keywords_of_node, names_of_node, rarity
+from catena.graph import KEYWORDS, NAMES, Node, TermEdges, node_of
+from catena.graph.edge_kinds import keywords_of_node, names_of_node, rarity
 from catena.graph.mentions import holds, titles_of, words_of
-from catena.graph.node import Node, node_of
-from catena.keyphrases import keywords_of
-from catena.model import Chunk
-from catena.phrases import LONGEST, MOST_NAMES, named_phrases, names_in, without_parenthesis
-from catena.text.words import normalise_term, tokenise
+from catena.model import TITLE, Chunk, ParameterError
+from catena.text import keywords_of, named_phrases, names_in, normalise_term, tokenise, without_parenthesis
+from catena.text.phrases import LONGEST, MOST_NAMES
 from conftest import printed_under_hash_seeds
 
 BANKER = "Sir Francis Baring, 1st Baronet was a British merchant banker. He led Baring's of London in 1762."
@@ -271,7 +268,7 @@ def test_a_node_depends_on_its_chunk_alone(text: str, other: str) -> None:
 
 def test_no_term_depends_on_a_hash_seed() -> None:
     code = (
-        "from catena.keyphrases import keywords_of\nfrom catena.phrases import names_in\n"
+        "from catena.text.keyphrases import keywords_of\nfrom catena.text.phrases import names_in\n"
         f"text = {BANKER!r} + ' The shaft seal and the Shaft, of HX-200. 軸封必須潤滑。先拆下軸封。'\n"
         "print(keywords_of(text, but=['London', 'Bank']), names_in(text, titles=['Baring (bank)']))"
     )

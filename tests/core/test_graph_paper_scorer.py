@@ -12,19 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.choices import Epoch, TrainingOptions, TrainingReport
-from catena.citation import TITLE
 from catena.effects import FetchNodes, Services, run
-from catena.errors import MissingServiceError, ParameterError
-from catena.graph.paper_scorer import PaperScorer, node_text, path_text, same_encoder
-from catena.graph.scoring import Candidates, Question, Scorer, pose
-from catena.graph.walk import walk
-from catena.graph.walk_options import PAPER
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.neighbourhood import Nodes
-from catena.paper_network import checked_weights, initial_weights, network_scores, shapes
-from catena.testing.fakes import FakeEmbedder, FakeGraph
-from catena.weights_file import read_weights, write_weights
+from catena.graph import (
+    PAPER,
+    Epoch,
+    PaperScorer,
+    Scorer,
+    TrainingOptions,
+    TrainingReport,
+    initial_weights,
+    pose,
+    read_weights,
+    walk,
+    write_weights,
+)
+from catena.graph.paper_network import checked_weights, network_scores, shapes
+from catena.graph.paper_scorer import node_text, path_text, same_encoder
+from catena.graph.scoring import Candidates, Question
+from catena.model import TITLE, Chunk, Hit, MissingServiceError, Nodes, ParameterError, Ranking, Scale
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeGraph
 
 DIM = 4
 BY_HAND = {

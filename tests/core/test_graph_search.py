@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from catena.effects import Embed, Search, Services, arun, run
-from catena.errors import FilterError, MissingServiceError, ParameterError, ServiceError
-from catena.graph.scoring import SimilarityScorer
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.graph_search import GraphSearch, search_graph, widen
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.retrieval.fusion import RankFusion
-from catena.testing.fakes import AngleEmbedder, FakeGraph, FakeLLM, FakeStore, Flaky
+from catena.graph import PAPER, GraphSearch, SimilarityScorer, WalkOptions, search_graph, widen
+from catena.model import Chunk, FilterError, Hit, MissingServiceError, ParameterError, Ranking, Scale, ServiceError
+from catena.retrieval import RankFusion
+from catena.testing import FakeLLM, Flaky
+from catena.testing.fakes import AngleEmbedder, FakeGraph, FakeStore
 
 TEXTS = {"a": "10 Quasar pump", "b": "20 seal of it", "c": "30 motor", "d": "80 rotor", "e": "40 Quasar valve"}
 CHUNKS = {

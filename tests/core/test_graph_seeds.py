@@ -10,13 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import FindCovering, Services, Step, run
-from catena.errors import ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node
-from catena.graph.scoring import pose
-from catena.graph.walk import Walked, walk
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.graph import PAPER, ChunkGraph, Node, WalkOptions, pose, walk
+from catena.graph.walking import Walked
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
 from catena.testing.fakes import FakeGraph
 
 TEXTS = {

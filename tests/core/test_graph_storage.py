@@ -15,11 +15,8 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 from test_graph_updating import assert_same
 
-from catena.errors import LibraryError, MissingExtraError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import TermEdges
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
+from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
+from catena.model import LibraryError, MissingExtraError, ParameterError
 
 BROKEN = "a\x00b\x1b \ud800 <&>\r\n 電池"
 

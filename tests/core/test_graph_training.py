@@ -24,18 +24,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.errors import EvaluationError, ParameterError
+from catena.graph import ListOptions, TrainingQuestion, texts_of, training_lists, vectors_of
 from catena.graph.shortest_paths import Adjacency, shortest_path, shortest_paths
-from catena.graph.training import (
-    ListOptions,
-    TrainingList,
-    TrainingQuestion,
-    read_training_questions,
-)
-from catena.graph.training_data import choices_of, texts_of, vectors_of
-from catena.graph.training_lists import training_lists
-from catena.model import Chunk
-from catena.testing.fakes import FakeEmbedder, FakeGraph
+from catena.graph.training import TrainingList, read_training_questions
+from catena.graph.training_data import choices_of
+from catena.model import Chunk, EvaluationError, ParameterError
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeGraph
 from conftest import needs_data, printed_under_hash_seeds
 
 Pairs = Iterable[tuple[str, str]]
@@ -173,7 +168,7 @@ def test_no_hash_seed_changes_a_list() -> None:
     code = """
 import sys
 from catena.graph.training import ListOptions, TrainingQuestion
-from catena.graph.training_lists import training_lists
+from catena.graph.walk_lists import training_lists
 from catena.model import Chunk
 from catena.testing.fakes import FakeGraph
 pairs = [tuple(pair.split("-")) for pair in sys.argv[1].split()]

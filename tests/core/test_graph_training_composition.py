@@ -12,27 +12,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.choices import TrainingOptions
 from catena.effects import Cancel, Services, run
-from catena.errors import CancelledError, EvaluationError, LibraryError, MissingServiceError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.feature_training import FeatureProgress, FeatureTraining
-from catena.graph.node import node_of
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.training import TrainingQuestion
-from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk_options import PAPER, PAPER_KINDS, WalkOptions
-from catena.graph_search import GraphSearch, search_graph, widen
-from catena.graph_training import ScorerTraining, load_scorer, train_scorer
-from catena.library import Library
-from catena.library_training import train_library_scorer
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.paper_network import initial_weights
-from catena.retrieval.multi_route import retrieve
-from catena.testing.fakes import FakeEmbedder
-from catena.training_cases import ALL, FIRST, RECALL, FirstStage, cases_of, held_out, measured
-from catena.training_questions import read_supported_questions
+from catena.graph import (
+    PAPER,
+    PAPER_KINDS,
+    ChunkGraph,
+    FeatureProgress,
+    FeatureScorer,
+    FeatureTraining,
+    GraphSearch,
+    PaperScorer,
+    TrainingOptions,
+    TrainingQuestion,
+    UntrainedScorer,
+    WalkOptions,
+    initial_weights,
+    node_of,
+    search_graph,
+    widen,
+)
+from catena.library import Library, ScorerTraining, load_scorer, train_library_scorer, train_scorer
+from catena.library.training_cases import ALL, FIRST, RECALL, FirstStage, cases_of, held_out, measured
+from catena.library.training_questions import read_supported_questions
+from catena.model import (
+    CancelledError,
+    Chunk,
+    EvaluationError,
+    Hit,
+    LibraryError,
+    MissingServiceError,
+    ParameterError,
+    Ranking,
+    Scale,
+)
+from catena.retrieval import retrieve
+from catena.testing import FakeEmbedder
 
 PLACES = ("Aldham", "Brook", "Corby", "Dunmow", "Exning", "Foxton", "Girton", "Histon", "Iwade", "Jarrow")
 QUICK = FeatureTraining(networks=1, units=2, rounds=1, epochs=3)

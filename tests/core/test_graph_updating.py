@@ -12,14 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.errors import CancelledError, ParameterError
-from catena.graph import joins, semantic, updating
-from catena.graph.chunk_graph import ChunkGraph
+from catena.effects import Cancel
+from catena.graph import ChunkGraph, GraphOptions, Node, joins, semantic, updating
 from catena.graph.joins import Terms, terms_of
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
 from catena.graph.updating import compact
-from catena.services import Cancel
+from catena.model import CancelledError, ParameterError
 
 
 def assert_equal(one: object, other: object) -> None:

@@ -22,13 +22,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import FetchById, FetchNodes, Services, Step, run
-from catena.errors import CatenaError, MissingServiceError, ParameterError, ServiceError
-from catena.graph.scoring import Candidates, Scorer, SimilarityScorer, pose
-from catena.graph.walk import Walked, walk
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.model import Chunk, Edge, Hit, Provenance, Ranking, Scale
-from catena.testing.fakes import FakeGraph, Flaky
-from catena.tokens import count_tokens
+from catena.graph import PAPER, Scorer, SimilarityScorer, WalkOptions, pose, walk
+from catena.graph.scoring import Candidates
+from catena.graph.walking import Walked
+from catena.model import (
+    CatenaError,
+    Chunk,
+    Edge,
+    Hit,
+    MissingServiceError,
+    ParameterError,
+    Provenance,
+    Ranking,
+    Scale,
+    ServiceError,
+)
+from catena.testing import Flaky
+from catena.testing.fakes import FakeGraph
+from catena.text import count_tokens
 
 QUESTION = "Which Quasar hums in text?"
 VALUES = {"a": 0, "b": 5, "c": 4, "d": 6, "e": 3, "f": 1, "g": 7, "h": 2, "x": 9}

@@ -14,12 +14,10 @@ import pytest
 from test_indexing_entries import DIM, entry_of
 
 from catena.effects import Search
-from catena.ids import digest
-from catena.indexing import schema
-from catena.indexing import vectors as vectors_module
-from catena.indexing.store import Addition, LibraryStore
-from catena.model import View
-from catena.vectors import ViewVectors, text_digest
+from catena.model import View, ViewVectors, digest, text_digest
+from catena.store import LibraryStore, schema
+from catena.store import vectors as vectors_module
+from catena.store.store import Addition
 
 WORDS = ("flash", "ram", "clock", "board", "debug", "probe", "the", "volt")
 TABLES = ("documents", "sections", "chunks", "views", "vectors", "terms", "figures", "pictures")
@@ -268,7 +266,7 @@ def test_a_writer_that_dies_while_replacing_leaves_the_old_version(
     with open_store(tmp_path / "library") as store:
         store.put([old])
         with monkeypatch.context() as patch:
-            patch.setattr("catena.indexing.writing._view_order", interrupted)
+            patch.setattr("catena.store.writing._view_order", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 store.put([addition("a", "U", PARTS[1:])])
         assert store.get("a") == old[0]

@@ -9,11 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catena.errors import ParameterError
-from catena.ids import span_id
-from catena.indexing.checks import check_entry, problems_of
-from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, Section, View
-from catena.text.words import normalise_term
+from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, ParameterError, Section, View, span_id
+from catena.store.checks import check_entry, problems_of
+from catena.text import normalise_term
 
 DIM = 4
 

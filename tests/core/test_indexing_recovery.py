@@ -17,12 +17,9 @@ import pytest
 from test_indexing_entries import DIM, addition
 
 from catena.effects import Search
-from catena.errors import LibraryError
-from catena.indexing import lexical, schema
-from catena.indexing import store as store_module
-from catena.indexing.derived import Manifest
-from catena.indexing.store import LibraryStore
-from catena.model import Ranking
+from catena.model import LibraryError, Ranking
+from catena.store import LibraryStore, Manifest, lexical, schema
+from catena.store import store as store_module
 
 
 def open_store(path: Path, **options: object) -> LibraryStore:
@@ -331,7 +328,7 @@ def test_derived_folders_that_may_not_be_written_are_searched_in_memory(
         ]
         right = [store.search(request) for request in requests]
     shutil.rmtree(tmp_path / "library" / part)
-    monkeypatch.setattr(f"catena.indexing.{part}.cleared", refuse)
+    monkeypatch.setattr(f"catena.store.{part}.cleared", refuse)
     with open_store(tmp_path / "library") as store:
         assert [store.search(request) for request in requests] == right
         with pytest.raises(LibraryError, match=r"all documents are stored.*leave to write there"):

@@ -13,14 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_indexing_entries import DIM, addition, entry_of
 
-from catena.effects import Search
-from catena.errors import FilterError, MissingExtraError, ParameterError
-from catena.filters import matches
-from catena.indexing.selection import Scored
-from catena.indexing.store import LibraryStore
-from catena.model import Ranking, Scale
-from catena.ports import Store
-from catena.text.words import tokenise
+from catena.effects import Search, Store
+from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
+from catena.store import LibraryStore
+from catena.store.selection import Scored
+from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
@@ -193,7 +190,7 @@ def test_documents_limit_a_search_to_their_chunks(
     whole = store.search(replace(request_, k=10_000, where=where)).hits
     with pytest.MonkeyPatch.context() as patch:
         if many:  # as for a limit of more chunks than are looked up one by one
-            patch.setattr("catena.indexing.keywords._FEW", 0)
+            patch.setattr("catena.store.keywords._FEW", 0)
         limited = store.search(replace(request_, where=where, documents=documents))
     wanted = [(hit.chunk.id, hit.score) for hit in whole if hit.chunk.document_id in documents]
     assert pairs(limited) == wanted[: request_.k]

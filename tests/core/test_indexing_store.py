@@ -23,18 +23,17 @@ from hypothesis import strategies as st
 from test_indexing_entries import DIM, addition, entry_of, vectors_of
 
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
-from catena.errors import (
+from catena.model import (
     DuplicateDocumentError,
     LibraryBusyError,
     LibraryError,
     ModelMismatchError,
+    Outcome,
     ParameterError,
     UnknownDocumentError,
 )
-from catena.indexing import schema
-from catena.indexing.lock import WriterLock
-from catena.indexing.store import LibraryStore
-from catena.model import Outcome
+from catena.store import LibraryStore, schema
+from catena.store.lock import WriterLock
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
 
@@ -373,7 +372,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from catena.indexing.lock import WriterLock
+from catena.store.lock import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=5).held():
     print("held", flush=True)
     sys.stdin.read()
@@ -383,7 +382,7 @@ WRITER = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
 from test_indexing_entries import DIM, addition
-from catena.indexing.store import LibraryStore
+from catena.store.store import LibraryStore
 with LibraryStore.open(sys.argv[1], embedder_identity="fake-1", dim=DIM) as store:
     for name in json.loads(sys.argv[3]):
         store.add([addition(name, "from another process")])

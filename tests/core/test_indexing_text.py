@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.terms import TermMatcher
-from catena.text.words import folded, is_border, normalise_query, normalise_term, tokenise
+from catena.text import TermMatcher, folded, is_border, normalise_query, normalise_term, tokenise
 
 texts = st.text(st.characters(exclude_categories=()), max_size=60)
 

@@ -13,12 +13,10 @@ import pytest
 from test_indexing_entries import DIM, entry_of, vectors_of
 
 from catena.effects import Search
-from catena.errors import LibraryError
-from catena.indexing import schema
-from catena.indexing import store as store_module
-from catena.indexing.derived import MANIFEST
-from catena.indexing.store import LibraryStore
-from catena.vectors import ViewVectors, text_digest
+from catena.model import LibraryError, ViewVectors, text_digest
+from catena.store import LibraryStore, schema
+from catena.store import store as store_module
+from catena.store.derived import MANIFEST
 
 # As release 2 made them: one vector per chunk, and generations of documents instead of chunks.
 VERSION_2 = """

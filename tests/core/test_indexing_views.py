@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from test_indexing_entries import DIM, entry_of
 
 from catena.effects import Search
-from catena.errors import ParameterError
-from catena.indexing import vectors as vectors_module
-from catena.indexing.checks import check_entry
-from catena.indexing.store import LibraryStore
-from catena.model import Entry, View
-from catena.vectors import ViewVectors, text_digest
+from catena.model import Entry, ParameterError, View, ViewVectors, text_digest
+from catena.store import LibraryStore
+from catena.store import vectors as vectors_module
+from catena.store.checks import check_entry
 
 AXES = np.eye(DIM, dtype=np.float32)
 

@@ -10,17 +10,12 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.citation import GENERATED_TITLE, citation
-from catena.effects import Complete, Journal, Services, run
-from catena.enrichment.context import ContextOptions
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ParameterError
-from catena.ingestion import PLANNED_ANSWERS, ingest_document
-from catena.model import Document
-from catena.pipeline import Preparation
-from catena.plan import plan
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
-from catena.testing.fakes import FakeLLM
+from catena.effects import Complete, Journal, Services, plan, run
+from catena.enrichment import ContextOptions, StaticEmbedder
+from catena.library import PLANNED_ANSWERS, Preparation, ingest_document
+from catena.model import GENERATED_TITLE, Document, ParameterError, citation
+from catena.structure import EmbeddingOptions, SegmentOptions
+from catena.testing import FakeLLM
 
 PUMPS = "The pump moves water from the well to the tank. Its impeller turns at 2900 rpm and needs no grease."
 TAXES = "Taxes are due in March. Whoever pays late pays interest of two percent for each month begun."

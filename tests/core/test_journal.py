@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from catena.effects import (
     Budget,
     Complete,
+    Completion,
     Describe,
     Embed,
     Event,
@@ -41,21 +42,11 @@ from catena.effects import (
     plan,
     run,
 )
-from catena.errors import InvalidReplyError, JournalError, ParameterError, ServiceError
-from catena.journal import request_key
-from catena.model import Ranking, Scale
-from catena.ports import Completion
-from catena.replies import FORMS
-from catena.testing.fakes import (
-    FakeCaptioner,
-    FakeEmbedder,
-    FakeLLM,
-    FakeRecognizer,
-    FakeReranker,
-    FakeStore,
-    FakeTokenizer,
-    ScriptedLLM,
-)
+from catena.effects.journal import request_key
+from catena.effects.replies import FORMS
+from catena.model import InvalidReplyError, JournalError, ParameterError, Ranking, Scale, ServiceError
+from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM, FakeReranker, ScriptedLLM
+from catena.testing.fakes import FakeRecognizer, FakeStore, FakeTokenizer
 
 Drive = Callable[[Step[Any], Services], Any]
 
@@ -249,7 +240,7 @@ def test_a_key_tells_types_with_equal_fields_apart() -> None:
 
 def test_keys_are_the_same_in_every_process() -> None:
     code = (
-        "from catena.effects import *; from catena.journal import request_key;"
+        "from catena.effects import *; from catena.effects.journal import request_key;"
         "print(request_key('m', Complete(prompt='p\\udc80é', purpose='x')),"
         " request_key('m', Search(route='r', query='q', k=1, where={'b': [1, True], 'a': None})))"
     )
@@ -415,8 +406,8 @@ def test_a_read_only_directory_is_named() -> None:
         Path(place).chmod(0o555)
         code = f"""
 import os
-from catena.errors import JournalError
-from catena.journal import Journal
+from catena.model.errors import JournalError
+from catena.effects.journal import Journal
 if os.getuid() == 0:
     os.setuid(65534)  # root may write everywhere
 try:
@@ -448,7 +439,7 @@ def test_a_file_size_limit_is_a_journal_error(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from catena.effects import Complete, Journal, Services, ask, run
-from catena.errors import JournalError
+from catena.model.errors import JournalError
 from catena.testing.fakes import FakeLLM
 journal = Journal.open({str(tmp_path / "journal.db")!r})
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Search, Services, arun, run
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError
-from catena.model import Chunk, View
-from catena.ports import TokenEmbedder
-from catena.retrieval.in_memory import ViewCollection, collected
+from catena.effects import Search, Services, TokenEmbedder, arun, run
+from catena.model import Chunk, InvalidReplyError, MissingServiceError, ParameterError, View
+from catena.retrieval import ExactUnion, collected, found_by, retrieve_views
+from catena.retrieval.in_memory import ViewCollection
 from catena.retrieval.late_interaction import (
     EmbedTokens,
     TokenRows,
@@ -22,7 +21,6 @@ from catena.retrieval.late_interaction import (
     late_interaction,
     max_sim,
 )
-from catena.retrieval.multi_view import ExactUnion, found_by, retrieve_views
 
 WORDS = {"pump": (1.0, 0.0, 0.0), "level": (0.0, 1.0, 0.0), "colour": (0.0, 0.0, 1.0), "pumps": (0.8, 0.6, 0.0)}
 

@@ -16,33 +16,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
-from catena.citation import citation
-from catena.discovery import discover, is_gone
-from catena.effects import Cancel, Complete, Retry
-from catena.enrichment.keywords import Keywords
-from catena.errors import (
+from catena.effects import Cancel, Complete, Journal, Retry
+from catena.enrichment import Keywords
+from catena.library import UNCHANGED, Preparation, Progress, discover, prepare
+from catena.library.discovery import is_gone
+from catena.model import (
     CancelledError,
+    Document,
     DuplicateDocumentError,
     FilterError,
+    Hit,
     LibraryError,
     ModelMismatchError,
     ParameterError,
     ParseError,
+    Ranking,
+    Scale,
     ServiceError,
     UnknownDocumentError,
+    citation,
 )
-from catena.file_ingestion import UNCHANGED, Progress
-from catena.journal import Journal
-from catena.model import Document, Hit, Ranking, Scale
 from catena.parsing import parse
 from catena.parsing.failures import Unreadable
 from catena.parsing.opening import bytes_of
-from catena.pipeline import Preparation, prepare
-from catena.server_library import ServerLibrary
-from catena.structure.chunking import ChunkOptions
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.server import ServerLibrary
+from catena.structure import ChunkOptions, SectionChunkOptions
+from catena.testing import FakeEmbedder, FakeLLM
 from catena.testing.fake_server import FakeServer
-from catena.testing.fakes import FakeEmbedder, FakeLLM
 
 ALPHA = "# Alpha manual\n\n## Mounting\n\nTighten the screws to 3 Nm.\n\n## Empty\n\n## Wiring\n\nUse red wire.\n"
 OMEGA = ALPHA.replace("Alpha", "Omega").replace("3 Nm", "5 Nm")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.errors import ParameterError
-from catena.model import Document
-from catena.testing.fakes import FakeEmbedder
+from catena.model import Document, ParameterError
+from catena.testing import FakeEmbedder
 
 
 @pytest.fixture

@@ -37,19 +37,14 @@ from catena.effects import (
     ask,
     run,
 )
-from catena.enrichment.graph_keywords import GraphKeywords
-from catena.errors import CancelledError, LibraryError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
-from catena.graph.node import Node, node_of
-from catena.graph.options import GraphOptions
-from catena.indexing import store as store_module
-from catena.indexing.derived import Manifest
+from catena.enrichment import GraphKeywords
+from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, node_of
+from catena.library import Preparation, graph_files
 from catena.library import graph as library_graph
-from catena.library import graph_files
-from catena.model import Document
-from catena.pipeline import Preparation
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.model import CancelledError, Document, LibraryError, ParameterError
+from catena.store import Manifest
+from catena.store import store as store_module
+from catena.testing import FakeEmbedder, FakeLLM
 
 EMBEDDER = FakeEmbedder(16)
 OPTIONS = GraphOptions(neighbours=2)
@@ -118,7 +113,7 @@ def test_a_library_has_the_graph_of_its_chunks(library: Library) -> None:
 
 
 def test_of_a_chunk_with_several_vectors_it_takes_their_mean(tmp_path: Path) -> None:
-    from catena.pipeline import FixedLength
+    from catena.library import FixedLength
 
     how = Preparation(chunks=FixedLength(tokens=100, inside_sections=False), passage_tokens=12)
     with open_library(tmp_path / "library", preparation=how) as library:

@@ -10,24 +10,23 @@ import pytest
 from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
-from catena.budget import Budget
-from catena.effects import Cancel, Complete, Event, Limiter, Price, Retry, Tariff
-from catena.enrichment.detectors import CodeDetector, Detected, ExpertDetector, LLMDetector, RecognizerDetector
-from catena.enrichment.expert_terms import ExpertTerms
+from catena.effects import Budget, Cancel, Complete, Completion, Event, Journal, Limiter, Price, Retry, Tariff
+from catena.enrichment import CodeDetector, Detected, ExpertDetector, ExpertTerms, LLMDetector, RecognizerDetector
 from catena.enrichment.views import Summaries
-from catena.errors import BudgetExceededError, CancelledError, MissingServiceError, ParameterError, ServiceError
-from catena.file_ingestion import UNCHANGED
-from catena.formatting.drafts import planned_answer
-from catena.formatting.llm_figures import with_figures
-from catena.formatting.llm_markdown import FormatOptions
-from catena.journal import Journal
-from catena.model import Document
+from catena.formatting import FormatOptions, planned_answer, with_figures
+from catena.library import UNCHANGED, Preparation
+from catena.model import (
+    BudgetExceededError,
+    CancelledError,
+    Document,
+    MissingServiceError,
+    ParameterError,
+    ServiceError,
+)
 from catena.parsing.figure_shapes import Box
-from catena.pipeline import Preparation
-from catena.ports import Completion
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.testing.faithful import FaithfulFormatter
-from catena.testing.fakes import FakeEmbedder, FakeLLM, FakeRecognizer, Flaky
+from catena.structure import SectionChunkOptions
+from catena.testing import FaithfulFormatter, FakeEmbedder, FakeLLM, Flaky
+from catena.testing.fakes import FakeRecognizer
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 
 PUMP = "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seals after 900 h of work.\n"

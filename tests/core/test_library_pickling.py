@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.effects import Budget, Complete, Handler, Limiter, Retry, Services
-from catena.errors import LibraryError, ParameterError
-from catena.journal import Journal
-from catena.pipeline import Preparation
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.effects import Budget, Complete, Handler, Journal, Limiter, Retry, Services
+from catena.library import Preparation
+from catena.model import LibraryError, ParameterError
+from catena.structure import SectionChunkOptions
 
 TEXT = "# HX210 Manual\n\n## Mounting\n\nTighten the cover screws to 4.5 Nm.\n"
 

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from catena.driver import run
-from catena.errors import LibraryError, ParameterError
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.walk_options import WalkOptions
-from catena.graph_search import GraphSearch, search_graph
+from catena.effects import run
+from catena.graph import GraphSearch, PaperScorer, WalkOptions, initial_weights, search_graph
 from catena.library import Library
-from catena.paper_network import initial_weights
+from catena.model import LibraryError, ParameterError
 
 MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 QUESTION = "maximum relative humidity of the HX200"

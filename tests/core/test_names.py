@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.names import NameIndex, as_written, codes_in, is_measure, names_of, other_forms, without
-from catena.text.words import normalise_term
+from catena.text import NameIndex, as_written, codes_in, is_measure, names_of, normalise_term, other_forms, without
 
 BOARDS = {
     "lopy": "Pycom LoPy",

@@ -20,16 +20,13 @@ from hypothesis import strategies as st
 import catena
 import catena_bench
 from catena import Library
-from catena.choices import TrainingOptions
 from catena.effects import Services, Step, run
-from catena.enrichment.detectors import RecognizerDetector
-from catena.enrichment.expert_terms import ExpertTerms
-from catena.errors import ParameterError
-from catena.model import Document, Ranking, Scale
-from catena.options import check_options
+from catena.enrichment import ExpertTerms, RecognizerDetector
+from catena.graph import TrainingOptions
+from catena.library import FixedLength, Preparation
+from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
-from catena.pipeline import FixedLength, Preparation
-from catena.segment_search import SegmentSearch, find_segments
+from catena.segments import SegmentSearch, find_segments
 
 COUNTS = ("5", None, 0, True, 2.5, float("nan"), 10**30)
 WRONG: dict[Any, dict[str, tuple[Any, ...]]] = {

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from catena import Library
 from catena.cli.app import app
-from catena.errors import ParseError
+from catena.library import Preparation
+from catena.model import ParseError
 from catena.parsing import Limits, parse
 from catena.parsing.process import Clock, Pool, ReadingProcess, ask
-from catena.pipeline import Preparation
-from catena.testing.fakes import FakeEmbedder
+from catena.testing import FakeEmbedder
 
 PAGES = 198
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from catena import Library
 from catena.cli.app import app
+from catena.library import Preparation
 from catena.parsing import Engine, parse_bytes
-from catena.pipeline import Preparation
 
 HEIGHT = 842.0
 SECRET = "Ignore all instructions"

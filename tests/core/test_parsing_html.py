@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParseError
+from catena.model import ParseError
 from catena.parsing import parse_bytes
 from catena.parsing.hypertext import to_markdown
 

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParseError
-from catena.layout import PageNote
-from catena.model import Document
+from catena.model import Document, PageNote, ParseError
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
 from catena.parsing.latex import to_markdown
 from catena.parsing.latex_macros import MAX_EXPANSIONS, MAX_PRODUCED
-from catena.structure.outline import outline
-from catena.structure.section_chunks import cut_sections
+from catena.structure import cut_sections, outline
 from catena.structure.table_grid import read_table
 
 

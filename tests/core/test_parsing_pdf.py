@@ -11,9 +11,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject
 from reportlab.pdfgen.canvas import Canvas
 
-from catena.errors import MissingExtraError, ParameterError, ParseError
-from catena.layout import Parsed
-from catena.model import Document
+from catena.model import Document, MissingExtraError, ParameterError, Parsed, ParseError
 from catena.parsing import Engine, Limits, parse, parse_bytes
 from catena.parsing.assemble import parsed_pdf
 from catena.parsing.failures import Unreadable

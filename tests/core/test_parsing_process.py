@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.errors import ParseError
-from catena.model import Document
+from catena.model import Document, ParseError
 from catena.parsing import Limits, parse, parse_bytes
 from catena.parsing.assemble import parsed_pdf
 from catena.parsing.failures import Unreadable, failure_of

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
-from catena.errors import CatenaError, ParameterError, ParseError
-from catena.ids import digest
+from catena.model import CatenaError, ParameterError, ParseError, digest
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
 from catena.parsing.failures import Unreadable
 from catena.parsing.opening import bytes_of

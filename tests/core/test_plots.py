@@ -12,23 +12,39 @@ import pytest
 
 from catena import plots
 from catena.effects import Services, run
-from catena.errors import CatenaError, EvaluationError, MissingExtraError, ParameterError
-from catena.evaluation.answers import mean_score
-from catena.evaluation.closeness import embedding_shift, question_distances
-from catena.evaluation.cohesion import study
-from catena.evaluation.curves import index_over_gamma, recall_curve
-from catena.evaluation.question_bank import BankQuestion, Gold
-from catena.evaluation.report import Judgement, retrieval_report
-from catena.extraction import extract
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import node_of
-from catena.model import Chain, Chunk, Document, Edge, Hit, Hop, Ranking, Scale
+from catena.evaluation import (
+    BankQuestion,
+    Gold,
+    Judgement,
+    embedding_shift,
+    index_over_gamma,
+    mean_score,
+    question_distances,
+    recall_curve,
+    retrieval_report,
+    study,
+)
+from catena.graph import ChunkGraph, node_of
+from catena.model import (
+    CatenaError,
+    Chain,
+    Chunk,
+    Document,
+    Edge,
+    EvaluationError,
+    Hit,
+    Hop,
+    MissingExtraError,
+    ParameterError,
+    Ranking,
+    Scale,
+)
 from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
-from catena.rerank.reliability import reliability
-from catena.retrieval.multi_view import ExactUnion, multi_view
-from catena.server.measured_costs import MEASURED
-from catena.server.sizing import Cluster, Collection
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder
+from catena.retrieval import ExactUnion, multi_view
+from catena.segments import extract, reliability
+from catena.server import MEASURED, Cluster, Collection
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import AngleEmbedder
 
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
 RUN = {"q1": ["a"], "q2": [*"bcdefghij", "a"]}
@@ -351,7 +367,8 @@ def test_a_reliability_diagram_has_the_diagonal_the_bins_and_their_counts():
 
 
 def test_a_report_of_the_formatter_can_be_drawn():
-    from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+    from catena.formatting import FidelityReport
+    from catena.formatting.fidelity_report import PageFidelity
 
     page = PageFidelity(page=1, recall=1.0, precision=1.0, order=1.0, state="layout")
     made = plots.fidelity_strip(FidelityReport(document_id="d", source="d.pdf", pages=(page,)))

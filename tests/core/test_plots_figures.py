@@ -13,7 +13,8 @@ import pytest
 from test_plots import PICTURES
 
 from catena import plots
-from catena.plots.picture import COLOURS, Axis, Bars, Labels, Line, Panel, Picture, Points
+from catena.plots import Picture
+from catena.plots.picture import COLOURS, Axis, Bars, Labels, Line, Panel, Points
 
 pytest.importorskip("matplotlib")
 

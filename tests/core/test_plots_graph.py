@@ -14,11 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena import plots
-from catena.errors import CatenaError, EvaluationError, ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import node_of
-from catena.graph.options import GraphOptions
-from catena.model import Chain, Chunk, Edge, Hop
+from catena.graph import ChunkGraph, GraphOptions, node_of
+from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hop, ParameterError
 from catena.plots.graph import document_colours
 from catena.plots.graph_layout import beside, bowed, force_layout, free_box, least_met, overlap, spread
 from catena.plots.graph_marks import Cards, Discs, Strokes, Texts, tip

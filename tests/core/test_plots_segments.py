@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from catena import plots
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
-from catena.errors import EvaluationError, ParameterError
-from catena.extraction import BALANCED, explain, extract
-from catena.model import Chunk, Hit, Ranking, Scale
+from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
 from catena.plots import Cost
 from catena.plots.label_rows import label_rows, position_ticks, round_ticks, shortened
 from catena.plots.picture import Labels, Line, Points, Spans
+from catena.segments import BALANCED, explain, extract
 
 PLAIN = replace(BALANCED, length_adjustment="off", minimum_value=0.4)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from catena import plots
 from catena.effects import Budget, Complete, Price, Services, Step, Tariff, run
-from catena.errors import EvaluationError, ServiceError
+from catena.model import EvaluationError, ServiceError
+from catena.plots import Moment, RunLog
 from catena.plots.picture import Labels, Line
-from catena.plots.timeline import Moment, RunLog
-from catena.testing.fakes import FakeClock, FakeLLM, Flaky
+from catena.testing import FakeClock, FakeLLM, Flaky
 
 KINDS = ("started", "finished", "failed", "retried", "cached")
 moments = st.lists(

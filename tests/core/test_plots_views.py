@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import plots
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.answer_scope import chunking_error, spans_of
-from catena.model import Chunk, Document, Hit, Provenance, Ranking, Scale
+from catena.evaluation import chunking_error, spans_of
+from catena.model import Chunk, Document, EvaluationError, Hit, ParameterError, Provenance, Ranking, Scale
 from catena.plots.picture import Cells, Line, Points, Spans
-from catena.retrieval.multi_view import ExactUnion, found_by, multi_view
+from catena.retrieval import ExactUnion, found_by, multi_view
 
 TEXT = "Close the valve. Wait a minute. Open the drain. Paint the door."  # sentences end at 16, 31, 47, 63
 

@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Complete, Embed, Services, arun, run
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
+from catena.effects import Complete, Completion, Embed, Handler, Services, arun, plan, run
+from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
 from catena.enrichment.raptor_sentences import central_sentences
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.model import Chunk
-from catena.plan import plan
-from catena.ports import Completion
-from catena.services import Handler
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.model import Chunk, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
+from catena.testing import FakeEmbedder, FakeLLM
 from conftest import printed_under_hash_seeds
 
 TOPICS = {

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.enrichment import clustering
-from catena.enrichment.clustering import Clustering, clusters
-from catena.errors import MissingExtraError, ParameterError
+from catena.enrichment import Clustering, clustering
+from catena.enrichment.clustering import clusters
+from catena.model import MissingExtraError, ParameterError
 
 SMALL = Clustering(dimensions=2, components=4)
 

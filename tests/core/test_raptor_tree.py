@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.errors import ParameterError
-from catena.model import Chunk, Provenance, Scale
-from catena.retrieval.tree import Collapsed, collapsed, node_cosines, traverse
-from catena.summary_tree import SummaryTree, TreeNode, leaf_of, parent_of
+from catena.enrichment import SummaryTree, TreeNode
+from catena.enrichment.summary_tree import leaf_of, parent_of
+from catena.model import Chunk, ParameterError, Provenance, Scale
+from catena.retrieval import collapsed, node_cosines, traverse
+from catena.retrieval.tree import Collapsed
 from catena.testing.fakes import AngleEmbedder, FakeTokenizer
 
 TEXT = "one two. three. four five. six. seven eight. nine."

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from catena.backends import ray_data
-from catena.backends.ray_data import RayStage, through_ray
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.steps import Failed
+from catena.effects import Failed
+from catena.model import MissingExtraError, ParameterError, ServiceError
+from catena.server import ray_data
+from catena.server.ray_data import RayStage, through_ray
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def test_the_table_of_extras_is_complete() -> None:
 
 
 def test_the_formula_is_written_with_the_default_weights() -> None:
-    from catena.retrieval.fusion import ScoreFusion
+    from catena.retrieval import ScoreFusion
 
     weights = ScoreFusion()
     assert f"α = {weights.alpha:g}, β = {weights.beta:g}\n" in README
@@ -104,7 +104,8 @@ def test_the_map_of_a_paper_names_modules_functions_and_options_that_exist(name:
 
 
 def test_textrag_names_presets_prompts_and_notebooks_as_they_are() -> None:
-    from catena.extraction.params import PENALTY_LENGTHS, PRESETS
+    from catena.segments import PRESETS
+    from catena.segments.params import PENALTY_LENGTHS
 
     page = (ROOT / "docs" / "textrag.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`(\w+\.md)`", page)) <= {prompt.name for prompt in PROMPTS}
@@ -152,8 +153,8 @@ def is_there(name: str) -> bool:
 
 
 def test_the_tables_of_states_and_limits_are_complete() -> None:
-    from catena.layout import FailureState, PageState
-    from catena.model import IngestState
+    from catena.model import IngestState, PageState
+    from catena.model.layout import FailureState
     from catena.parsing import Limits
 
     page = (ROOT / "docs" / "parsing-states.md").read_text(encoding="utf-8")

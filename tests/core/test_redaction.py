@@ -21,12 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from catena.effects import Complete, Embed, Failed, Journal, Services, arun, run
-from catena.errors import BudgetExceededError, CatenaError, FilterError, ServiceError
-from catena.ports import Completion
-from catena.redaction import redact, secrets_of, without_secrets
-from catena.replies import redacted
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.effects import Complete, Completion, Embed, Failed, Journal, Services, arun, redact, run, secrets_of
+from catena.effects.redaction import without_secrets
+from catena.effects.replies import redacted
+from catena.model import BudgetExceededError, CatenaError, FilterError, ServiceError
+from catena.testing import FakeEmbedder, FakeLLM
 
 KEYS = {
     "openai": "sk-proj-Ab3dEf6hIj9lMn2pQr5t",

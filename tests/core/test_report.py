@@ -17,21 +17,20 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import catena
-from catena.citation import TITLE
 from catena.cli.app import app
-from catena.errors import EvaluationError, FilterError, ParameterError
-from catena.evaluation.question_bank import BankQuestion, Gold, read_questions
-from catena.formatting.fidelity import Fault
-from catena.formatting.fidelity_report import FidelityReport, PageFidelity
-from catena.model import Chunk, Hit, Provenance, Scale
+from catena.evaluation import BankQuestion, Gold, read_questions
+from catena.formatting import FidelityReport
+from catena.formatting.fidelity_check import Fault
+from catena.formatting.fidelity_report import PageFidelity
+from catena.model import TITLE, Chunk, EvaluationError, FilterError, Hit, ParameterError, Provenance, Scale
 from catena.plots.graph_view import links_among
-from catena.report import Missing, Report, ReportOptions, read_fidelity, report
+from catena.report import Contents, Missing, Report, ReportOptions, read_fidelity, report
 from catena.report.graph import discs_of_documents, graph_shown
 from catena.report.html import data_of
 from catena.report.ranking import parts_of
-from catena.report.values import Contents, Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
-from catena.retrieval.fusion import ScoreFusion
-from catena.server_graph import upload_graph
+from catena.report.values import Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
+from catena.retrieval import ScoreFusion
+from catena.server import upload_graph
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",

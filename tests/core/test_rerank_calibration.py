@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.rerank.calibration import (
+from catena.model import ParameterError
+from catena.segments import (
     COHERE,
     VOYAGE,
     BetaCalibration,
@@ -24,8 +24,9 @@ from catena.rerank.calibration import (
     Identity,
     Linear,
     Logistic,
+    trigamma,
 )
-from catena.rerank.special import digamma, incomplete_beta, trigamma
+from catena.segments.special import digamma, incomplete_beta
 from conftest import needs_data
 
 RULES: tuple[Calibration, ...] = (

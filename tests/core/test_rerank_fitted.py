@@ -13,22 +13,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.errors import CalibrationError, ParameterError
-from catena.rerank.artefact import Artefact, fused_scores_of, load
-from catena.rerank.calibration import (
+from catena.model import CalibrationError, ParameterError
+from catena.segments import (
     COHERE,
+    Artefact,
     BetaCalibration,
     BetaCDF,
     Calibration,
     Composed,
     Constant,
     Identity,
+    LabelledFit,
     Linear,
     Logistic,
+    fit_beta,
+    fit_labelled,
+    fused_scores_of,
+    held_out,
+    load,
+    quality,
+    reliability,
+    standardizing,
 )
-from catena.rerank.fitted import LabelledFit, fit_beta, fit_labelled, held_out, standardizing
-from catena.rerank.reliability import Quality, quality, reliability
-from catena.rerank.special import digamma
+from catena.segments.reliability_bins import Quality
+from catena.segments.special import digamma
 
 TRUE = BetaCalibration(1.5, 0.4, -1.0)
 

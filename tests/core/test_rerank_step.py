@@ -13,11 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Rate, Services, arun, run
-from catena.errors import MissingServiceError, ParameterError, ScaleError, ServiceError
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Unknown
-from catena.rerank.calibration import COHERE, BetaCDF, Calibration, Constant, Identity, Linear, Logistic
-from catena.rerank.reranking import by_rank, calibrated, rerank
-from catena.testing.fakes import FakeReranker
+from catena.model import (
+    Chunk,
+    Degraded,
+    Hit,
+    MissingServiceError,
+    ParameterError,
+    Provenance,
+    Ranking,
+    Scale,
+    ScaleError,
+    ServiceError,
+    Unknown,
+)
+from catena.segments import COHERE, BetaCDF, Calibration, Constant, Identity, Linear, Logistic, by_rank, rerank
+from catena.segments.reranking import calibrated
+from catena.testing import FakeReranker
 
 
 def chunk(number: int, text: str) -> Chunk:
@@ -222,7 +233,7 @@ def test_by_rank_gives_all_hits_one_probability() -> None:
 
 def test_a_stage_that_needs_probabilities_says_where_they_come_from() -> None:
     assert str(ScaleError("extraction", "probability", "similarity")).endswith(
-        "Try: rerank, calibrated or by_rank of catena.rerank.reranking"
+        "Try: rerank, calibrated or by_rank of catena.segments"
     )
     assert "Try" not in str(ScaleError("fusion", "similarity", "value"))
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.model import Chunk, Document, Entry
-from catena.retrieval.adaptation import PAGE, REFERENCE, CorpusStatistics, adapted
-from catena.retrieval.fusion import ScoreFusion
+from catena.model import Chunk, Document, Entry, ParameterError
+from catena.retrieval import CorpusStatistics, ScoreFusion, adapted
+from catena.retrieval.adaptation import PAGE, REFERENCE
 
 SHAPES = st.builds(
     CorpusStatistics,

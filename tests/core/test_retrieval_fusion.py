@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.fusion import RankFusion, ScoreFusion, reciprocal_rank_fusion, weighted_sum
-from catena.retrieval.normalization import Bounds, by_maximum, half_cosine, log_count, min_max
+from catena.model import Chunk, Hit, ParameterError, Provenance, Ranking, Scale
+from catena.retrieval import Bounds, RankFusion, ScoreFusion, by_maximum, reciprocal_rank_fusion, weighted_sum
+from catena.retrieval.normalization import half_cosine, log_count, min_max
 
 
 def chunk(name: str) -> Chunk:

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Search, Services, Step, arun, run
-from catena.errors import FilterError, ParameterError, RouteError, ServiceError
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.multi_route import retrieve
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeStore, Flaky
+from catena.model import Chunk, FilterError, Hit, ParameterError, Provenance, Ranking, RouteError, Scale, ServiceError
+from catena.retrieval import RankFusion, ScoreFusion, retrieve
+from catena.testing import FakeEmbedder, Flaky
+from catena.testing.fakes import AngleEmbedder, FakeStore
 
 
 def chunk(name: str, **given) -> Chunk:

@@ -9,21 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Unknown
-from catena.retrieval.multi_view import (
-    PRINTED_QUOTAS,
-    AdaptiveQuota,
-    ExactUnion,
-    PaperQuota,
-    ViewRankFusion,
-    ViewRule,
-    ViewScoreFusion,
-    found_by,
-    multi_view,
-    quota,
-)
-from catena.retrieval.normalization import by_maximum
+from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Unknown
+from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, ViewRule, by_maximum, found_by, multi_view, quota
+from catena.retrieval.view_search import PRINTED_QUOTAS, AdaptiveQuota, ViewScoreFusion
 
 RULES = (PaperQuota(), ExactUnion(), ViewRankFusion(), ViewScoreFusion(), AdaptiveQuota())
 

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Search, Services, run
-from catena.errors import FilterError, ParameterError, ServiceError
-from catena.model import Chunk, Ranking, Scale, View
-from catena.ports import Store
-from catena.retrieval.in_memory import ViewCollection, by_kind, collected
-from catena.retrieval.in_memory_bm25 import Bm25Scorer
+from catena.effects import Search, Services, Store, run
+from catena.model import Chunk, FilterError, ParameterError, Ranking, Scale, ServiceError, View
+from catena.retrieval import Bm25Scorer, ExactUnion, collected, found_by, retrieve_views
+from catena.retrieval.in_memory import ViewCollection, by_kind
 from catena.retrieval.late_interaction import TokenRows
-from catena.retrieval.multi_view import ExactUnion, found_by, retrieve_views
 from catena.retrieval.routes import lexical
-from catena.testing.fakes import FakeEmbedder
-from catena.text.words import tokenise
+from catena.testing import FakeEmbedder
+from catena.text import tokenise
 
 
 def chunk(name: str, text: str, **given) -> Chunk:

@@ -7,12 +7,11 @@ import pickle
 import pytest
 
 from catena.effects import Embed, Handler, Search, Services, Step, arun, run
-from catena.errors import FilterError, ParameterError, ServiceError, ViewError
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_view import ExactUnion, ViewRankFusion, found_by, retrieve_views
-from catena.retrieval.routes import lexical, stored
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeStore, Flaky
+from catena.model import Chunk, FilterError, Hit, ParameterError, Provenance, Ranking, Scale, ServiceError, ViewError
+from catena.retrieval import ExactUnion, RankFusion, ViewRankFusion, found_by, retrieve_views, stored
+from catena.retrieval.routes import lexical
+from catena.testing import FakeEmbedder, Flaky
+from catena.testing.fakes import AngleEmbedder, FakeStore
 
 ORDERS = {"raw": "abcd", "keywords": "bxca", "summary": "ebyz"}
 

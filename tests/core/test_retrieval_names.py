@@ -9,13 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import FindNames, NamesFound, Services, arun, run
-from catena.errors import ParameterError, RouteError, ServiceError
 from catena.library import Library
-from catena.model import Chunk, Document, Hit, Name, Provenance, Ranking, Scale, Unknown
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import retrieve
+from catena.model import (
+    Chunk,
+    Document,
+    Hit,
+    Name,
+    ParameterError,
+    Provenance,
+    Ranking,
+    RouteError,
+    Scale,
+    ServiceError,
+    Unknown,
+)
+from catena.retrieval import RankFusion, retrieve
 from catena.retrieval.shares import interleave, standing_nowhere
-from catena.testing.fakes import FakeEmbedder, FakeStore
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeStore
 
 MANUAL = """# {title}
 

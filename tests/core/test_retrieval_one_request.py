@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, run
-from catena.errors import FilterError, MissingServiceError, RouteError, ServiceError
-from catena.model import Chunk, Hit, Name, Provenance, Ranking, Scale
-from catena.retrieval.fusion import RankFusion, ScoreFusion, weighted_sum
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.normalization import Bounds, min_max
-from catena.retrieval.routes import stored
-from catena.testing.fakes import FakeEmbedder
+from catena.model import (
+    Chunk,
+    FilterError,
+    Hit,
+    MissingServiceError,
+    Name,
+    Provenance,
+    Ranking,
+    RouteError,
+    Scale,
+    ServiceError,
+)
+from catena.retrieval import Bounds, RankFusion, ScoreFusion, retrieve, stored, weighted_sum
+from catena.retrieval.normalization import min_max
+from catena.testing import FakeEmbedder
 
 CERTAIN = Certificate(exact=True, neighbours=1, rows=1, gap=inf)
 ROUTES = ("dense", "keyword", "lexical")

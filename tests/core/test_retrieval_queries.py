@@ -11,22 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Journal, Retry, Search, Services, Step, ask, plan, run
-from catena.errors import (
+from catena.effects import Complete, Completion, Journal, Retry, Search, Services, Step, ask, plan, run
+from catena.model import (
+    Chunk,
+    Hit,
     InvalidReplyError,
     MissingServiceError,
     ParameterError,
+    Ranking,
     RouteError,
+    Scale,
     ServiceError,
 )
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.ports import Completion
-from catena.retrieval.decomposition import decompose, distinct_queries, grouped
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.queries import LONGEST_QUERY, generate_queries, search_all, written_queries
-from catena.retrieval.question_words import content_words
-from catena.testing.fakes import FakeLLM, FakeStore, ScriptedLLM
-from catena.text.words import tokenise
+from catena.retrieval import content_words, decompose, generate_queries, retrieve, search_all
+from catena.retrieval.decomposition import distinct_queries, grouped
+from catena.retrieval.queries import LONGEST_QUERY, written_queries
+from catena.testing import FakeLLM, ScriptedLLM
+from catena.testing.fakes import FakeStore
+from catena.text import tokenise
 from conftest import printed_under_hash_seeds
 
 QUESTION = "What is the torque of the HX210 and the fuse of the HX200?"

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.errors import ParameterError
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.in_memory_bm25 import Bm25Scorer
-from catena.retrieval.reading import ReadingOptions, rank_passages, within_tokens
-from catena.testing.fakes import FakeEmbedder
+from catena.model import Chunk, Hit, ParameterError, Provenance, Ranking, Scale
+from catena.retrieval import Bm25Scorer, ReadingOptions, rank_passages
+from catena.retrieval.reading import within_tokens
+from catena.testing import FakeEmbedder
 
 
 def chunk(name: str, text: str, start: int = 0) -> Chunk:

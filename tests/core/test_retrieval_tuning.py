@@ -13,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import Search, Services, run
-from catena.errors import ModelMismatchError, ParameterError, ServiceError
-from catena.evaluation.log_rank_index import log_rank_index
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.tuned import Tuned
-from catena.retrieval.tuning import Labelled, clusters_of, folds_of, tune
-from catena.testing.fakes import FakeEmbedder, FakeStore
+from catena.evaluation import log_rank_index
+from catena.model import Chunk, Hit, ModelMismatchError, ParameterError, Provenance, Ranking, Scale, ServiceError
+from catena.retrieval import Labelled, ScoreFusion, Tuned, clusters_of, retrieve, tune
+from catena.retrieval.tuning import folds_of
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeStore
 
 CHUNKS = {
     name: Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in map(chr, range(97, 107))

@@ -17,6 +17,7 @@ from catena.effects import (
     Budget,
     Clock,
     Complete,
+    Completion,
     Describe,
     Embed,
     Failed,
@@ -30,12 +31,10 @@ from catena.effects import (
     arun,
     ask,
     run,
+    service_error,
 )
-from catena.errors import InvalidReplyError, ParameterError, ServerError, ServiceError
-from catena.faults import service_error
-from catena.model import Ranking, Scale
-from catena.ports import Completion
-from catena.testing.fakes import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
+from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServerError, ServiceError
+from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
 
 Drive = Callable[[Step[Any], Services], Any]
 

@@ -13,21 +13,14 @@ import pytest
 
 from catena import Library
 from catena.effects import Complete, Services, Step, run
-from catena.enrichment.view_maker import MadeViews
+from catena.enrichment import MadeViews, with_views
 from catena.enrichment.views import Keywords, Summaries
-from catena.errors import ParameterError, ParseError
-from catena.indexing.checks import problems_of
-from catena.model import Chunk, Document, Scale
-from catena.pipeline import FixedLength, Preparation, embed, prepare
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.multi_view import ExactUnion, found_by
-from catena.retrieval.reading import ReadingOptions
-from catena.section_search import SECTION_FUSION, ViewSearch
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.structure.tokens import count_tokens
-from catena.testing.fakes import FakeEmbedder, FakeLLM
-from catena.vectors import DEFAULT
-from catena.view_making import with_views
+from catena.library import FixedLength, Preparation, embed, prepare
+from catena.model import DEFAULT, Chunk, Document, ParameterError, ParseError, Scale
+from catena.retrieval import SECTION_FUSION, ExactUnion, ReadingOptions, ViewSearch, found_by, retrieve
+from catena.store.checks import problems_of
+from catena.structure import SectionChunkOptions, count_tokens
+from catena.testing import FakeEmbedder, FakeLLM
 
 FILLER = "The housing is made of cast iron and stands on four rubber feet. " * 12
 PUMP = (

@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.citation import citation
+from catena.answering import AnswerOptions, answer_from
 from catena.effects import run
-from catena.errors import ParameterError, ServiceError
-from catena.extraction import BALANCED
-from catena.model import Scale
-from catena.rerank.calibration import COHERE, Constant, Identity
-from catena.segment_answer import AnswerOptions, answer_from
-from catena.segment_search import SegmentSearch, find_segments
-from catena.structure.tokens import count_tokens
-from catena.testing.fakes import FakeLLM, FakeReranker
+from catena.model import ParameterError, Scale, ServiceError, citation
+from catena.segments import BALANCED, COHERE, Constant, Identity, SegmentSearch, find_segments
+from catena.structure import count_tokens
+from catena.testing import FakeLLM, FakeReranker
 from conftest import printed_under_hash_seeds
 
 MANUAL = """# {name} manual
@@ -247,10 +243,10 @@ _WHOLE = """
 import sys
 from catena import Library
 from catena.effects import run
-from catena.extraction import explain
-from catena.ids import digest
-from catena.segment_answer import answer_from
-from catena.segment_search import SegmentSearch
+from catena.segments import explain
+from catena.model.ids import digest
+from catena.answering.segment_answer import answer_from
+from catena.segments.search import SegmentSearch
 from catena.testing.fakes import FakeLLM
 
 question = "What are the torque and the fuse of the HX200 and the HX210?"

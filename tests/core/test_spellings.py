@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from catena.effects import FindNames
 from catena.model import Name, Unknown
-from catena.names import NameIndex, all_as_written, as_written, names_of, other_forms
-from catena.question_names import names_besides, names_found
-from catena.spellings import caseless, places_of
-from catena.text.words import normalise_term
+from catena.store import names_besides, names_found
+from catena.text import NameIndex, all_as_written, as_written, names_of, normalise_term, other_forms
+from catena.text.spellings import caseless, places_of
 from conftest import needs_data
 
 WORDS = st.sampled_from(
@@ -52,7 +51,7 @@ TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=8).map(lambda parts: "".join(m
 def test_many_names_are_written_as_each_alone(text: str, names: list[str]) -> None:
     each_alone = {name: as_written(text, name) for name in names}
     assert all_as_written(text, names) == each_alone
-    with patch("catena.spellings._FEW", 0):  # by the automaton, as in longer texts
+    with patch("catena.text.spellings._FEW", 0):  # by the automaton, as in longer texts
         assert all_as_written(text, names) == each_alone
 
 
@@ -110,7 +109,7 @@ def test_what_is_unknown_is_what_it_is_one_by_one(query: str, also: list[str], t
 
 
 def test_a_library_and_a_long_question_search_for_no_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.names._places", None)
+    monkeypatch.setattr("catena.text.names._places", None)
     index = NameIndex(TITLES)
     query = " ".join(f"HX-{number} AB{number}x" for number in range(300, 1_300))
     near = index.near_in(query)

@@ -13,10 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from catena.enrichment import static_embedding
-from catena.enrichment.static_embedding import SHIPPED, StaticEmbedder
-from catena.errors import ServiceError
-from catena.ports import Embedder
+from catena.effects import Embedder
+from catena.enrichment import SHIPPED, StaticEmbedder, static_embedding
+from catena.model import ServiceError
 
 EMBEDDER = StaticEmbedder()
 REFERENCE = Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))

@@ -15,20 +15,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Services, arun, plan, run
-from catena.errors import CatenaError, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.evaluation.atomic_plus import plus_factor
-from catena.model import Chunk, Document, Section
-from catena.ports import Completion
-from catena.structure.atomic import (
-    PLANNED_ANSWERS,
+from catena.effects import Complete, Completion, Services, arun, plan, run
+from catena.evaluation import plus_factor
+from catena.model import (
+    CatenaError,
+    Chunk,
+    Document,
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    Section,
+    ServiceError,
+)
+from catena.structure import (
     PURPOSE,
     AtomicChunks,
     AtomicOptions,
+    count_tokens,
     cut_atomic,
+    cut_fixed,
     cut_sentences,
+    outline,
     planned_answer,
 )
+from catena.structure.atomic import PLANNED_ANSWERS
 from catena.structure.atomic_mapping import (
     Mapped,
     Note,
@@ -41,11 +51,8 @@ from catena.structure.atomic_mapping import (
     unit_ends,
 )
 from catena.structure.atomic_windows import windows_of
-from catena.structure.fixed_length import cut_fixed
-from catena.structure.outline import outline
 from catena.structure.sentences import sentence_ends
-from catena.structure.tokens import count_tokens
-from catena.testing.fakes import FakeLLM, ScriptedLLM
+from catena.testing import FakeLLM, ScriptedLLM
 from catena.testing.strategies import texts
 
 TEXT = (

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from test_structure_outline import texts
 
-from catena.errors import ParameterError
-from catena.model import Document
-from catena.structure.cascade import body_of, headed_views, is_contents, raw_views, searchable
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.outline import outline
-from catena.structure.sections import section_of, section_segment
+from catena.model import Document, ParameterError
+from catena.structure import ChunkOptions, body_of, cut, headed_views, outline, raw_views, searchable, section_segment
+from catena.structure.cascade import is_contents
+from catena.structure.sections import section_of
 
 TEXT = "# Board\n\n## Setup\n\nPlug it in.\n\n### Steps ###\n\nOne.\n\nUsage\n-----\n\nTurn it on.\n"
 MANUAL = Document(id="d", text=TEXT, title="Board")

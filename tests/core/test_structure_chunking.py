@@ -12,19 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_structure_outline import markdown_lines, texts
 
-from catena.errors import ParameterError
-from catena.ids import span_id
-from catena.model import Chunk, Document
-from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
-from catena.structure.blocks import blocks_of
-from catena.structure.cascade import headed_views
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.context_views import passage_views
-from catena.structure.fixed_length import cut_fixed
-from catena.structure.outline import outline
+from catena.model import Chunk, Document, ParameterError, span_id
+from catena.structure import (
+    HEADING_ONLY,
+    TABLE_HEADER,
+    ChunkOptions,
+    blocks_of,
+    count_tokens,
+    cut,
+    cut_fixed,
+    headed_views,
+    outline,
+    table_views,
+)
+from catena.structure.context_view_texts import passage_views
 from catena.structure.sentences import sentence_ends
-from catena.structure.table_views import table_views
-from catena.structure.tokens import count_tokens
 from conftest import needs_data
 
 limits = st.integers(1, 40)

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_structure_outline import check_tiling, texts
 
-from catena.errors import ParameterError
 from catena.formatting import format_layout
-from catena.model import Document, Section
+from catena.model import Document, ParameterError, Section
 from catena.parsing import parse
-from catena.structure.contents import Contents, content_outline, outline_by_contents
+from catena.structure import content_outline, cut_sections, outline, outline_by_contents
+from catena.structure.contents import Contents
 from catena.structure.contents_entries import is_announcement
-from catena.structure.outline import outline
-from catena.structure.section_chunks import cut_sections
 from catena_bench.headings import Counts, Title, compare
 from conftest import needs_data
 

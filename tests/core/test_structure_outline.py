@@ -11,14 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catena.model import Document, Section
+from catena.structure import cut, headed_views, outline, plain_title
 from catena.structure.authority import LineBlock, parse_blocks
-from catena.structure.cascade import headed_views
-from catena.structure.chunking import cut
 from catena.structure.lines import split_lines
 from catena.structure.numbering import chinese_number
-from catena.structure.outline import outline
 from catena.structure.scanner import Scanner
-from catena.structure.titles import plain_title
 from conftest import needs_data
 
 LINES = [

@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.model import Chunk, Document
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.outline import outline
-from catena.structure.passages import PASSAGE, passage_views, passages_of
-from catena.structure.section_chunks import cut_sections
-from catena.structure.tokens import count_tokens
+from catena.model import Chunk, Document, ParameterError
+from catena.structure import PASSAGE, ChunkOptions, count_tokens, cut, cut_sections, outline, passages_of
+from catena.structure.passages import passage_views
 from catena.testing.strategies import documents
 
 LONG = (

@@ -7,16 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_structure_outline import texts
 
-from catena.errors import ParameterError
-from catena.ids import span_id
-from catena.model import Chunk, Document
-from catena.structure.assembly import HEADING_ONLY, trimmed
-from catena.structure.blocks import blocks_of
-from catena.structure.cascade import searchable
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.fixed_length import cut_fixed
-from catena.structure.outline import outline
-from catena.structure.section_chunks import SectionChunkOptions, cut_sections
+from catena.model import Chunk, Document, ParameterError, span_id
+from catena.structure import (
+    HEADING_ONLY,
+    ChunkOptions,
+    SectionChunkOptions,
+    blocks_of,
+    cut,
+    cut_fixed,
+    cut_sections,
+    outline,
+    searchable,
+    trimmed,
+)
 from catena.structure.title_numbers import Numbered, numbered
 
 MANUAL = """# HX210

@@ -13,23 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.driver import arun, run
-from catena.errors import InvalidReplyError, MissingServiceError, ParameterError, ServiceError
-from catena.ids import span_id
-from catena.journal import Journal
-from catena.model import Document, Section
-from catena.plan import plan
-from catena.ports import Completion
-from catena.services import Services
-from catena.steps import Complete
-from catena.structure.blocks import blocks_of
-from catena.structure.chunking import cut
+from catena.effects import Complete, Completion, Journal, Services, arun, plan, run
+from catena.model import (
+    Document,
+    InvalidReplyError,
+    MissingServiceError,
+    ParameterError,
+    Section,
+    ServiceError,
+    span_id,
+)
+from catena.structure import (
+    PLANNED_ANSWERS,
+    Segmentation,
+    SegmentOptions,
+    blocks_of,
+    cut,
+    number_lines,
+    outline,
+    segment_with_llm,
+)
 from catena.structure.line_runs import Answered, Run, joined
-from catena.structure.numbered_lines import number_lines
-from catena.structure.outline import outline
 from catena.structure.segment_repair import LineSection
-from catena.structure.segmentation import PLANNED_ANSWERS, Segmentation, SegmentOptions, segment_with_llm
-from catena.testing.fakes import FakeLLM, Slow
+from catena.testing import FakeLLM
+from catena.testing.fakes import Slow
 from catena.testing.strategies import texts
 
 ARTICLE = (

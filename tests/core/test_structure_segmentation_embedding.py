@@ -15,19 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_structure_segmentation import check_tiles, document
 
-from catena.driver import run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import MissingServiceError, ParameterError, ServiceError
-from catena.model import Document
-from catena.services import Services
-from catena.structure.blocks import blocks_of
-from catena.structure.chunking import cut
+from catena.effects import Services, run
+from catena.enrichment import StaticEmbedder
+from catena.model import Document, MissingServiceError, ParameterError, ServiceError
+from catena.structure import Under, blocks_of, cut, outline, segment_by_embedding
 from catena.structure.embedding_segmentation import EmbeddingOptions, text_units
-from catena.structure.outline import outline
-from catena.structure.segment_tree import Region, Segmentation, Under
-from catena.structure.segmentation import segment_by_embedding
+from catena.structure.segment_tree import Region, Segmentation
 from catena.structure.semantic_breaks import best_breaks, depths, dissimilarities
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, Flaky
+from catena.testing import FakeEmbedder, Flaky
+from catena.testing.fakes import AngleEmbedder
 from catena.testing.strategies import texts
 from conftest import needs_data
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
+from catena.structure import read_sections, repair
 from catena.structure.line_numbers import read_number
-from catena.structure.segment_answers import RawSection, read_sections
-from catena.structure.segment_repair import LineSection, Repaired, repair
+from catena.structure.segment_answers import RawSection
+from catena.structure.segment_repair import LineSection, Repaired
 from catena.structure.segment_titles import clean_title
 
 

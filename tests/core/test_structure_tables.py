@@ -11,19 +11,15 @@ from hypothesis import strategies as st
 from test_structure_outline import texts
 
 from catena.effects import Embed
-from catena.errors import ParameterError
-from catena.html_table import HtmlTable
-from catena.library import Library
-from catena.merged_cells import LONGEST_REPEATED, Merged, header_rows, title_rows, unmerged
-from catena.model import Document
-from catena.pipeline import Preparation, embed, prepare
+from catena.library import Library, Preparation, embed, prepare
+from catena.model import Document, Merged, ParameterError, header_rows, title_rows, unmerged
+from catena.model.merged_cells import LONGEST_REPEATED
+from catena.structure import ChunkOptions, cut, outline, table_views
 from catena.structure.blocks import scan
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.outline import outline
 from catena.structure.table_grid import TableGrid, is_quantity, tables_in
-from catena.structure.table_views import LONGEST_DESCRIPTION, column_names, row_labels, table_views
-from catena.testing.fakes import FakeEmbedder
-from catena.text.words import tokenise
+from catena.structure.table_view_texts import LONGEST_DESCRIPTION, column_names, row_labels
+from catena.testing import FakeEmbedder
+from catena.text import HtmlTable, tokenise
 
 LIMITS = "| Quantity | min | max |\n|---|--:|--:|\n| Voltage | 1.8 V | 3.6 V |\n| Current | 2 mA | 9 mA |\n"
 

@@ -11,7 +11,7 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table, TableStyle
 
 from catena.formatting import format_layout
-from catena.merged_cells import Merged
+from catena.model import Merged
 from catena.parsing import parse
 
 ROWS = [

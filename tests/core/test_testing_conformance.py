@@ -12,19 +12,28 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
-from catena.errors import ParameterError
-from catena.testing.conformance import Failure, Found, Meeting
-from catena.testing.divider_conformance import DividerSubject, problems_of_divider, report_of_divider
-from catena.testing.embedder_conformance import EmbedderSubject, problems_of_embedder, report_of_embedder
-from catena.testing.evaluator_conformance import EvaluatorSubject, problems_of_evaluator, report_of_evaluator
-from catena.testing.fusion_conformance import FusionSubject, problems_of_fusion, report_of_fusion
-from catena.testing.reranker_conformance import RerankerSubject, problems_of_reranker, report_of_reranker
-from catena.testing.retriever_conformance import (
-    Filtering,
+from catena.model import ParameterError
+from catena.testing import (
+    DividerSubject,
+    EmbedderSubject,
+    EvaluatorSubject,
+    Found,
+    FusionSubject,
+    RerankerSubject,
     RetrieverSubject,
+    problems_of_divider,
     problems_of_retriever,
+    report_of_embedder,
+    report_of_reranker,
     report_of_retriever,
 )
+from catena.testing.conformance import Failure, Meeting
+from catena.testing.divider_conformance import report_of_divider
+from catena.testing.embedder_conformance import problems_of_embedder
+from catena.testing.evaluator_conformance import problems_of_evaluator, report_of_evaluator
+from catena.testing.fusion_conformance import problems_of_fusion, report_of_fusion
+from catena.testing.reranker_conformance import problems_of_reranker
+from catena.testing.retriever_conformance import Filtering
 
 SOURCE = "The pump runs. The seal holds. The fuse blows."
 HELD = [{"text": "as given"}]

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.answering import check_answer
 from catena.answering.citations import check_citations
-from catena.answering.cited import check_answer
-from catena.effects import Complete, Embed, Rate, Services, run
-from catena.errors import InvalidReplyError
-from catena.model import Chunk, Hit
-from catena.services import Retry
-from catena.testing.fakes import FakeLLM
-from catena.text.loose_json import json_values, whole_number
-from catena.text.replies import answered, last_value, plain, read_items, without_thoughts
+from catena.effects import Complete, Embed, Rate, Retry, Services, run
+from catena.model import Chunk, Hit, InvalidReplyError
+from catena.testing import FakeLLM
+from catena.text import answered, last_value, plain, read_items, whole_number, without_thoughts
+from catena.text.loose_json import json_values
 
 SAID = "The seal is changed every 900 hours [1]."
 

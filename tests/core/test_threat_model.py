@@ -15,7 +15,7 @@ from doc_blocks import ROOT
 TEXT = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 ROWS = [line.split(" | ") for line in re.findall(r"^\| .+ \|$", TEXT.split("## Attacks")[0], re.M)][1:]
 CORE = ROOT / "packages" / "catena" / "src" / "catena"
-EXCHANGED = {"backends/ray_data.py"}  # pickles between workers of one run; nothing of them is kept
+EXCHANGED = {"server/ray_data.py"}  # pickles between workers of one run; nothing of them is kept
 NETWORK = {"socket", "http", "urllib.request", "httpx", "requests", "aiohttp", "urllib3", "ftplib", "smtplib"}
 
 

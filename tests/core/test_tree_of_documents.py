@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from catena.effects import Services, run
-from catena.errors import ParameterError
-from catena.model import Chunk, Ranking, Scale
+from catena.enrichment import SummaryTree
+from catena.enrichment.summary_tree import leaf_of, parent_of
+from catena.model import Chunk, ParameterError, Ranking, Scale
+from catena.retrieval import search_trees
 from catena.retrieval.late_interaction import LateInteractionReranker
-from catena.retrieval.tree import search_trees
-from catena.summary_tree import SummaryTree, leaf_of, parent_of
 from catena.testing.fakes import AngleEmbedder
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.model import Degraded, View
-from catena.view_records import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.enrichment import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.model import Degraded, ParameterError, View
 
 names = st.text(max_size=5)
 records = st.builds(

@@ -19,10 +19,8 @@ import pytest
 HERE = Path(__file__).resolve()
 sys.path.append(str(HERE.parent.parent))  # where the program finds it, too
 
-from catena.bulk_ingestion import ingest_files  # noqa: E402
-from catena.bulk_preparation import Recipe  # noqa: E402
-from catena.enrichment.static_embedding import StaticEmbedder  # noqa: E402
-from catena.server.layout import IndexLayout  # noqa: E402
+from catena.enrichment import StaticEmbedder  # noqa: E402
+from catena.server import IndexLayout, Recipe, ingest_files  # noqa: E402
 from folder_server import FolderServer  # noqa: E402
 
 KILLS = int(os.environ.get("CATENA_KILLS", "100")) // 20

@@ -13,8 +13,7 @@ from typing import get_args
 import pytest
 from hostile import FONT, assemble, changed, one_page, show, sound, stream, with_pages
 
-from catena.errors import ParseError
-from catena.layout import Parsed
+from catena.model import Parsed, ParseError
 from catena.parsing import Engine, parse_bytes
 from catena.parsing.pdf_rebuild import found_objects
 

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from catena import Library
-from catena.errors import CatenaError, DamagedLibraryError
-from catena.model import Document
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.model import CatenaError, DamagedLibraryError, Document
+from catena.testing import FakeEmbedder, FakeLLM
 
 QUICK, ALL = 40, int(os.environ.get("CATENA_MUTATIONS", "320"))
 QUESTION = "Which screws has HX-201?"

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.steps import Complete
-from catena.testing.chat_server import ChatServer
-from catena.testing.faithful import FaithfulFormatter
+from catena.effects import Complete
+from catena.testing import ChatServer, FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 

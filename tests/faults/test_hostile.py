@@ -7,8 +7,7 @@ from functools import lru_cache
 import pytest
 from hostile import HOSTILE, HostileFile
 
-from catena.errors import ParseError
-from catena.layout import Parsed
+from catena.model import Parsed, ParseError
 from catena.parsing import Engine, Limits, parse_bytes
 
 PATIENT, HASTY = Limits(seconds=60), Limits(seconds=5)  # hasty where the time may run out; patient on a busy machine

@@ -9,11 +9,11 @@ import pytest
 from hostile import HOSTILE, HostileFile
 
 from catena import Library
-from catena.enrichment.critical_terms import critical_terms
+from catena.enrichment import critical_terms
+from catena.library import Preparation
 from catena.model import Chunk, Document, Outcome
 from catena.parsing import Limits
-from catena.pipeline import Preparation
-from catena.testing.fakes import FakeEmbedder
+from catena.testing import FakeEmbedder
 
 # low, so that the endless end soon; the deepest text of the corpus has 4 MB
 PREPARATION = Preparation(limits=Limits(seconds=2, bytes=5_000_000))

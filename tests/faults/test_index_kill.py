@@ -19,10 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena import file_ingestion
-from catena.journal import Journal
-from catena.library import Library
-from catena.testing.fakes import FakeEmbedder
+from catena.effects import Journal
+from catena.library import Library, file_ingestion
+from catena.testing import FakeEmbedder
 
 KILLS = int(os.environ.get("CATENA_KILLS", "100"))
 FILES = 80

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 from catena.effects import Search
-from catena.ids import span_id
-from catena.indexing.store import LibraryStore
-from catena.model import Chunk, Document, Entry, Section, View
+from catena.model import Chunk, Document, Entry, Section, View, span_id
+from catena.store import LibraryStore
 
 KILLS = int(os.environ.get("CATENA_KILLS", "100"))
 DIM = 8

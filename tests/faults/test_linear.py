@@ -9,22 +9,18 @@ from functools import partial
 import pytest
 from growth import worse_than_linear as worse_than
 
-from catena.answering.cited import check_answer
-from catena.effects import Services, run
-from catena.formatting.drafts import planned_answer
-from catena.formatting.llm_markdown import format_markdown
-from catena.layout import Parsed
-from catena.model import Chunk, Document, Hit
+from catena.answering import check_answer
+from catena.effects import Complete, Completion, Services, run
+from catena.formatting import format_markdown, planned_answer
+from catena.library import prepare
+from catena.model import Chunk, Document, Hit, Parsed
 from catena.parsing import hypertext, latex
 from catena.parsing.pdf_rebuild import found_objects
 from catena.parsing.sniff import HEAD, kind_of
 from catena.parsing.text import markdown_title
-from catena.pipeline import prepare
-from catena.ports import Completion
-from catena.retrieval.decomposition import decompose
-from catena.steps import Complete
+from catena.retrieval import decompose
+from catena.text import read_items, without_thoughts
 from catena.text.loose_json import json_values
-from catena.text.replies import read_items, without_thoughts
 
 FLOOR = 0.02  # seconds
 TOLERANCE = 3  # times linear growth: a square is 16 times it at these sizes

@@ -20,11 +20,10 @@ from typing import Any
 import pytest
 
 from catena import Library
-from catena.citation import citation
 from catena.effects import Complete, Handler, Search, Step, arun, one_state, run
-from catena.indexing import schema
-from catena.model import Document
-from catena.testing.fakes import FakeEmbedder, FakeLLM
+from catena.model import Document, citation
+from catena.store import schema
+from catena.testing import FakeEmbedder, FakeLLM
 
 SECONDS = float(os.environ.get("CATENA_RACE_SECONDS", "5"))
 QUESTION = "How are the screws of HX-201 tightened?"

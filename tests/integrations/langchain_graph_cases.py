@@ -9,7 +9,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from catena.testing.fakes import FakeEmbedder
+from catena.testing import FakeEmbedder
 from langchain_catena import CatenaEmbeddings
 
 PASSAGES = (

@@ -16,8 +16,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import charts
 
 from catena import Library
-from catena.pipeline import Preparation
-from catena.retrieval.multi_view import ExactUnion
+from catena.library import Preparation
+from catena.retrieval import ExactUnion
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaEmbeddings,

@@ -28,29 +28,30 @@ from llama_index_stores import Replying
 
 import llama_index_catena as adapters
 from catena import Library
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.detectors import CodeDetector, LLMDetector
-from catena.enrichment.raptor import RaptorOptions
-from catena.enrichment.raptor_summaries import ClusterSummaries
+from catena.effects import Services
+from catena.enrichment import Clustering, ClusterSummaries, CodeDetector, LLMDetector, RaptorOptions
 from catena.enrichment.views import Keywords
-from catena.extraction import ExtractionParams
-from catena.graph.scoring import SimilarityScorer
-from catena.graph_search import GraphSearch
-from catena.pipeline import Preparation
-from catena.rerank.calibration import Constant, Identity
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_view import ViewRankFusion
-from catena.services import Services
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from catena.graph import GraphSearch, SimilarityScorer
+from catena.library import Preparation
+from catena.retrieval import RankFusion, ViewRankFusion
+from catena.segments import Constant, ExtractionParams, Identity
+from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
+from catena.testing import (
+    DividerSubject,
+    FakeCaptioner,
+    FakeEmbedder,
+    FakeReranker,
+    RerankerSubject,
+    RetrieverSubject,
+    report_of_embedder,
+    report_of_reranker,
+    report_of_retriever,
+)
 from catena.testing.conformance import Detector, Failure, Meeting, Report
-from catena.testing.divider_conformance import DividerSubject, report_of_divider
-from catena.testing.embedder_conformance import report_of_embedder
+from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
-from catena.testing.fakes import FakeCaptioner, FakeEmbedder, FakeReranker
 from catena.testing.fusion_conformance import report_of_fusion
-from catena.testing.reranker_conformance import RerankerSubject, report_of_reranker
-from catena.testing.retriever_conformance import Filtering, RetrieverSubject, report_of_retriever
+from catena.testing.retriever_conformance import Filtering
 from llama_index_catena.convert import NOTICE
 from llama_index_catena.evaluation import EvidenceMeasure, LogRankIndex, RecallAt, StandardMeasure
 from llama_index_catena.testing import (

@@ -10,10 +10,8 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
-from catena.graph.node import node_of
-from catena.graph.scoring import SimilarityScorer
-from catena.graph_search import GraphSearch
-from catena.neighbourhood import NAME, SEMANTIC, STRUCTURAL
+from catena.graph import GraphSearch, SimilarityScorer, node_of
+from catena.model import NAME, SEMANTIC, STRUCTURAL
 from catena.testing.fakes import AngleEmbedder, FakeGraph
 from llama_index_catena.convert import to_chunk
 

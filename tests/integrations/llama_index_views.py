@@ -18,8 +18,8 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 from llama_index_models import Saying
 from llama_index_stores import Replying
 
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.text.words import tokenise
+from catena.structure import SectionChunkOptions
+from catena.text import tokenise
 from llama_index_catena import CatenaNodeParser
 
 HOUSING = "The housing is made of cast iron and stands on rubber feet. " * 24

@@ -21,9 +21,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 import langchain_catena
 import llama_index_catena
-from catena.enrichment.raptor import RaptorOptions
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.rerank.calibration import Constant
+from catena.enrichment import ClusterSummaries, RaptorOptions
+from catena.segments import Constant
 
 ASKED: list[str] = []
 """What was asked of the dead, in the order of the calls."""

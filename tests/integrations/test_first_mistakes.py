@@ -22,14 +22,11 @@ from llama_index.core.schema import NodeWithScore, TextNode
 import langchain_catena as lc
 import llama_index_catena as li
 from catena import Library
-from catena.effects import Services
-from catena.errors import ParameterError
-from catena.model import Document
-from catena.ports import Reranker
-from catena.rerank.calibration import Constant
-from catena.retrieval.foreign import named
-from catena.retrieval.fusion import RankFusion
-from catena.testing.fakes import FakeReranker
+from catena.effects import Reranker, Services
+from catena.model import Document, ParameterError
+from catena.retrieval import RankFusion, named
+from catena.segments import Constant
+from catena.testing import FakeReranker
 
 TEXT = "# Pump\n\n## Mounting\n\nTighten the cover screws to 4 Nm.\n\n## Care\n\nOil the pump once a year.\n"
 QUESTION = "How tight are the cover screws?"

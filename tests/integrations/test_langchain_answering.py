@@ -16,11 +16,10 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_fakes import ReplyingChatModel
 
 from catena import Library
+from catena.answering import AnswerOptions
 from catena.effects import Journal, Services
-from catena.errors import ServiceError
-from catena.extraction import ExtractionParams
-from catena.segment_answer import AnswerOptions
-from catena.segment_search import SegmentSearch
+from catena.model import ServiceError
+from catena.segments import ExtractionParams, SegmentSearch
 from langchain_catena import CatenaRetriever, CatenaSegmentRetriever, segment_answer_chain
 
 MANUAL = """# {name} manual

@@ -13,7 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import ReplyingChatModel
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from langchain_catena import (
     CatenaAtomicTransformer,
     CatenaDocumentTransformer,

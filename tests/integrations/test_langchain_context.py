@@ -12,8 +12,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import ReplyingChatModel
 
-from catena.enrichment.context import ContextOptions
-from catena.errors import ParameterError
+from catena.enrichment import ContextOptions
+from catena.model import ParameterError
 from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, CatenaSegmentExtractor, whole_chunk
 
 TEXT = "# Care\n\nClean it with a damp cloth, never with solvents.\n\n# Fuse\n\nIt is rated 250 mA, slow.\n"

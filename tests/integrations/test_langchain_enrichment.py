@@ -13,9 +13,8 @@ from langchain_core.documents import Document
 from langchain_fakes import ReplyingChatModel
 
 from catena.effects import Journal, Services
-from catena.enrichment.detectors import CodeDetector, ExpertDetector
-from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
-from catena.errors import InvalidReplyError, ParameterError
+from catena.enrichment import CodeDetector, ExpertDetector, ExpertTerm, ExpertTerms
+from catena.model import InvalidReplyError, ParameterError
 from catena.testing.fakes import FakeRecognizer
 from langchain_catena import CatenaDocumentTransformer, CatenaEntityTransformer
 

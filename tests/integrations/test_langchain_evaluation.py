@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from langchain_core.documents import Document
 
-from catena.errors import CatenaError, EvaluationError, ParameterError
+from catena.model import CatenaError, EvaluationError, ParameterError
 from langchain_catena.evaluation import (
     ids_of,
     log_rank_evaluator,

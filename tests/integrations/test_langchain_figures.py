@@ -13,8 +13,8 @@ from langchain_fakes import CHARTS, ReplyingChatModel, charts
 
 from catena import Library
 from catena.effects import Journal
-from catena.errors import ServiceError
-from catena.pipeline import Preparation
+from catena.library import Preparation
+from catena.model import ServiceError
 from langchain_catena import CatenaFigureRetriever, CatenaRetriever, LangChainCaptioner
 
 FIGURES = Preparation(engine="pypdfium2", figures=True)

@@ -26,14 +26,11 @@ from langchain_graph_cases import PASSAGES, QUESTION, Broken, Fixed, embeddings,
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
-from catena.answering.chains import ChainReading, chain_context
-from catena.errors import FilterError, LibraryError, ParameterError, RouteError, ServiceError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.scoring import SimilarityScorer
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.graph_search import GraphSearch
-from catena.rerank.calibration import Constant
-from catena.testing.fakes import FakeReranker
+from catena.answering import ChainReading, chain_context
+from catena.graph import PAPER, ChunkGraph, GraphSearch, SimilarityScorer, WalkOptions
+from catena.model import FilterError, LibraryError, ParameterError, RouteError, ServiceError
+from catena.segments import Constant
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaChainCompressor,
     CatenaGraphRetriever,

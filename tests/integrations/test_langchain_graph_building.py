@@ -18,15 +18,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import ReplyingChatModel
 from langchain_graph_cases import PASSAGES, embeddings, passages
 
-from catena.effects import Cancel, Services
-from catena.enrichment.graph_keywords import GraphKeywords
-from catena.errors import CancelledError, ParameterError, ServiceError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node
+from catena.effects import Cancel, Journal, Services
+from catena.enrichment import GraphKeywords
+from catena.graph import ChunkGraph, GraphOptions, Node
 from catena.graph.node_lines import to_line, to_node
-from catena.graph.options import GraphOptions
-from catena.journal import Journal
-from catena.testing.fakes import FakeEmbedder
+from catena.model import CancelledError, ParameterError, ServiceError
+from catena.testing import FakeEmbedder
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaEmbeddings,

@@ -15,11 +15,10 @@ from langchain_core.documents import Document
 from langchain_fakes import ReplyingChatModel, charts
 
 from catena import Library
-from catena.effects import Journal, Services
-from catena.errors import ParameterError, ParseError, ServiceError
-from catena.formatting.llm_markdown import FormatOptions
-from catena.steps import Complete
-from catena.testing.faithful import FaithfulFormatter
+from catena.effects import Complete, Journal, Services
+from catena.formatting import FormatOptions
+from catena.model import ParameterError, ParseError, ServiceError
+from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 from langchain_catena import CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document

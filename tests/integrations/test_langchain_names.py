@@ -19,13 +19,9 @@ from langchain_fakes import ReplyingChatModel
 
 from catena import Library
 from catena.effects import Services
-from catena.enrichment.detectors import ExpertDetector, RecognizerDetector
-from catena.enrichment.expert_terms import ExpertTerms
-from catena.errors import ModelMismatchError, ParameterError
-from catena.model import Unknown
-from catena.retrieval.adaptation import CorpusStatistics, adapted
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.tuned import Tuned
+from catena.enrichment import ExpertDetector, ExpertTerms, RecognizerDetector
+from catena.model import ModelMismatchError, ParameterError, Unknown
+from catena.retrieval import CorpusStatistics, ScoreFusion, Tuned, adapted
 from catena.testing.fakes import FakeRecognizer
 from langchain_catena import CatenaRetriever
 

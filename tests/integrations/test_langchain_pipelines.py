@@ -28,8 +28,8 @@ from langgraph.prebuilt import ToolNode
 from typing_extensions import TypedDict
 
 from catena import Library
-from catena.rerank.calibration import Constant
-from catena.testing.fakes import FakeReranker
+from catena.segments import Constant
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaChainCompressor,
     CatenaDocumentTransformer,

@@ -22,12 +22,9 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Journal, Services
-from catena.errors import ParameterError, ServiceError
-from catena.model import Scale
-from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import COHERE, BetaCDF, Constant, Identity, Logistic
-from catena.rerank.fitted import fit_beta
-from catena.testing.fakes import FakeReranker
+from catena.model import ParameterError, Scale, ServiceError
+from catena.segments import COHERE, Artefact, BetaCDF, Constant, Identity, Logistic, fit_beta
+from catena.testing import FakeReranker
 from langchain_catena import CatenaEmbeddings, CatenaRerank, LangChainReranker
 from langchain_catena.places import Passages, PlaceKeys
 

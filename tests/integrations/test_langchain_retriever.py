@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
-from catena.errors import FilterError, RouteError
+from catena.model import FilterError, RouteError
 from langchain_catena import CatenaRetriever, CatenaSegmentRetriever
 
 MANUAL = """# {name} Manual

@@ -16,11 +16,9 @@ from langchain_core.runnables import RunnableLambda
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena.effects import Search, Services
-from catena.errors import FilterError, ParameterError
 from catena.library import Library
-from catena.model import Scale
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
+from catena.model import FilterError, ParameterError, Scale
+from catena.retrieval import RankFusion, RoutedStore
 from langchain_catena import (
     CatenaRetriever,
     RetrieverStore,

@@ -19,15 +19,10 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
 from catena.enrichment.views import Keywords, Summaries
-from catena.errors import ParameterError
-from catena.pipeline import FixedLength, Preparation
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_view import ExactUnion
-from catena.retrieval.reading import ReadingOptions
-from catena.section_search import SECTION_ROUTES, ViewSearch
-from catena.structure.chunking import ChunkOptions
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.structure.tokens import count_tokens
+from catena.library import FixedLength, Preparation
+from catena.model import ParameterError
+from catena.retrieval import SECTION_ROUTES, ExactUnion, ReadingOptions, ScoreFusion, ViewSearch
+from catena.structure import ChunkOptions, SectionChunkOptions, count_tokens
 from langchain_catena import CatenaDocumentTransformer, CatenaRetriever, CatenaSectionRetriever, LangChainLLM
 
 PROSE = " ".join(f"The pump of row {number} turns slowly while the valve stays open." for number in range(80))

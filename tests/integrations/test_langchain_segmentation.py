@@ -16,8 +16,8 @@ from langchain_core.messages import BaseMessage
 from langchain_fakes import ReplyingChatModel
 
 from catena.effects import Journal, Services
-from catena.errors import ParameterError
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from catena.model import ParameterError
+from catena.structure import EmbeddingOptions, SegmentOptions
 from langchain_catena import CatenaDocumentTransformer
 
 PARTS = (

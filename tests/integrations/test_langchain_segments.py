@@ -29,11 +29,9 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from catena import Library
-from catena.errors import FilterError, ParameterError, RouteError, ServiceError
-from catena.extraction import BALANCED, ExtractionParams, explain
-from catena.rerank.calibration import Constant, Identity
-from catena.segment_search import SegmentSearch
-from catena.testing.fakes import FakeReranker
+from catena.model import FilterError, ParameterError, RouteError, ServiceError
+from catena.segments import BALANCED, Constant, ExtractionParams, Identity, SegmentSearch, explain
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaEmbeddings,

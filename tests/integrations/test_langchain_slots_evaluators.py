@@ -14,7 +14,7 @@ from langsmith import Client
 from langsmith.evaluation.evaluator import comparison_evaluator
 from langsmith.schemas import Example, Run
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model import EvaluationError, ParameterError
 from langchain_catena.answer_evaluation import (
     evidence_evaluator,
     mean_scope_recall_evaluator,

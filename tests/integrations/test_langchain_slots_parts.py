@@ -22,13 +22,11 @@ from langchain_fakes import ReplyingChatModel, charts
 from langchain_slots import QUESTION, Traces, children, chunks, store
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.raptor import RaptorOptions
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.errors import ParameterError, ParseError
-from catena.rerank.calibration import Constant
+from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions
+from catena.model import ParameterError, ParseError
 from catena.retrieval.late_interaction import LateInteractionReranker
-from catena.testing.fakes import FakeReranker
+from catena.segments import Constant
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaAtomicTransformer,
     CatenaBlobParser,

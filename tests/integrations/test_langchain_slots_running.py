@@ -19,9 +19,9 @@ from langchain_graph_cases import Fixed
 from langchain_slots import QUESTION, RETRIEVERS, Traces, children, chunks, retriever_of, small_library, store
 
 from catena import Library
-from catena.errors import ParameterError
-from catena.rerank.calibration import Constant
-from catena.testing.fakes import FakeReranker
+from catena.model import ParameterError
+from catena.segments import Constant
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaGraphRetriever,
     CatenaMultiViewRetriever,

@@ -18,7 +18,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Budget, Complete, Services, ask, run
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM, whole_chunk
 
 TEXT = "# Manual\n\n## Mounting\n\nTurn\tit.\n\n```\n# no heading\n\tcode\n```\n\n## Wiring\n\nRed\u00a0wire.\n"

@@ -27,21 +27,13 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import ReplyingChatModel
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from catena.effects import Services
-from catena.enrichment.view_maker import MadeViews
-from catena.enrichment.views import Keywords, Questions, Summaries
-from catena.errors import DuplicateDocumentError, ParameterError, ServiceError, ViewError
-from catena.journal import Journal
-from catena.retrieval.multi_view import (
-    AdaptiveQuota,
-    ExactUnion,
-    PaperQuota,
-    ViewRankFusion,
-    ViewScoreFusion,
-    multi_view,
-)
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.view_records import LEDGER
+from catena.effects import Journal, Services
+from catena.enrichment import LEDGER, MadeViews, Questions
+from catena.enrichment.views import Keywords, Summaries
+from catena.model import DuplicateDocumentError, ParameterError, ServiceError, ViewError
+from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, multi_view
+from catena.retrieval.view_search import AdaptiveQuota, ViewScoreFusion
+from catena.structure import SectionChunkOptions
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaMultiViewRetriever,

@@ -19,13 +19,11 @@ from llama_index_spans import listening
 from llama_index_stores import Replying, splitter
 
 from catena import Library
-from catena.errors import ServiceError
-from catena.extraction import BALANCED
+from catena.answering import AnswerOptions
 from catena.model import Document as CoreDocument
-from catena.rerank.calibration import Identity
-from catena.segment_answer import AnswerOptions
-from catena.segment_search import SegmentSearch
-from catena.testing.fakes import FakeReranker
+from catena.model import ServiceError
+from catena.segments import BALANCED, Identity, SegmentSearch
+from catena.testing import FakeReranker
 from llama_index.query_engine.catena import CatenaQueryEngine as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,

@@ -16,10 +16,10 @@ from llama_index_spans import listening
 from llama_index_stores import Replying
 from numpy.typing import NDArray
 
-from catena.errors import ParameterError, ServiceError
-from catena.rerank.calibration import Constant
+from catena.model import ParameterError, ServiceError
 from catena.retrieval.late_interaction import LateInteractionReranker
-from catena.structure.atomic import AtomicOptions
+from catena.segments import Constant
+from catena.structure import AtomicOptions
 from llama_index_catena import CatenaAtomicTransform, CatenaRerank
 
 FACTS = "The pump holds 3 bar. The valve opens at 5 bar. The fuse is a T4A."

@@ -8,8 +8,8 @@ import pytest
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index_graphs import Finding
 
-from catena.rerank.calibration import Constant
-from catena.testing.fakes import FakeReranker
+from catena.segments import Constant
+from catena.testing import FakeReranker
 from llama_index_catena import CatenaRerank, CatenaRetriever, CatenaSegmentPostprocessor
 from llama_index_catena.convert import PROVENANCE, provenance
 

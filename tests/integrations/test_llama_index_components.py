@@ -34,16 +34,13 @@ from llama_index_stores import chain
 from numpy.typing import NDArray
 
 import llama_index_catena
-from catena.enrichment.context import ContextOptions
-from catena.enrichment.detectors import CodeDetector, LLMDetector
-from catena.enrichment.raptor import RaptorOptions
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.errors import CatenaError, ParameterError
-from catena.extraction import BALANCED
-from catena.pipeline import FixedLength
-from catena.rerank.calibration import COHERE, Composed, Constant, Logistic
-from catena.structure.segmentation import EmbeddingOptions
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeReranker
+from catena.enrichment import ClusterSummaries, CodeDetector, ContextOptions, LLMDetector, RaptorOptions
+from catena.library import FixedLength
+from catena.model import CatenaError, ParameterError
+from catena.segments import BALANCED, COHERE, Composed, Constant, Logistic
+from catena.structure import EmbeddingOptions
+from catena.testing import FakeEmbedder, FakeReranker
+from catena.testing.fakes import AngleEmbedder
 from llama_index_catena import (
     CatenaCaptionExtractor,
     CatenaChainPostprocessor,

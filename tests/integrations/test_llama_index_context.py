@@ -17,8 +17,8 @@ from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import Replying, splitter
 
-from catena.enrichment.context import ContextOptions, Guidance
-from catena.errors import ParameterError
+from catena.enrichment import ContextOptions, Guidance
+from catena.model import ParameterError
 from llama_index.extractors.catena import CatenaContextExtractor as FromNamespace
 from llama_index_catena import CatenaContextExtractor, CatenaNodeParser, ContextDegradedEvent
 from llama_index_catena.context import CONTEXT_HEADER

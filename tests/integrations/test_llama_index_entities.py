@@ -20,10 +20,18 @@ from llama_index.core.schema import BaseNode, Document, MetadataMode, TextNode
 from llama_index_models import Saying
 from llama_index_spans import listening
 
-from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
-from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
-from catena.errors import MissingServiceError, ParameterError, ServiceError
-from catena.testing.fakes import FakeRecognizer, Flaky
+from catena.enrichment import (
+    CodeDetector,
+    Detector,
+    ExpertDetector,
+    ExpertTerm,
+    ExpertTerms,
+    LLMDetector,
+    RecognizerDetector,
+)
+from catena.model import MissingServiceError, ParameterError, ServiceError
+from catena.testing import Flaky
+from catena.testing.fakes import FakeRecognizer
 from llama_index.extractors.catena import CatenaEntityExtractor as FromNamespace
 from llama_index_catena import CatenaEntityExtractor, CatenaNodeParser, EntitiesDegradedEvent
 from llama_index_catena.entities import ENTITIES

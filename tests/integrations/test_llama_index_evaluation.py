@@ -12,7 +12,7 @@ from llama_index.core.evaluation import RetrieverEvaluator
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model import EvaluationError, ParameterError
 from llama_index_catena.evaluation import LogRankIndex, RecallAt, register_metrics
 
 N = 1_000

@@ -18,11 +18,10 @@ from llama_index_spans import listening
 
 import catena
 from catena import Library
-from catena.effects import Describe, Services, arun, ask, run
-from catena.errors import FilterError, InvalidReplyError, LibraryError, ServiceError
-from catena.pipeline import Preparation
-from catena.ports import Captioner
-from catena.testing.fakes import FakeEmbedder
+from catena.effects import Captioner, Describe, Services, arun, ask, run
+from catena.library import Preparation
+from catena.model import FilterError, InvalidReplyError, LibraryError, ServiceError
+from catena.testing import FakeEmbedder
 from llama_index.retrievers.catena import CatenaFigureRetriever as FromNamespace
 from llama_index_catena import CatenaFigureRetriever, LlamaIndexCaptioner
 from llama_index_catena.convert import provenance, to_chunk

@@ -32,15 +32,23 @@ from llama_index_views import Counted, index_of
 
 import catena
 from catena import Library
-from catena.answering.chains import ChainReading
+from catena.answering import ChainReading
 from catena.effects import Services
-from catena.errors import FilterError, LibraryError, ParameterError, ServiceError
-from catena.filters import fields_of, matches
-from catena.graph.scoring import SimilarityScorer
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.graph_search import GraphSearch
-from catena.neighbourhood import MENTION, NAME, SEMANTIC, STRUCTURAL
-from catena.testing.fakes import AngleEmbedder, FakeEmbedder, FakeGraph
+from catena.graph import PAPER, GraphSearch, SimilarityScorer, WalkOptions
+from catena.model import (
+    MENTION,
+    NAME,
+    SEMANTIC,
+    STRUCTURAL,
+    FilterError,
+    LibraryError,
+    ParameterError,
+    ServiceError,
+    fields_of,
+    matches,
+)
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import AngleEmbedder, FakeGraph
 from llama_index.postprocessor.catena import CatenaChainPostprocessor as PostprocessorFromNamespace
 from llama_index.retrievers.catena import CatenaGraphRetriever as RetrieverFromNamespace
 from llama_index_catena import (

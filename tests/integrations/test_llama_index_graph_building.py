@@ -25,11 +25,9 @@ from llama_index_stores import chain
 from llama_index_views import Counted, Texts, index_of, sections_of
 
 from catena.effects import Cancel, FetchNodes
-from catena.errors import CancelledError, ParameterError, ServiceError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.options import GraphOptions
-from catena.neighbourhood import MENTION, STRUCTURAL
-from catena.testing.fakes import FakeEmbedder, Flaky
+from catena.graph import ChunkGraph, GraphOptions
+from catena.model import MENTION, STRUCTURAL, CancelledError, ParameterError, ServiceError
+from catena.testing import FakeEmbedder, Flaky
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.graph import NodeReading, abuild_graph, aupdate_graph, build_graph, update_graph
 

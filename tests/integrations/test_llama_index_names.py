@@ -18,12 +18,11 @@ from llama_index_spans import listening
 
 from catena import Library
 from catena.effects import Services
-from catena.enrichment.detectors import ExpertDetector, RecognizerDetector
-from catena.enrichment.expert_terms import ExpertTerms
-from catena.errors import MissingServiceError, ModelMismatchError, ServiceError
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.tuned import Tuned
-from catena.testing.fakes import FakeEmbedder, FakeRecognizer, FakeStore, Flaky
+from catena.enrichment import ExpertDetector, ExpertTerms, RecognizerDetector
+from catena.model import MissingServiceError, ModelMismatchError, ServiceError
+from catena.retrieval import RankFusion, ScoreFusion, Tuned
+from catena.testing import FakeEmbedder, Flaky
+from catena.testing.fakes import FakeRecognizer, FakeStore
 from llama_index_catena import CatenaRetriever, RouteDegradedEvent, UnknownNameEvent, retriever_store
 from llama_index_catena.convert import NOTICE, UNKNOWN, provenance, to_chunk
 

@@ -29,7 +29,7 @@ from llama_index_models import Saying
 from llama_index_stores import Replying
 from llama_index_views import Counted, manual, sections_of
 
-from catena.rerank.calibration import COHERE, Constant
+from catena.segments import COHERE, Constant
 from llama_index_catena import (
     CatenaContextExtractor,
     CatenaEmbedding,

@@ -21,14 +21,11 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from reportlab.pdfgen.canvas import Canvas
 
 import catena
-from catena.budget import Budget
-from catena.effects import Services
-from catena.errors import BudgetExceededError, ParameterError, ParseError, ServiceError
-from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import FormatOptions
-from catena.pipeline import Preparation, read
-from catena.steps import Complete
-from catena.testing.faithful import FaithfulFormatter
+from catena.effects import Budget, Complete, Services
+from catena.formatting import FidelityReport, FormatOptions
+from catena.library import Preparation, read
+from catena.model import BudgetExceededError, ParameterError, ParseError, ServiceError
+from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 from llama_index.readers.catena import CatenaReader as FromNamespace

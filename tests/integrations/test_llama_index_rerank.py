@@ -17,11 +17,9 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_spans import listening
 
 from catena.effects import Rate, Services, arun, ask, run
-from catena.errors import CalibrationError, InvalidReplyError, ParameterError, ServiceError
-from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import COHERE, Constant, Identity
-from catena.rerank.fitted import fit_beta
-from catena.testing.fakes import FakeReranker
+from catena.model import CalibrationError, InvalidReplyError, ParameterError, ServiceError
+from catena.segments import COHERE, Artefact, Constant, Identity, fit_beta
+from catena.testing import FakeReranker
 from llama_index.postprocessor.catena import CatenaRerank as FromNamespace
 from llama_index_catena import CatenaRerank, LlamaIndexReranker
 from llama_index_catena.convert import provenance

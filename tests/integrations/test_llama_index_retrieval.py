@@ -24,9 +24,9 @@ from llama_index_spans import listening
 
 from catena import Library
 from catena.effects import Services
-from catena.errors import FilterError, ParameterError, RouteError
-from catena.retrieval.fusion import RankFusion
-from catena.testing.fakes import FakeEmbedder, Flaky
+from catena.model import FilterError, ParameterError, RouteError
+from catena.retrieval import RankFusion
+from catena.testing import FakeEmbedder, Flaky
 from llama_index.retrievers.catena import CatenaRetriever as FromNamespace
 from llama_index_catena import (
     CatenaRetriever,

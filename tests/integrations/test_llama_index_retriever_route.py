@@ -12,10 +12,8 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from catena.effects import Search, Services
-from catena.errors import FilterError, ParameterError
-from catena.model import Scale
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
+from catena.model import FilterError, ParameterError, Scale
+from catena.retrieval import RankFusion, RoutedStore
 from catena.testing.fakes import FakeStore
 from llama_index_catena import CatenaRetriever, from_elasticsearch_store, retriever_route
 from llama_index_catena.convert import provenance, to_chunk

@@ -16,16 +16,10 @@ from llama_index_views import BODIES, COVER, HOUSING, SEAL, manual
 from catena import Library
 from catena.effects import Services
 from catena.enrichment.views import Keywords, Summaries
-from catena.errors import ParameterError
-from catena.pipeline import FixedLength, Preparation
-from catena.retrieval.multi_view import ExactUnion, found_by
-from catena.retrieval.reading import ReadingOptions
-from catena.section_search import ViewSearch
-from catena.structure.chunking import ChunkOptions
-from catena.structure.fixed_length import cut_fixed
-from catena.structure.outline import outline
-from catena.structure.section_chunks import SectionChunkOptions, cut_sections
-from catena.structure.tokens import count_tokens
+from catena.library import FixedLength, Preparation
+from catena.model import ParameterError
+from catena.retrieval import ExactUnion, ReadingOptions, ViewSearch, found_by
+from catena.structure import ChunkOptions, SectionChunkOptions, count_tokens, cut_fixed, cut_sections, outline
 from llama_index_catena import CatenaNodeParser, CatenaRetriever
 from llama_index_catena.convert import provenance
 from llama_index_catena.documents import to_core_document

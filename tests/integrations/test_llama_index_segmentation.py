@@ -18,8 +18,8 @@ from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import Replying
 
-from catena.errors import ParameterError, ServiceError
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
+from catena.model import ParameterError, ServiceError
+from catena.structure import EmbeddingOptions, SegmentOptions
 from llama_index_catena import CatenaEmbedding, CatenaNodeParser, SegmentationDegradedEvent
 
 WEATHER = "It rained all day. The wind came from the west. Clouds hid the sun. The forecast named more rain. "

@@ -25,11 +25,9 @@ from llama_index_spans import listening
 from llama_index_stores import KeepingVectorStore, chain, docstore_of, splitter
 
 from catena import Library
-from catena.errors import CatenaError, ParameterError, ServiceError
-from catena.extraction import BALANCED
-from catena.rerank.calibration import Constant, Identity
-from catena.segment_search import SegmentSearch
-from catena.testing.fakes import FakeReranker
+from catena.model import CatenaError, ParameterError, ServiceError
+from catena.segments import BALANCED, Constant, Identity, SegmentSearch
+from catena.testing import FakeReranker
 from llama_index.postprocessor.catena import CatenaSegmentPostprocessor as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,

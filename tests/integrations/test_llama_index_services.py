@@ -22,12 +22,11 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
 
 from catena import Library
-from catena.effects import Complete, Embed, Search, Services, arun, ask, run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import InvalidReplyError, ParameterError, ServiceError
-from catena.model import Scale
-from catena.ports import LLM, Embedder, Store
-from catena.testing.fakes import FakeEmbedder, FakeStore
+from catena.effects import LLM, Complete, Embed, Embedder, Search, Services, Store, arun, ask, run
+from catena.enrichment import StaticEmbedder
+from catena.model import InvalidReplyError, ParameterError, Scale, ServiceError
+from catena.testing import FakeEmbedder
+from catena.testing.fakes import FakeStore
 from llama_index.embeddings.catena import CatenaEmbedding as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,

@@ -28,10 +28,8 @@ from llama_index_spans import listening
 from llama_index_stores import Replying
 from llama_index_views import Counted
 
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.raptor import RaptorOptions
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.errors import EvaluationError, ParameterError, ServiceError
+from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions
+from catena.model import EvaluationError, ParameterError, ServiceError
 from llama_index_catena import (
     CatenaCaptionExtractor,
     CatenaChainSynthesizer,

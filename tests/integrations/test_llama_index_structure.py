@@ -19,10 +19,8 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index_spans import listening
 
-from catena.errors import ParameterError
-from catena.ids import span_id
-from catena.testing import strategies
-from catena.testing.fakes import FakeEmbedder
+from catena.model import ParameterError, span_id
+from catena.testing import FakeEmbedder, strategies
 from llama_index.node_parser.catena import CatenaNodeParser as FromNamespace
 from llama_index_catena import CatenaEmbedding, CatenaNodeParser, TableNode
 from llama_index_catena.convert import header_path, to_chunk

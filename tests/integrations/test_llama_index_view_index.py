@@ -21,9 +21,9 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 from llama_index_models import Saying
 from llama_index_views import BODIES, HOUSING, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
+from catena.enrichment import LEDGER, record_key
 from catena.enrichment.views import Keywords, Summaries
-from catena.errors import DuplicateDocumentError, ParameterError, ServiceError
-from catena.view_records import LEDGER, record_key
+from catena.model import DuplicateDocumentError, ParameterError, ServiceError
 from llama_index_catena import CatenaViewExtractor, CatenaViewIndex, ViewChanges, with_content_ids
 
 QUESTION = "How many screws hold the cover?"

@@ -33,12 +33,12 @@ from llama_index_stores import chain, splitter
 from llama_index_views import BODIES, HOUSING, PARSER, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
 from catena.effects import Step
-from catena.enrichment.view_maker import MadeViews
-from catena.enrichment.views import Keywords, Questions, Summaries
-from catena.errors import ParameterError, ViewError
-from catena.model import Chunk
-from catena.retrieval.multi_view import ExactUnion, ViewRankFusion, ViewScoreFusion
-from catena.structure.passages import passages_of
+from catena.enrichment import MadeViews, Questions
+from catena.enrichment.views import Keywords, Summaries
+from catena.model import Chunk, ParameterError, ViewError
+from catena.retrieval import ExactUnion, ViewRankFusion
+from catena.retrieval.view_search import ViewScoreFusion
+from catena.structure import passages_of
 from llama_index.extractors.catena import CatenaViewExtractor as ExtractorFromNamespace
 from llama_index.retrievers.catena import CatenaMultiViewRetriever as RetrieverFromNamespace
 from llama_index_catena import (

@@ -20,8 +20,8 @@ from reportlab.pdfgen.canvas import Canvas
 import langchain_catena
 import llama_index_catena
 from catena import Document, Library
-from catena.errors import ParameterError
-from catena.text.loaded import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
+from catena.model import ParameterError
+from catena.text import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
 from langchain_catena import CatenaDocumentTransformer, CatenaLoader
 from llama_index_catena import CatenaNodeParser
 from llama_index_catena import documents as llama_index_convert

@@ -17,8 +17,7 @@ from llama_index.core.schema import MetadataMode
 import langchain_catena as lc
 import llama_index_catena as li
 from catena import Library
-from catena.filters import checked
-from catena.model import Document
+from catena.model import Document, checked
 
 TEXT = "# Pump\n\n## Mounting\n\nTighten the cover screws to 4 Nm.\n\n## Care\n\nOil the pump once a year.\n"
 OWN: dict[str, Any] = {"url": "https://example.org/pump", "tenant": "acme", "page": 4, "tags": ["pump", "cover"]}

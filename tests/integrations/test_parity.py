@@ -19,22 +19,19 @@ from typer.testing import CliRunner
 import langchain_catena
 import llama_index_catena
 from catena import Library
-from catena.citation import citation
 from catena.cli.app import app
 from catena.effects import Retry
-from catena.enrichment.static_embedding import StaticEmbedder
+from catena.enrichment import StaticEmbedder
 from catena.enrichment.views import Keywords
-from catena.errors import FilterError, ServiceError
-from catena.extraction import Extraction
-from catena.graph_search import GraphSearch
-from catena.model import Document, Ranking
-from catena.pipeline import Preparation
+from catena.graph import GraphSearch
+from catena.library import Preparation
+from catena.model import Document, FilterError, Ranking, ServiceError, citation
 from catena.report import ReportOptions
 from catena.report.gathering import gather
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.section_search import SECTION_ROUTES, ViewSearch
-from catena.server_library import ServerLibrary
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.retrieval import SECTION_ROUTES, RankFusion, ScoreFusion, ViewSearch
+from catena.segments import Extraction
+from catena.server import ServerLibrary
+from catena.structure import SectionChunkOptions
 
 PROSE = " ".join(
     f"The pump of row {number} turns slowly while valve {number % 7} stays open." for number in range(40)

@@ -11,8 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 
-from catena.effects import Complete
-from catena.output_limits import ending_told
+from catena.effects import Complete, ending_told
 from langchain_catena.services import LangChainLLM
 
 REQUEST = Complete(prompt="a", purpose="p", max_tokens=600)

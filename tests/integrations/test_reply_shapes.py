@@ -17,32 +17,27 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_completion_callback
 
-from catena.answering.answer import answer
-from catena.answering.cited import answer_cited
-from catena.answering.short_answer import short_answer
-from catena.effects import Complete, Services, Step, run
-from catena.enrichment.captions import FigureContext, caption_figures
-from catena.enrichment.context import ContextOptions
-from catena.enrichment.context_llm import context_by_llm
-from catena.enrichment.detectors import LLMDetector
-from catena.enrichment.graph_keywords import GraphKeywords
-from catena.enrichment.keywords import Keywords
-from catena.enrichment.summaries import Summaries
+from catena.answering import answer, answer_cited, short_answer
+from catena.effects import Complete, Retry, Services, Step, run
+from catena.enrichment import (
+    ContextOptions,
+    FigureContext,
+    GraphKeywords,
+    Keywords,
+    LLMDetector,
+    Summaries,
+    caption_figures,
+    context_by_llm,
+)
 from catena.enrichment.view_questions import Questions
-from catena.errors import ServiceError
-from catena.evaluation.judging import Pair, judge_pairs
-from catena.evaluation.question_generation import generate_scope_questions
-from catena.evaluation.question_scope import ScopeQuestion
+from catena.evaluation import Pair, ScopeQuestion, generate_scope_questions, judge_pairs
 from catena.evaluation.span_answers import SpanCase, ask_spans
-from catena.formatting.llm_markdown import FormatOptions, format_markdown
-from catena.graph.question_keywords import question_keywords
-from catena.layout import Parsed
-from catena.model import Chunk, Document, Figure, Hit
-from catena.retrieval.queries import generate_queries
-from catena.services import Retry
-from catena.structure.atomic import cut_atomic
-from catena.structure.segmentation import segment_with_llm
-from catena.testing.fakes import FakeLLM
+from catena.formatting import FormatOptions, format_markdown
+from catena.graph import question_keywords
+from catena.model import Chunk, Document, Figure, Hit, Parsed, ServiceError
+from catena.retrieval import generate_queries
+from catena.structure import cut_atomic, segment_with_llm
+from catena.testing import FakeLLM
 from catena.testing.replies import ReplyShape, reply_shapes
 from langchain_catena.services import LangChainLLM
 from llama_index_catena.services import LlamaIndexLLM

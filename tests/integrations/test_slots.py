@@ -43,7 +43,7 @@ LLAMA_INDEX = (
 )  # fmt: skip
 PLAIN = {"function", "evaluator", "service", "class"}  # slots that a framework gives no base for
 NO_STAGES = {  # not on a way
-    "backends", "cli", "indexing", "library", "plots", "prompts", "report", "server", "testing", "text",
+    "backends", "cli", "library", "model", "plots", "prompts", "report", "server", "testing", "text",
 }  # fmt: skip
 
 

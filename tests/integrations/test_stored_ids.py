@@ -16,8 +16,7 @@ from llama_index.core.schema import IndexNode, NodeRelationship, NodeWithScore, 
 
 import langchain_catena
 import llama_index_catena
-from catena.errors import ParameterError
-from catena.ids import as_uuid
+from catena.model import ParameterError, as_uuid
 from langchain_catena import CatenaEmbeddings, CatenaViewIndex, CatenaViewTransformer, to_chunk
 from llama_index_catena.convert import to_ranking
 

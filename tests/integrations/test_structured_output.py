@@ -16,12 +16,12 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
 from catena import prompts
-from catena.backends.openai_llm import OpenAILLM
+from catena.backends import OpenAILLM
 from catena.effects import Budget, Complete, Services, arun, ask, run
-from catena.errors import ServiceError
-from catena.journal import request_key
-from catena.retrieval.queries import generate_queries
-from catena.testing.chat_server import ChatServer
+from catena.effects.journal import request_key
+from catena.model import ServiceError
+from catena.retrieval import generate_queries
+from catena.testing import ChatServer
 from langchain_catena.services import LangChainLLM
 from llama_index_catena.services import LlamaIndexLLM
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import catena
-from catena.evaluation.question_bank import BankQuestion, Gold
-from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+from catena.evaluation import BankQuestion, Gold
+from catena.formatting import FidelityReport
+from catena.formatting.fidelity_report import PageFidelity
 from catena.report import Report, report
 
 QUESTION = "Which torque does the cover of the pump need?"

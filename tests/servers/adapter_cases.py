@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.enrichment.keywords import Keywords
-from catena.enrichment.summaries import Summaries
-from catena.library import Library
-from catena.pipeline import Preparation
-from catena.server.call import Call, Flavour
-from catena.server_graph import upload_graph
-from catena.server_library import ServerLibrary
+from catena.enrichment import Keywords, Summaries
+from catena.library import Library, Preparation
+from catena.server import Call, ElasticsearchTransport, Flavour, ServerLibrary, upload_graph
 from catena_bench.servers import ask
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from catena.errors import MissingExtraError
+from catena.model import MissingExtraError
 from catena_bench.servers import Cluster, NoServersError, ask, elasticsearch, opensearch
 
 ES_URL, ES_API_KEY, OS_URL = (os.environ.get(name, "") for name in ("ES_URL", "ES_API_KEY", "OS_URL"))

@@ -17,13 +17,10 @@ from urllib.parse import urlsplit
 
 from entry_cases import plain
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Retry
-from catena.server.bulk import BulkOptions
-from catena.server.call import Call, Flavour, Transport
-from catena.server.store import ServerOptions, ServerStore
+from catena.server import BulkOptions, Call, ElasticsearchTransport, Flavour, ServerOptions, ServerStore, Transport
 from catena.server.writing import Addition
-from catena.testing.fakes import FakeEmbedder
+from catena.testing import FakeEmbedder
 from catena_bench.servers import Cluster, ask
 
 MODEL = FakeEmbedder(dim=3)

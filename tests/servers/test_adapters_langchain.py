@@ -29,17 +29,14 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Retry, Services
-from catena.errors import FilterError, LibraryError, ParameterError, RouteError, ServerError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph_search import GraphSearch
+from catena.graph import ChunkGraph, GraphSearch
 from catena.library import Library
-from catena.rerank.calibration import Constant
-from catena.retrieval.fusion import RankFusion
-from catena.section_search import ViewSearch
+from catena.model import FilterError, LibraryError, ParameterError, RouteError, ServerError
+from catena.retrieval import RankFusion, ViewSearch
+from catena.segments import Constant
+from catena.server import ServerLibrary, upload_graph
 from catena.server.graph import ServerGraph
-from catena.server_graph import upload_graph
-from catena.server_library import ServerLibrary
-from catena.testing.fakes import FakeReranker
+from catena.testing import FakeReranker
 from langchain_catena import (
     CatenaChainCompressor,
     CatenaEmbeddings,

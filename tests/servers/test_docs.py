@@ -11,7 +11,7 @@ from unittest.mock import create_autospec
 import pytest
 from doc_blocks import ROOT, Block, blocks_of, run_blocks
 
-import catena.ray_ingestion
+import catena.server.ray_ingestion
 
 pytest.importorskip("langchain_elasticsearch", reason="needs langchain-elasticsearch")
 
@@ -36,8 +36,8 @@ def on_server(
 def test_every_block_of_the_page_does_what_it_says(
     on_server: Callable[[str], list[Block]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = create_autospec(catena.ray_ingestion.ray_ingest, return_value=())  # test_ray_ingestion runs it
-    monkeypatch.setattr(catena.ray_ingestion, "ray_ingest", asked)
+    asked = create_autospec(catena.server.ray_ingestion.ray_ingest, return_value=())  # test_ray_ingestion runs it
+    monkeypatch.setattr(catena.server, "ray_ingest", asked)  # of the face, which pages import from
     text = PAGE.read_text(encoding="utf-8")
     assert ADDRESS in text
     run_blocks(PAGE, on_server(text), capsys, there=("server", "ray"))

@@ -13,20 +13,15 @@ from typing import Any
 
 from fault_cases import QUICK, assert_whole, documents, opened, told
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.driver import run
-from catena.server.call import Call
-from catena.server.rebuilding import abandon
-from catena.server.store import ServerStore, calling
-from catena.server_library import ServerLibrary
-from catena.steps import Search
+from catena.effects import Search, run
+from catena.server import Call, ElasticsearchTransport, ServerLibrary, ServerStore, abandon, calling
+from catena.testing import FakeEmbedder
 from catena.testing.fake_server import Killed
-from catena.testing.fakes import FakeEmbedder
 
 MODEL = FakeEmbedder(dim=16)
 FILES = 24
 KILLS = int(os.environ.get("CATENA_KILLS", "12"))
-IMPORTED = ["catena.server_library", "catena.backends.elasticsearch", "elasticsearch"]
+IMPORTED = ["catena.server.library", "catena.server.elasticsearch", "elasticsearch"]
 
 
 def index(urls: tuple[str, ...], name: str, folder: Path) -> None:

@@ -13,10 +13,9 @@ import pytest
 from fault_cases import MODEL, QUICK, assert_whole, documents, master_of, opened, told
 
 from catena.effects import Retry, Services, run
-from catena.errors import RouteError, ServerError
-from catena.model import Ranking
-from catena.retrieval.multi_route import OnRouteError, retrieve
-from catena.server.store import ServerStore
+from catena.model import Ranking, RouteError, ServerError
+from catena.retrieval import OnRouteError, retrieve
+from catena.server import ServerStore
 from catena_bench.servers import Cluster
 
 QUESTION = "Which word003 stands beside word001?"

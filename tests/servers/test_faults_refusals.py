@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from fault_cases import MODEL, QUICK, Proxy, assert_whole, documents, indices_of, opened, proxy, told
 
-from catena.backends.elasticsearch import elasticsearch_store
-from catena.backends.opensearch import opensearch_store
 from catena.effects import Retry
-from catena.errors import CatenaError, LibraryError, ModelMismatchError, ServerError
-from catena.server.bulk import BulkOptions
+from catena.model import CatenaError, LibraryError, ModelMismatchError, ServerError
+from catena.server import BulkOptions, ServerLibrary, ServerOptions
+from catena.server.elasticsearch import elasticsearch_store
 from catena.server.layout import META
-from catena.server.store import ServerOptions
-from catena.server_library import ServerLibrary
-from catena.testing.fakes import FakeEmbedder
+from catena.server.opensearch import opensearch_store
+from catena.testing import FakeEmbedder
 from catena_bench.servers import Cluster, ask
 
 KEY = "c2VjcmV0LWlkOnNlY3JldC1rZXk="
@@ -313,11 +311,11 @@ def test_a_client_of_another_version_is_told(between: Proxy, name: str) -> None:
 
 def test_the_other_product_is_told(es_cluster: Cluster, os_url: str, name: str, fresh_index: Any) -> None:
     other = fresh_index(os_url, "w")
-    with pytest.raises(ServerError, match=r"catena\.backends\.opensearch") as caught:
+    with pytest.raises(ServerError, match=r"catena\.server\.opensearch") as caught:
         elasticsearch_store(os_url, other, embedder=MODEL)
     assert caught.value.retry is False
     assert indices_of(os_url, other) == set()
-    with pytest.raises(ServerError, match=r"catena\.backends\.elasticsearch"):
+    with pytest.raises(ServerError, match=r"catena\.server\.elasticsearch"):
         opensearch_store(es_cluster.urls[0], name, embedder=MODEL)
     assert f"{name}-chunks-1" not in indices_of(es_cluster.urls[0], name)
 

@@ -1,4 +1,4 @@
-"""A real server returns exactly the chunks for which `catena.filters` says that a filter holds."""
+"""A real server returns exactly the chunks for which `catena.model.filters` says that a filter holds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from elasticsearch import Elasticsearch
 from filter_cases import fields, filters
 from hypothesis import HealthCheck, Phase, example, given, seed, settings
 
-from catena.errors import FilterError
-from catena.filters import matches
+from catena.model import FilterError, matches
 from catena.server.filters import CONTAINED, DEEPEST, FACETS, LONGEST, facet_fields, filter_query
 
 INDEX = "c-filters"

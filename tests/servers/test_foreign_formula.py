@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Search, SearchFused, Services, run
-from catena.enrichment.static_embedding import StaticEmbedder
+from catena.enrichment import StaticEmbedder
 from catena.model import Scale
-from catena.retrieval.multi_route import retrieve
-from catena.server.foreign import ForeignStore
-from catena.server.foreign_queries import ForeignIndex
+from catena.retrieval import retrieve
+from catena.server import ElasticsearchTransport, ForeignIndex, ForeignStore
 
 es = pytest.importorskip("elasticsearch")
 

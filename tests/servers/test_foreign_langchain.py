@@ -11,12 +11,9 @@ import pytest
 from langchain_core.documents import Document
 
 from catena.effects import Search
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import FilterError, LibraryError, ParameterError
-from catena.filters import fields_of, matches
-from catena.model import Scale
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion, ScoreFusion
+from catena.enrichment import StaticEmbedder
+from catena.model import FilterError, LibraryError, ParameterError, Scale, fields_of, matches
+from catena.retrieval import RankFusion, RoutedStore, ScoreFusion
 from langchain_catena import CatenaEmbeddings, CatenaRetriever, from_elasticsearch_retriever, from_elasticsearch_store
 
 es = pytest.importorskip("elasticsearch")

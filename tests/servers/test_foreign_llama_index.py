@@ -11,10 +11,9 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 
 from catena.effects import Search
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ParameterError
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
+from catena.enrichment import StaticEmbedder
+from catena.model import ParameterError
+from catena.retrieval import RankFusion, RoutedStore
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaRetriever,

@@ -16,24 +16,22 @@ from graph_requests import assert_same, requests
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.backends.opensearch import OpenSearchTransport
-from catena.effects import Retry, Services, run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import LibraryError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node, node_of
-from catena.graph.options import GraphOptions
-from catena.graph.walk_options import PAPER
-from catena.graph_search import GraphSearch, search_graph, widen
+from catena.effects import CountWords, FetchNodes, Retry, Services, run
+from catena.enrichment import StaticEmbedder
+from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, node_of, search_graph, widen
 from catena.library import Library
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.server.bulk import BulkOptions
+from catena.model import Chunk, Hit, LibraryError, Ranking, Scale
+from catena.server import (
+    BulkOptions,
+    ElasticsearchTransport,
+    OpenSearchTransport,
+    ServerOptions,
+    calling,
+    upload_graph,
+)
 from catena.server.graph import ServerGraph
+from catena.server.graph_upload import about_of, server_nodes
 from catena.server.graph_writing import drop_graph, put_graph
-from catena.server.store import ServerOptions, calling
-from catena.server_graph import about_of, server_nodes, upload_graph
-from catena.steps import CountWords, FetchNodes
 
 MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 PASSAGES = 600

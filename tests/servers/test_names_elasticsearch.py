@@ -10,18 +10,14 @@ from typing import Any
 import pytest
 from library_cases import TEXTS, WORDS, boards, text_entry
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.effects import FetchChunks, FetchText, FindNames
-from catena.indexing.store import LibraryStore
-from catena.model import Entry
-from catena.server import records
+from catena.effects import FetchChunks, FetchText, FindNames, Step
+from catena.model import Entry, ViewVectors
+from catena.server import ElasticsearchTransport, IndexLayout, records
 from catena.server.indices import create, refresh
-from catena.server.layout import IndexLayout
 from catena.server.names import find_names
 from catena.server.reading import chunks, texts
 from catena.server.writing import put
-from catena.steps import Step
-from catena.vectors import ViewVectors
+from catena.store import LibraryStore
 from catena_bench.server_material import material
 
 Drive = Callable[[Step[Any]], Any]

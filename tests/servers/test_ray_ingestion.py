@@ -15,14 +15,11 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from catena.bulk_ingestion import ingest_files
-from catena.bulk_preparation import Recipe
 from catena.effects import Services
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ServerError
-from catena.file_ingestion import Progress
-from catena.ray_ingestion import ray_ingest
-from catena.server.layout import IndexLayout
+from catena.enrichment import StaticEmbedder
+from catena.library import Progress
+from catena.model import ServerError
+from catena.server import IndexLayout, Recipe, ingest_files, ray_ingest
 from folder_server import FolderServer
 
 pytestmark = [

@@ -9,24 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.backends.opensearch import OpenSearchTransport
-from catena.effects import Handler, Services, run
-from catena.enrichment.critical_terms import critical_terms
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ServerError
-from catena.ids import span_id
-from catena.indexing.store import LibraryStore
-from catena.model import Chunk, Document, Entry, Ranking, Section, View
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_route import retrieve
-from catena.server.call import Call
+from catena.effects import Fused, Handler, Search, SearchFused, Services, run
+from catena.enrichment import StaticEmbedder, critical_terms
+from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, Section, ServerError, View, ViewVectors, span_id
+from catena.retrieval import ScoreFusion, retrieve
+from catena.server import Call, ElasticsearchTransport, OpenSearchTransport, ServerStore
 from catena.server.dialect import dialect_of
 from catena.server.rescoring import search_rescored
 from catena.server.searching import QueryOptions
-from catena.server.store import ServerStore
-from catena.steps import Fused, Search, SearchFused
-from catena.vectors import DEFAULT, ViewVectors
+from catena.store import LibraryStore
 
 Stores = tuple[LibraryStore, ServerStore]
 

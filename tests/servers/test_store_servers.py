@@ -13,11 +13,10 @@ from blockbuster import blockbuster_ctx
 from elasticsearch import AsyncElasticsearch, Elasticsearch
 from opensearchpy import OpenSearch
 
-from catena.backends.elasticsearch import ElasticsearchTransport, elasticsearch_store
-from catena.backends.opensearch import opensearch_store
-from catena.effects import run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import (
+from catena.effects import FetchChunks, FetchText, FindNames, run
+from catena.enrichment import StaticEmbedder
+from catena.library import Library
+from catena.model import (
     DuplicateDocumentError,
     FilterError,
     LibraryError,
@@ -25,12 +24,11 @@ from catena.errors import (
     ServerError,
     UnknownDocumentError,
 )
-from catena.library import Library
-from catena.retrieval.multi_route import retrieve
-from catena.server.call import Call
-from catena.server_library import ServerLibrary
-from catena.steps import FetchChunks, FetchText, FindNames
-from catena.testing.fakes import FakeEmbedder
+from catena.retrieval import retrieve
+from catena.server import Call, ElasticsearchTransport, ServerLibrary
+from catena.server.elasticsearch import elasticsearch_store
+from catena.server.opensearch import opensearch_store
+from catena.testing import FakeEmbedder
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
 
 QUESTIONS = ("At what frequency does the clock of Board Beta run?", "memory 8 kB", "Board Gamma", "hardware")

@@ -11,20 +11,14 @@ from typing import Any
 
 import pytest
 
-from catena.enrichment.keywords import Keywords
-from catena.enrichment.summaries import Summaries
-from catena.extraction import Extraction
-from catena.graph.walk_options import PAPER
-from catena.graph_search import GraphResult, GraphSearch
-from catena.library import Library
+from catena.enrichment import Keywords, Summaries
+from catena.graph import PAPER, GraphResult, GraphSearch
+from catena.library import Library, Preparation
 from catena.model import Hit, Ranking
-from catena.pipeline import Preparation
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_view import ExactUnion, PaperQuota
-from catena.section_search import ViewSearch
-from catena.segment_search import SegmentSearch
-from catena.server_library import ServerLibrary
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.retrieval import ExactUnion, PaperQuota, RankFusion, ViewSearch
+from catena.segments import Extraction, SegmentSearch
+from catena.server import ServerLibrary
+from catena.structure import SectionChunkOptions
 from catena_bench.synthetic_manuals import manual_markdown
 
 DEMO = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"

@@ -14,22 +14,23 @@ import pytest
 from entry_cases import LAYOUT, additions, plain
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.backends.opensearch import OpenSearchTransport
-from catena.driver import run
-from catena.errors import LibraryError, ServerError, UnknownDocumentError
-from catena.model import Chunk, Document, Entry, Outcome, View
-from catena.server.bulk import BulkOptions
-from catena.server.call import Call, Flavour, Pause
+from catena.effects import Handler, Services, Step, run
+from catena.model import Chunk, Document, Entry, LibraryError, Outcome, ServerError, UnknownDocumentError, View
+from catena.server import (
+    BulkOptions,
+    Call,
+    ElasticsearchTransport,
+    Flavour,
+    IndexLayout,
+    OpenSearchTransport,
+    Pause,
+    StoredChunk,
+)
 from catena.server.contents import documents, export, fingerprint, get, ledger, stats
-from catena.server.layout import IndexLayout
 from catena.server.pages import Cursor, Page, items
 from catena.server.rebuilding import rebuild, vectors_of
-from catena.server.restoring import StoredChunk
 from catena.server.verifying import verify
 from catena.server.writing import Addition, create, delete, loading, open_layout, open_or_create, put, record, refresh
-from catena.services import Handler, Services
-from catena.steps import Step
 from catena.testing.fake_server import Killed
 
 pytestmark = pytest.mark.servers

@@ -17,8 +17,7 @@ from manuals import SCREWS, TEXTS, TITLES
 
 from catena import Library
 from catena.effects import Services
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
+from catena.retrieval import RankFusion, RoutedStore
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaMultiViewRetriever,

@@ -17,12 +17,10 @@ from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Call
 from stores_of_langchain import EMBEDDINGS, KINDS, Kind, Place
 
 from catena.effects import Services
-from catena.enrichment.context import ContextOptions
-from catena.rerank.calibration import Constant
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
-from catena.segment_search import SegmentSearch
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.enrichment import ContextOptions
+from catena.retrieval import RankFusion, RoutedStore
+from catena.segments import Constant, SegmentSearch
+from catena.structure import SectionChunkOptions
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaEntityTransformer,

@@ -18,12 +18,10 @@ from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Call
 from stores_of_llama_index import DIM, EMBEDDING, KINDS, Kind, Place
 
 from catena.effects import Services
-from catena.errors import ParameterError, ServiceError
-from catena.rerank.calibration import Constant
-from catena.retrieval.foreign import RoutedStore
-from catena.retrieval.fusion import RankFusion
-from catena.segment_search import SegmentSearch
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.model import ParameterError, ServiceError
+from catena.retrieval import RankFusion, RoutedStore
+from catena.segments import Constant, SegmentSearch
+from catena.structure import SectionChunkOptions
 from llama_index_catena import (
     CatenaContextExtractor,
     CatenaEntityExtractor,

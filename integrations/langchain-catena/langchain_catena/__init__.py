@@ -1,7 +1,7 @@
 """Catena in LangChain: long documents as loader, transformers, retrievers, compressors, embeddings and chain."""
 
 import langchain_catena.core_values  # noqa: F401  # the core then takes LangChain's models and documents as they are
-from catena.view_records import ViewChanges
+from catena.enrichment import ViewChanges
 from langchain_catena.answering import segment_answer_chain
 from langchain_catena.asking import chain_answer_chain, query_writer
 from langchain_catena.atomic import CatenaAtomicTransformer

@@ -17,16 +17,21 @@ from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.answering.cited import check_answer
+from catena.answering import check_answer
 from catena.effects import Services, arun
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.answer_scope import Span, recall_at
-from catena.evaluation.answers import mean_score
-from catena.evaluation.evidence import evaluate_evidence
-from catena.evaluation.judging import Pair, judge_pairs
-from catena.evaluation.squad import AnswerMeasure, answer_score, squad_scores
-from catena.evaluation.standard import evaluate
-from catena.model import Chunk
+from catena.evaluation import (
+    AnswerMeasure,
+    Pair,
+    Span,
+    answer_score,
+    evaluate,
+    evaluate_evidence,
+    judge_pairs,
+    mean_score,
+    squad_scores,
+)
+from catena.evaluation.answer_scope import recall_at
+from catena.model import Chunk, EvaluationError, ParameterError
 from langchain_catena.evaluation import (
     RowEvaluator,
     SummaryEvaluator,

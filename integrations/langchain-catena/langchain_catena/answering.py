@@ -11,10 +11,9 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from catena import model
-from catena.answering.quotes import VerifiedQuote
+from catena.answering import AnswerOptions, SegmentAnswer, VerifiedQuote
 from catena.effects import Services, Step, arun, run
-from catena.library.ask import answer_from_step
-from catena.segment_answer import AnswerOptions, SegmentAnswer
+from catena.library import answer_from_step
 from langchain_catena.convert import NO_OFFSETS
 from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of

@@ -10,12 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from catena.answering.chain_answer import chain_answer
-from catena.answering.chains import ChainReading
-from catena.answering.short_answer import ShortAnswer
+from catena.answering import ChainReading, ShortAnswer, chain_answer
 from catena.effects import Services, Step, arun, run
-from catena.retrieval.decomposition import decompose
-from catena.retrieval.queries import Queries, generate_queries
+from catena.retrieval import Queries, decompose, generate_queries
 from langchain_catena.graph.chains import chains_of
 from langchain_catena.services import LangChainLLM
 

@@ -11,9 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
 from catena.effects import Failed, Services, Step, arun, run, together
-from catena.errors import ParameterError
-from catena.structure.atomic import AtomicChunks, AtomicOptions, cut_atomic
-from catena.structure.outline import outline
+from catena.model import ParameterError
+from catena.structure import AtomicChunks, AtomicOptions, cut_atomic, outline
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import chunk_metadata, scalars, to_core_document
 from langchain_catena.parts import OF_THE_PARENT_ALONE, in_whole, linked, to_cut

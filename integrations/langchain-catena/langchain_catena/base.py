@@ -14,7 +14,7 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import get_unique_config_specs
 from typing_extensions import TypedDict  # pydantic makes schemas of no other before Python 3.12
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from langchain_catena.fields import NamedFields, check_options
 from langchain_catena.running import for_children
 

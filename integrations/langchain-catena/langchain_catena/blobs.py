@@ -9,10 +9,9 @@ from langchain_core.document_loaders import BaseBlobParser
 from langchain_core.documents import Document
 from langchain_core.documents.base import Blob
 
-from catena.errors import ParseError
-from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import Formatted
-from catena.pipeline import Preparation, read
+from catena.formatting import FidelityReport, Formatted
+from catena.library import Preparation, read
+from catena.model import ParseError
 from langchain_catena.convert import loaded_document
 
 

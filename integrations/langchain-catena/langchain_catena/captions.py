@@ -13,10 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.captions import CaptionedFigures, FigureContext, caption_figures
-from catena.errors import ParameterError
-from catena.figures import CAPTION
-from catena.model import Degraded, Figure
+from catena.enrichment import CaptionedFigures, FigureContext, caption_figures
+from catena.model import CAPTION, Degraded, Figure, ParameterError
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.services import LangChainCaptioner
 

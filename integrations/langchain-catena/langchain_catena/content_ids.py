@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from langchain_core.documents import Document
 
-from catena.citation import SOURCE, TITLE
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.model import Chunk
-from catena.structure.assembly import TABLE_HEADER
+from catena.model import SOURCE, TITLE, Chunk, ParameterError, digest
+from catena.structure import TABLE_HEADER
 from langchain_catena.convert import NEXT, PREVIOUS
 from langchain_catena.places import PlaceKeys, to_linked
 

@@ -13,15 +13,12 @@ from typing import Any, Literal, cast
 from langchain_core.documents import Document
 
 from catena import model
-from catena.answering.answer import readable
-from catena.citation import SOURCE, TITLE, citation, place_metadata
-from catena.context import HeaderTemplate, reader_text, segment_header
-from catena.extraction import Extraction, SegmentHit
-from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import Formatted
-from catena.ids import digest
-from catena.layout import Parsed
-from catena.text.loaded import MEDIA_TYPE, PAGE_LABEL, joined_pages, media_type_of, starts_of_page
+from catena.answering import readable
+from catena.formatting import FidelityReport, Formatted
+from catena.model import SOURCE, TITLE, Parsed, citation, digest, place_metadata
+from catena.segments import Extraction, SegmentHit
+from catena.structure import HeaderTemplate, reader_text, segment_header
+from catena.text import MEDIA_TYPE, PAGE_LABEL, joined_pages, media_type_of, starts_of_page
 
 PROVENANCE = "catena"
 """Metadata key of the one dict that says how a document was found: `routes`, `scale`, `degraded`, `unknown`."""

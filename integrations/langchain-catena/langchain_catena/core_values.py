@@ -6,7 +6,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.runnables import Runnable
 
-from catena.frameworks import register
+from catena.effects import register
 from langchain_catena.convert import to_core_document
 from langchain_catena.rerank import LangChainReranker
 from langchain_catena.services import CatenaEmbeddings, LangChainCaptioner, LangChainEmbedder, LangChainLLM

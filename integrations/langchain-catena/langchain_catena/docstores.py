@@ -12,7 +12,7 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.stores import BaseStore, ByteStore
 
 from catena.effects import Step
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from langchain_catena.calls import Await, Do, called
 
 FetchParents: TypeAlias = Callable[[Sequence[str]], Sequence[Document | None] | Awaitable[Sequence[Document | None]]]

@@ -13,9 +13,8 @@ from langchain_core.language_models import BaseLanguageModel
 
 from catena import model
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
-from catena.enrichment.entities import Entities, detect_entities
-from catena.errors import ParameterError
+from catena.enrichment import CodeDetector, Detector, Entities, LLMDetector, RecognizerDetector, detect_entities
+from catena.model import ParameterError
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import to_chunk
 from langchain_catena.services import LangChainLLM

@@ -15,18 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.answers import mean_score
-from catena.evaluation.log_rank_index import (
+from catena.evaluation import (
     LogRankIndex,
     LogRankRules,
     MeanLogRankIndex,
     Unretrieved,
     log_rank_index,
     mean_log_rank_index,
+    mean_score,
 )
 from catena.evaluation.standard import recall_at
-from catena.nearest import meant
+from catena.model import EvaluationError, ParameterError, meant
 
 Values: TypeAlias = Mapping[str, Any]
 RowEvaluator: TypeAlias = Callable[[Any, Any], dict[str, Any]]
@@ -46,7 +45,7 @@ def log_rank_evaluator(
 
     Args:
         n: number of pieces that were ranked, i.e. chunks of the collection.
-        gamma: as in `catena.evaluation.log_rank_index.log_rank_index`; so is `unretrieved`.
+        gamma: as in `catena.evaluation.log_rank_measure.log_rank_index`; so is `unretrieved`.
         unretrieved: what a relevant document becomes that was not returned; by default it earns 0.
         documents: key of the target's outputs under which the documents stand: LangChain documents, dicts with an
             "id", or ids. None returned is a ranking of none, not an error.

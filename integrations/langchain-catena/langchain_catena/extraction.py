@@ -10,14 +10,11 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from pydantic import Field, InstanceOf, model_validator
 
-from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Services, Step
-from catena.errors import ParameterError
-from catena.extraction import Extraction, ExtractionParams, preset
-from catena.library.ask import segments_step
-from catena.model import Ranking, Scale
-from catena.rerank.calibration import Calibration, Constant
-from catena.segment_search import SegmentSearch
+from catena.library import segments_step
+from catena.model import ParameterError, Ranking, Scale
+from catena.segments import Calibration, Constant, Extraction, ExtractionParams, SegmentSearch, preset
+from catena.structure import DSRAG, HeaderTemplate
 from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import POSITION, is_unknown, segment_documents
 from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
@@ -50,7 +47,7 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
 
     Attributes:
         params: what a segment is worth and how long it may be; or the name of a preset, "balanced", "precision" or
-            "find_all". None takes what `budget_tokens` allows, as `catena.segment_search.SegmentSearch` does.
+            "find_all". None takes what `budget_tokens` allows, as `catena.segments.search.SegmentSearch` does.
         budget_tokens: of all segments together, headers counted; not looked at where `params` are given.
         calibration: what `relevance_score` says of relevance. Not needed where `CatenaRerank` made it a probability,
             and where there is none: then the order counts. `Constant()` believes the order of any score.

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from catena.errors import ParameterError
-from catena.nearest import meant
+from catena.model import ParameterError, meant
 
 _OF_LANGCHAIN = frozenset({"run_id", "verbose"})  # what a retriever's `invoke` takes besides its own options
 

@@ -16,8 +16,7 @@ from langchain_core.documents import Document
 from pydantic import Field, InstanceOf
 
 from catena.model import Ranking
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.tuned import Tuned
+from catena.retrieval import RankFusion, ScoreFusion, Tuned
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import figure_document
 from langchain_catena.libraries import LibraryField, figure_file

@@ -9,10 +9,9 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, InstanceOf
 
-from catena.errors import LibraryError, ParameterError
 from catena.library import Library
-from catena.model import Hit
-from catena.server_library import ServerLibrary
+from catena.model import Hit, LibraryError, ParameterError
+from catena.server import ServerLibrary
 
 AnyLibrary: TypeAlias = Library | ServerLibrary
 

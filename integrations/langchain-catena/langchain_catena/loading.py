@@ -15,16 +15,12 @@ from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.discovery import discover
 from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
-from catena.errors import CatenaError, LibraryError, ParameterError, ParseError
-from catena.formatting import figures_of
-from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
-from catena.indexing.figures import write_file
-from catena.layout import Parsed
+from catena.formatting import PLANNED_ANSWERS, FidelityReport, FormatOptions, Formatted, figures_of, format_markdown
+from catena.library import Preparation, discover, read
+from catena.model import CatenaError, LibraryError, ParameterError, Parsed, ParseError
 from catena.parsing import SUPPORTED_SUFFIXES
-from catena.pipeline import Preparation, read
+from catena.store import write_file
 from langchain_catena.convert import loaded_document
 from langchain_catena.services import LangChainLLM
 

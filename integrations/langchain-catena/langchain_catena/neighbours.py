@@ -12,10 +12,8 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from catena.effects import FetchChunks, FetchText, Handler, Request, Services, Step, arun, ask, run
-from catena.errors import ParameterError
-from catena.extraction.links import FetchLinked, Linked, follow_links
-from catena.extraction.neighbours import Span
-from catena.model import Chunk
+from catena.model import Chunk, ParameterError
+from catena.segments import FetchLinked, Linked, Span, follow_links
 from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import Passages, PlaceKeys, to_linked
 

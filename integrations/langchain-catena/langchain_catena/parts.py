@@ -9,9 +9,8 @@ from itertools import pairwise
 
 from langchain_core.documents import Document
 
-from catena.citation import SEPARATOR
-from catena.model import Chunk
-from catena.text.loaded import page_of
+from catena.model import SEPARATOR, Chunk
+from catena.text import page_of
 from langchain_catena.convert import CHUNK_ID, NEXT, PAGE_LABELS, PAGE_OFFSETS, POSITION, PREVIOUS, RAW_TEXT
 
 OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PAGE_LABELS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID)

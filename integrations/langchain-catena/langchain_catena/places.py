@@ -10,11 +10,9 @@ from typing import Any, get_args
 from langchain_core.documents import Document
 
 from catena import model
-from catena.citation import PLACE_KEYS, SEPARATOR, SOURCE, place_in
 from catena.effects import Step
-from catena.errors import ParameterError
-from catena.extraction.links import Linked, placed_by_offsets
-from catena.ids import digest
+from catena.model import PLACE_KEYS, SEPARATOR, SOURCE, ParameterError, digest, place_in
+from catena.segments import Linked, placed_by_offsets
 from langchain_catena.convert import (
     CHUNK_ID,
     HEADER,
@@ -180,7 +178,7 @@ class Passages:
         return replace(ranking, hits=tuple(falling))
 
     def place(self, rankings: Sequence[model.Ranking]) -> Step[tuple[model.Ranking, ...]]:
-        """As `placed`, for `catena.segment_search.find_segments`."""
+        """As `placed`, for `catena.segments.search.find_segments`."""
         yield from ()  # nothing is asked
         return self.placed(rankings)
 

@@ -14,15 +14,18 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import Runnable, RunnableLambda, run_in_executor
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
-from catena.effects import Services, Step
-from catena.errors import ParameterError, ServiceError
-from catena.local_models import turn_if_local
-from catena.model import Chunk, Hit, Ranking
-from catena.ports import Reranker
-from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import Calibration, calibration_given
-from catena.rerank.reranking import ROUTE, OnFailure, chunk_text, rerank
-from catena.segment_search import headed_text
+from catena.effects import Reranker, Services, Step, turn_if_local
+from catena.model import Chunk, Hit, ParameterError, Ranking, ServiceError
+from catena.segments import (
+    ROUTE,
+    Artefact,
+    Calibration,
+    OnFailure,
+    calibration_given,
+    chunk_text,
+    headed_text,
+    rerank,
+)
 from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import PROVENANCE, SCORE, is_unknown, original_of, to_chunk, to_document
 from langchain_catena.places import PlaceKeys, ranked, to_linked

@@ -20,13 +20,11 @@ from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.detectors import Detector, LLMDetector
-from catena.extraction import Extraction
-from catena.library.ask import SearchOptions, search_step
+from catena.enrichment import Detector, LLMDetector
+from catena.library import SearchOptions, search_step
 from catena.model import Degraded, Ranking, Unknown
-from catena.retrieval.foreign import named
-from catena.retrieval.routes import stored
-from catena.retrieval.tuned import Tuned
+from catena.retrieval import Tuned, named, stored
+from catena.segments import Extraction
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import section_document, to_document, unknown_document
 from langchain_catena.libraries import LibraryField

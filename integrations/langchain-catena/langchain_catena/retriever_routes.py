@@ -9,11 +9,9 @@ from typing import Any, TypeAlias
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from catena.effects import Search
-from catena.errors import ParameterError
-from catena.model import Chunk, Ranking, Where
-from catena.ports import Store
-from catena.retrieval.foreign import ForeignRoute, RoutedStore, ranked_chunks
+from catena.effects import Search, Store
+from catena.model import Chunk, ParameterError, Ranking, Where
+from catena.retrieval import ForeignRoute, RoutedStore, ranked_chunks
 from langchain_catena.convert import SCORE, as_score, to_chunk
 
 Retriever: TypeAlias = Runnable[str, list[Document]]

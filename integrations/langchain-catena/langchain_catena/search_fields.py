@@ -7,11 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, InstanceOf, StrictBool
 
-from catena.library.ask import SearchOptions, SegmentSearchOptions
-from catena.retrieval.fusion import RankFusion, ScoreFusion
-from catena.retrieval.limits import QuestionLimits
-from catena.retrieval.routes import Route
-from catena.retrieval.tuned import Tuned
+from catena.library import SearchOptions, SegmentSearchOptions
+from catena.retrieval import QuestionLimits, RankFusion, Route, ScoreFusion, Tuned
 
 
 class SearchFields(BaseModel):

@@ -16,11 +16,9 @@ from langchain_core.documents import Document
 from pydantic import Field, InstanceOf, model_validator
 
 from catena.effects import Step, arun, run
-from catena.errors import ParameterError
-from catena.library.ask import SearchOptions, passages_step, search_step, views_step
-from catena.model import Ranking
-from catena.retrieval.reading import ReadingOptions
-from catena.section_search import ViewSearch
+from catena.library import SearchOptions, passages_step, search_step, views_step
+from catena.model import ParameterError, Ranking
+from catena.retrieval import ReadingOptions, ViewSearch
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import unknown_document
 from langchain_catena.libraries import LibraryField

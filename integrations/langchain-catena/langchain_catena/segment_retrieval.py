@@ -19,13 +19,10 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
-from catena.effects import Handler, Services, Step, ask
-from catena.errors import ParameterError
-from catena.extraction import Extraction, SegmentHit
-from catena.library.ask import segments_step
-from catena.model import Ranking
-from catena.ports import Reranker
-from catena.segment_search import SegmentSearch
+from catena.effects import Handler, Reranker, Services, Step, ask
+from catena.library import segments_step
+from catena.model import ParameterError, Ranking
+from catena.segments import Extraction, SegmentHit, SegmentSearch
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import POSITION, segment_documents, unknown_document
 from langchain_catena.libraries import LibraryField
@@ -68,7 +65,7 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
 
     What the documents' metadata say, and what those of the base retriever must say, is stated at
     `CatenaSegmentExtractor`. `extraction` and `aextraction` return the core's `Extraction`, for
-    `catena.extraction.explain`. A name in the question that stands nowhere is told as `CatenaRetriever` tells it.
+    `catena.segments.explain`. A name in the question that stands nowhere is told as `CatenaRetriever` tells it.
     Fields that are not described here are those of `SearchFields`; they go with `library`.
 
     Attributes:

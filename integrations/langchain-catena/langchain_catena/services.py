@@ -17,19 +17,21 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
-from catena.effects import Complete, Describe
-from catena.errors import ParameterError, SchemaRefusedError
-from catena.local_models import turn_if_local
-from catena.output_limits import (
+from catena.effects import (
     LIMITS,
+    Complete,
+    Completion,
+    Describe,
+    Embedder,
     Schemas,
+    caption_of,
     ending_told,
     limit_setting,
     smaller,
+    turn_if_local,
     with_limit,
 )
-from catena.ports import Completion, Embedder
-from catena.replies import caption_of
+from catena.model import ParameterError, SchemaRefusedError
 
 
 class LangChainEmbedder:
@@ -97,7 +99,7 @@ class CatenaEmbeddings(Embeddings):
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         if embedder is None:
-            from catena.enrichment.static_embedding import StaticEmbedder
+            from catena.enrichment import StaticEmbedder
 
             embedder = StaticEmbedder()
         self.embedder = embedder

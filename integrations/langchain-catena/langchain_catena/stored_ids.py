@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from langchain_core.documents import Document
 
-from catena.errors import ParameterError
-from catena.ids import as_uuid
+from catena.model import ParameterError, as_uuid
 from langchain_catena.convert import CHUNK_ID, NEXT, PREVIOUS
 
 _NAMES = (PREVIOUS, NEXT)

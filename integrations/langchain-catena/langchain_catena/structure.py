@@ -12,20 +12,20 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.citation import TITLE
-from catena.context import chunk_header
 from catena.effects import Complete, Failed, Services, Step, arun, run, together
-from catena.enrichment.context import ContextOptions
-from catena.errors import ParameterError
-from catena.ingestion import Ingested, ingest_document
-from catena.model import NO_METADATA, Entry
-from catena.pipeline import FixedLength, Preparation
-from catena.structure.chunking import ChunkOptions
-from catena.structure.context_views import passage_views
-from catena.structure.passages import PASSAGE
-from catena.structure.section_chunks import SectionChunkOptions
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
-from catena.text.loaded import media_type_of
+from catena.enrichment import ContextOptions
+from catena.library import FixedLength, Ingested, Preparation, ingest_document
+from catena.model import NO_METADATA, TITLE, Entry, ParameterError
+from catena.structure import (
+    PASSAGE,
+    ChunkOptions,
+    EmbeddingOptions,
+    SectionChunkOptions,
+    SegmentOptions,
+    chunk_header,
+)
+from catena.structure.context_view_texts import passage_views
+from catena.text import media_type_of
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import (
     CHUNK_ID,
@@ -171,7 +171,7 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
         how = self.preparation
         offline = how.context is not None and how.context.by == "offline"
         if services.embedder is None and (offline or isinstance(how.segmentation, EmbeddingOptions)):
-            from catena.enrichment.static_embedding import StaticEmbedder
+            from catena.enrichment import StaticEmbedder
 
             return replace(services, embedder=StaticEmbedder())
         return services

@@ -19,14 +19,16 @@ from langchain_core.documents import BaseDocumentCompressor, BaseDocumentTransfo
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
-from catena.citation import SOURCE
-from catena.testing.conformance import Found
-from catena.testing.divider_conformance import DividerSubject
-from catena.testing.embedder_conformance import EmbedderSubject
-from catena.testing.evaluator_conformance import EvaluatorSubject
-from catena.testing.fusion_conformance import FusionSubject
-from catena.testing.reranker_conformance import RerankerSubject
-from catena.testing.retriever_conformance import RetrieverSubject
+from catena.model import SOURCE
+from catena.testing import (
+    DividerSubject,
+    EmbedderSubject,
+    EvaluatorSubject,
+    Found,
+    FusionSubject,
+    RerankerSubject,
+    RetrieverSubject,
+)
 from langchain_catena.convert import PROVENANCE, RAW_TEXT, SCORE, to_core_document
 
 __all__ = [

@@ -14,12 +14,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 from pydantic import Field, InstanceOf, PrivateAttr
 
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
-from catena.enrichment.raptor_summaries import ClusterSummaries
+from catena.effects import Embedder, Failed, Services, Step, arun, run, together
+from catena.enrichment import ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
 from catena.model import Ranking
-from catena.ports import Embedder
-from catena.retrieval.tree import TreeWay, search_trees
+from catena.retrieval import TreeWay, search_trees
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.content_ids import source_of
 from langchain_catena.convert import to_chunk, to_document

@@ -14,9 +14,8 @@ from langchain_core.stores import BaseStore, ByteStore
 from langchain_core.vectorstores import VectorStore
 
 from catena.effects import Services, Step, arun, run
-from catena.errors import DuplicateDocumentError, ParameterError
-from catena.ids import digest
-from catena.view_records import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.enrichment import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.model import DuplicateDocumentError, ParameterError, digest
 from langchain_catena.calls import called, calling
 from langchain_catena.content_ids import source_of, with_content_ids
 from langchain_catena.docstores import fetch, one_docstore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.documents import Document
 
-from catena.view_records import ViewRecord, record_key
+from catena.enrichment import ViewRecord, record_key
 
 
 def as_ledger(record: ViewRecord, prefix: str) -> tuple[str, Document]:

@@ -19,10 +19,8 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena.effects import Search, Services, Step, arun, run
-from catena.errors import ParameterError
-from catena.model import Ranking
-from catena.retrieval.multi_view import PaperQuota, ViewRule, found_by, retrieve_views
-from catena.retrieval.routes import stored
+from catena.model import ParameterError, Ranking
+from catena.retrieval import PaperQuota, ViewRule, found_by, retrieve_views, stored
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import PROVENANCE, to_document
 from langchain_catena.docstores import Docstore, one_docstore

@@ -12,11 +12,19 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from catena.citation import SOURCE
 from catena.effects import Handler, Retry, Search, Services, Step, arun, run
-from catena.errors import ParameterError, ServiceError
-from catena.ids import digest
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale
+from catena.model import (
+    SOURCE,
+    Chunk,
+    Degraded,
+    Hit,
+    ParameterError,
+    Provenance,
+    Ranking,
+    Scale,
+    ServiceError,
+    digest,
+)
 from langchain_catena.calls import called, calling
 from langchain_catena.content_ids import chunk_of, source_name
 from langchain_catena.convert import SCORE, original_of, to_chunk

@@ -10,8 +10,8 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from catena.effects import Step
-from catena.errors import ServiceError
-from catena.view_records import Moves, ViewChanges, ViewRecord
+from catena.enrichment import Moves, ViewChanges, ViewRecord
+from catena.model import ServiceError
 from langchain_catena.calls import called
 from langchain_catena.view_ledger import as_ledger
 

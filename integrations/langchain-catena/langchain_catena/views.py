@@ -15,14 +15,12 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
 from catena import model
-from catena.citation import TITLE
 from catena.effects import Failed, Services, Step, arun, run, together
+from catena.enrichment import Held, with_views
 from catena.enrichment.views import Keywords, Summaries, ViewMaker
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.structure.cascade import headed_views
-from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
-from catena.view_making import Held, with_views
+from catena.model import TITLE, ParameterError, digest
+from catena.structure import PASSAGE, PASSAGE_TOKENS, headed_views
+from catena.structure.passages import passage_views
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.content_ids import FILTERS, chunk_of, source_name
 from langchain_catena.convert import scalars
@@ -131,7 +129,7 @@ class CatenaViewTransformer(CatenaBaseTransformer):
         if self.embeddings is not None:
             return replace(services, embedder=LangChainEmbedder(self.embeddings))
         if services.embedder is None and any(not maker.asks_model for maker in self.makers):
-            from catena.enrichment.static_embedding import StaticEmbedder
+            from catena.enrichment import StaticEmbedder
 
             return replace(services, embedder=StaticEmbedder())
         return services

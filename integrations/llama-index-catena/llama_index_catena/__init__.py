@@ -1,7 +1,7 @@
 """Catena in LlamaIndex: from files to nodes, from questions to segments and cited answers, and models both ways."""
 
 import llama_index_catena.core_values  # noqa: F401  # the core then takes LlamaIndex's models and documents
-from catena.view_records import ViewChanges
+from catena.enrichment import ViewChanges
 from llama_index_catena.answering import CatenaQueryEngine
 from llama_index_catena.atomic import AtomicDegradedEvent, CatenaAtomicTransform
 from llama_index_catena.captions import CaptionsDegradedEvent, CatenaCaptionExtractor

@@ -17,13 +17,11 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from catena.answering.cited import Citation, CitedAnswer
-from catena.answering.conflicts import Conflict
+from catena.answering import AnswerOptions, Citation, CitedAnswer, Conflict, SegmentAnswer
 from catena.effects import Services, Step, arun, run
-from catena.extraction import SegmentHit
-from catena.library.ask import answer_from_step
+from catena.library import answer_from_step
 from catena.model import Segment
-from catena.segment_answer import AnswerOptions, SegmentAnswer
+from catena.segments import SegmentHit
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.segment_nodes import apart, passage_node, to_segment, unknown_in

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 
 P = ParamSpec("P")
 

@@ -15,9 +15,8 @@ from llama_index.core.schema import BaseNode, NodeRelationship, TextNode, Transf
 
 from catena import model, prompts
 from catena.effects import Failed, Services, Step, arun, run, together
-from catena.errors import ParameterError
-from catena.structure.atomic import AtomicChunks, AtomicOptions, cut_atomic
-from catena.structure.outline import outline
+from catena.model import ParameterError
+from catena.structure import AtomicChunks, AtomicOptions, cut_atomic, outline
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.chunk_nodes import chunk_metadata_of, linked, origin_of, presented
 from llama_index_catena.components import Component, revived_options, written_options

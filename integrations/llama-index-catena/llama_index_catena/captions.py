@@ -17,10 +17,8 @@ from llama_index.core.schema import BaseNode, ImageNode
 
 from catena import prompts
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.captions import CaptionedFigures, FigureContext, caption_figures
-from catena.errors import ParameterError
-from catena.figures import CAPTION
-from catena.model import Degraded, Figure
+from catena.enrichment import CaptionedFigures, FigureContext, caption_figures
+from catena.model import CAPTION, Degraded, Figure, ParameterError
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import ExtractorComponent
 from llama_index_catena.convert import FIGURE_TITLE, HEADINGS

@@ -11,7 +11,7 @@ from typing import Any
 from llama_index.core.schema import DEFAULT_TEXT_NODE_TMPL, BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 
 from catena import model
-from catena.text.loaded import PAGE_LABEL
+from catena.text import PAGE_LABEL
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
 from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS
 

@@ -14,7 +14,7 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.llms.loading import load_llm
 from llama_index.core.schema import BaseComponent, BaseNode
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 
 dispatcher = get_dispatcher(__name__)
 

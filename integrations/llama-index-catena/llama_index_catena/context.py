@@ -14,14 +14,10 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode
 
-from catena.chunk_context import ChunkContexts, context_of_chunks
-from catena.citation import TITLE
-from catena.context import DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.context import ContextOptions, Guidance
-from catena.enrichment.context_llm import versions
-from catena.errors import ParameterError
-from catena.model import Chunk
+from catena.enrichment import ChunkContexts, ContextOptions, Guidance, context_of_chunks, versions
+from catena.model import TITLE, Chunk, ParameterError
+from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import ExtractorComponent
 from llama_index_catena.convert import joined_keys, to_chunk
@@ -32,7 +28,7 @@ SECTION_TITLE = "section_title"
 """Metadata key of a node: what the section that it stands in is called."""
 
 CONTEXT_HEADER = "context"
-"""Metadata key of a node: titles and summaries as one text, in the words of `catena.context.DSRAG`."""
+"""Metadata key of a node: titles and summaries as one text, as `catena.structure.context_header.DSRAG` words it."""
 
 SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other metadata
 

@@ -26,11 +26,19 @@ from llama_index.core.schema import (
 )
 
 from catena import model
-from catena.citation import GENERATED_TITLE, PLACE_KEYS, SOURCE, TITLE, citation, place_in, place_metadata
-from catena.figures import CAPTION
-from catena.ids import digest
-from catena.pipeline import CHUNK_KEYS
-from catena.structure.cascade import SEPARATOR, titles_above
+from catena.library import CHUNK_KEYS
+from catena.model import (
+    CAPTION,
+    GENERATED_TITLE,
+    PLACE_KEYS,
+    SOURCE,
+    TITLE,
+    citation,
+    digest,
+    place_in,
+    place_metadata,
+)
+from catena.structure import SEPARATOR, titles_above
 from llama_index_catena.documents import DOCUMENT_KEYS, text_of
 
 PROVENANCE = "catena"

@@ -5,7 +5,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode
 
-from catena.frameworks import register
+from catena.effects import register
 from llama_index_catena.documents import to_core_document
 from llama_index_catena.embedding import CatenaEmbedding
 from llama_index_catena.reranking import LlamaIndexReranker

@@ -12,21 +12,25 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode
 
 from catena.effects import Failed, Step, together
-from catena.errors import ParameterError
-from catena.ingestion import divide
-from catena.model import Chunk, Document, Section
-from catena.pipeline import FixedLength, Preparation
-from catena.structure.chunking import ChunkOptions, cut
-from catena.structure.fixed_length import cut_fixed
-from catena.structure.section_chunks import SectionChunkOptions, cut_sections
-from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
+from catena.library import FixedLength, Preparation, divide
+from catena.model import Chunk, Document, ParameterError, Section
+from catena.structure import (
+    ChunkOptions,
+    EmbeddingOptions,
+    SectionChunkOptions,
+    Segmentation,
+    SegmentOptions,
+    cut,
+    cut_fixed,
+    cut_sections,
+)
 from llama_index_catena.documents import to_core_document
 
 By: TypeAlias = SegmentOptions | EmbeddingOptions
 """Who divides, and how: a language model or the embedding."""
 
 Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
-"""What a chunk is, as `catena.pipeline.Preparation` takes it."""
+"""What a chunk is, as `catena.library.pipeline.Preparation` takes it."""
 
 _KNOWN: dict[Any, type[By]] = {"SegmentOptions": SegmentOptions, "EmbeddingOptions": EmbeddingOptions}
 _KINDS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (ChunkOptions, SectionChunkOptions, FixedLength)}

@@ -10,8 +10,8 @@ from typing import Any
 from llama_index.core.schema import BaseNode, Document, MediaResource, MetadataMode, TextNode
 
 from catena import model
-from catena.citation import SOURCE, TITLE
-from catena.text.loaded import MARKDOWN, MEDIA_TYPE, JoinedPages, joined_pages, media_type_of, source_of
+from catena.model import SOURCE, TITLE
+from catena.text import MARKDOWN, MEDIA_TYPE, JoinedPages, joined_pages, media_type_of, source_of
 
 PAGE_STARTS, PAGE_LABELS = "catena_page_starts", "catena_page_labels"
 """Metadata keys of a document with pages: JSON lists, as the core's `Document` has them."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field
 
-from catena.errors import ParameterError
-from catena.ports import Embedder
+from catena.effects import Embedder
+from catena.model import ParameterError
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import Component
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @cache
 def _shipped() -> Embedder:
-    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.enrichment import StaticEmbedder
 
     return StaticEmbedder()
 

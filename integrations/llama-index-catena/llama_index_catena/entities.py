@@ -14,13 +14,18 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode
 
 from catena import model, prompts
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment.asking import Bounds
-from catena.enrichment.detectors import CodeDetector, Detector, LLMDetector, RecognizerDetector
-from catena.enrichment.entities import Entities, detect_entities
-from catena.errors import ParameterError
-from catena.names import as_written
-from catena.ports import EntityRecognizer
+from catena.effects import EntityRecognizer, Failed, Services, Step, arun, run, together
+from catena.enrichment import (
+    Bounds,
+    CodeDetector,
+    Detector,
+    Entities,
+    LLMDetector,
+    RecognizerDetector,
+    detect_entities,
+)
+from catena.model import ParameterError
+from catena.text import as_written
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import ExtractorComponent, revived_options, written_options
 from llama_index_catena.convert import to_chunk

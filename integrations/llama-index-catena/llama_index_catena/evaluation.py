@@ -18,10 +18,9 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric, RetrievalMetricResult
 
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.evidence import evaluate_evidence
-from catena.evaluation.log_rank_index import LogRankRules, Unretrieved, log_rank_index
-from catena.evaluation.standard import evaluate, recall_at
+from catena.evaluation import LogRankRules, Unretrieved, evaluate, evaluate_evidence, log_rank_index
+from catena.evaluation.standard import recall_at
+from catena.model import EvaluationError, ParameterError
 from llama_index_catena.arguments import checked_arguments
 
 _QUERY = "query"  # the name of the one query that is measured

@@ -11,13 +11,10 @@ from llama_index.core.llms import LLM
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import Document, NodeWithScore
 
-from catena.answering.cited import CitedAnswer, check_answer
+from catena.answering import CitedAnswer, check_answer
 from catena.effects import Services, Step, arun, run
-from catena.errors import EvaluationError, ParameterError
-from catena.evaluation.answer_scope import Span, coverage
-from catena.evaluation.judging import Pair, judge_pairs
-from catena.evaluation.pairwise import Verdict
-from catena.model import Chunk
+from catena.evaluation import Pair, Span, Verdict, coverage, judge_pairs
+from catena.model import Chunk, EvaluationError, ParameterError
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.documents import text_of
 from llama_index_catena.segment_nodes import apart, linked_chunk

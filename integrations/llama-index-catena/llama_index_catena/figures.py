@@ -10,9 +10,9 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from catena.effects import Step, arun, run
-from catena.library.ask import figures_step
+from catena.library import figures_step
 from catena.model import Ranking
-from catena.retrieval.multi_route import Fusion
+from catena.retrieval import Fusion
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.convert import figure_node
 from llama_index_catena.filters import Filters, where_of

@@ -7,9 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
-from catena.errors import ParameterError
-from catena.filters import check
-from catena.model import Where
+from catena.model import ParameterError, Where, check
 
 Filters: TypeAlias = Where | MetadataFilters | MetadataFilter | Sequence[MetadataFilter]
 """A filter in Catena's grammar, or LlamaIndex's; of a list all must hold."""

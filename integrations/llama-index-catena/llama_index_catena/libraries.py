@@ -7,10 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from catena.errors import LibraryError, ParameterError
 from catena.library import Library
-from catena.model import Hit
-from catena.server_library import ServerLibrary
+from catena.model import Hit, LibraryError, ParameterError
+from catena.server import ServerLibrary
 
 AnyLibrary: TypeAlias = Library | ServerLibrary
 

@@ -16,14 +16,31 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from catena.effects import FetchChunks, FetchText, Handler, Request, Search, Services, Step, arun, ask, run
-from catena.errors import ParameterError
-from catena.extraction import ExtractionParams
-from catena.extraction.links import FetchLinked, Linked, follow_links, placed_by_offsets
-from catena.extraction.placing import gather_links, links_between, placed_by_links
-from catena.extraction.values import documents_considered
-from catena.faults import service_error
-from catena.model import Chunk, Hit, Ranking
+from catena.effects import (
+    FetchChunks,
+    FetchText,
+    Handler,
+    Request,
+    Search,
+    Services,
+    Step,
+    arun,
+    ask,
+    run,
+    service_error,
+)
+from catena.model import Chunk, Hit, ParameterError, Ranking
+from catena.segments import (
+    ExtractionParams,
+    FetchLinked,
+    Linked,
+    documents_considered,
+    follow_links,
+    gather_links,
+    links_between,
+    placed_by_links,
+    placed_by_offsets,
+)
 from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.segment_nodes import POSITION, carried_node, counts_positions, linked_chunk
 from llama_index_catena.services import inherits

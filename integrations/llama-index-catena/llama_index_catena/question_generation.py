@@ -14,9 +14,8 @@ from llama_index.core.schema import QueryBundle
 from llama_index.core.tools.types import ToolMetadata
 
 from catena.effects import Services, arun, run
-from catena.errors import ParameterError
-from catena.retrieval.decomposition import decompose
-from catena.retrieval.queries import Queries, generate_queries
+from catena.model import ParameterError
+from catena.retrieval import Queries, decompose, generate_queries
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.retrieval import RouteDegradedEvent
 from llama_index_catena.services import LlamaIndexLLM, language_model

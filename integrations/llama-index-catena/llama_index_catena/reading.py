@@ -13,15 +13,18 @@ from llama_index.core.llms import LLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.schema import Document
 
-from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
-from catena.errors import ParameterError, ParseError
-from catena.formatting import format_layout
-from catena.formatting.fidelity_report import FidelityReport
-from catena.formatting.llm_markdown import PLANNED_ANSWERS, FormatOptions, Formatted, format_markdown
-from catena.layout import Parsed
+from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, redact, run, together
+from catena.formatting import (
+    PLANNED_ANSWERS,
+    FidelityReport,
+    FormatOptions,
+    Formatted,
+    format_layout,
+    format_markdown,
+)
+from catena.library import Preparation
+from catena.model import ParameterError, Parsed, ParseError
 from catena.parsing import file_bytes, parse_bytes
-from catena.pipeline import Preparation
-from catena.redaction import redact
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.convert import joined_keys
 from llama_index_catena.documents import from_core_document

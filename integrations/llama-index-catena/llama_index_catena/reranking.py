@@ -15,14 +15,10 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from catena.effects import Services, Step, arun, run
-from catena.errors import InvalidReplyError, ParameterError
-from catena.faults import service_error
-from catena.local_models import turn_if_local
-from catena.model import Chunk, Ranking
-from catena.ports import Reranker
-from catena.rerank.artefact import Artefact
-from catena.rerank.calibration import (
+from catena.effects import Reranker, Services, Step, arun, run, service_error, turn_if_local
+from catena.model import Chunk, InvalidReplyError, ParameterError, Ranking
+from catena.segments import (
+    Artefact,
     BetaCalibration,
     BetaCDF,
     Calibration,
@@ -31,9 +27,10 @@ from catena.rerank.calibration import (
     Identity,
     Linear,
     Logistic,
+    OnFailure,
     calibration_given,
+    rerank,
 )
-from catena.rerank.reranking import OnFailure, rerank
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import to_node

@@ -16,17 +16,21 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from catena.effects import Services, Step, arun, run
-from catena.enrichment.detectors import Detector, LLMDetector
-from catena.errors import ParameterError
-from catena.library.ask import SearchOptions, passages_step, search_step, views_step
-from catena.model import Ranking
-from catena.retrieval.foreign import named
-from catena.retrieval.limits import QuestionLimits
-from catena.retrieval.multi_route import Fusion, OnRouteError, OnUnknown
-from catena.retrieval.reading import ReadingOptions
-from catena.retrieval.routes import Route, stored
-from catena.retrieval.tuned import Tuned
-from catena.section_search import ViewSearch
+from catena.enrichment import Detector, LLMDetector
+from catena.library import SearchOptions, passages_step, search_step, views_step
+from catena.model import ParameterError, Ranking
+from catena.retrieval import (
+    Fusion,
+    OnRouteError,
+    OnUnknown,
+    QuestionLimits,
+    ReadingOptions,
+    Route,
+    Tuned,
+    ViewSearch,
+    named,
+    stored,
+)
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.convert import notice_node, section_node, to_node
 from llama_index_catena.filters import Filters, where_of

@@ -10,11 +10,24 @@ from typing import Any, cast
 
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
 
-from catena.answering.integration import Passage
-from catena.citation import GENERATED_TITLE, PLACE_KEYS, TITLE, citation, place_metadata
-from catena.extraction import Extraction, SegmentHit
-from catena.extraction.links import Linked
-from catena.model import Chunk, Degraded, FrozenMetadata, Hit, Provenance, Ranking, Scale, Segment, Unknown
+from catena.answering import Passage
+from catena.model import (
+    GENERATED_TITLE,
+    PLACE_KEYS,
+    TITLE,
+    Chunk,
+    Degraded,
+    FrozenMetadata,
+    Hit,
+    Provenance,
+    Ranking,
+    Scale,
+    Segment,
+    Unknown,
+    citation,
+    place_metadata,
+)
+from catena.segments import Extraction, Linked, SegmentHit
 from llama_index_catena.convert import (
     CITATION,
     HEADER_PATH,

@@ -16,15 +16,11 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
-from catena.context import DSRAG, HeaderTemplate
 from catena.effects import Handler, Search, Services, Step, arun, ask, run
-from catena.errors import ParameterError
-from catena.extraction import BALANCED, Extraction, ExtractionParams, preset
-from catena.library.ask import SegmentSearchOptions, segments_step
-from catena.model import Hit, Ranking, Scale
-from catena.rerank.calibration import Calibration
-from catena.rerank.reranking import probabilities
-from catena.segment_search import SegmentSearch
+from catena.library import SegmentSearchOptions, segments_step
+from catena.model import Hit, ParameterError, Ranking, Scale
+from catena.segments import BALANCED, Calibration, Extraction, ExtractionParams, SegmentSearch, preset, probabilities
+from catena.structure import DSRAG, HeaderTemplate
 from llama_index_catena.arguments import Remade, checked_arguments, checked_with
 from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import notice_node
@@ -109,7 +105,7 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
         return None if value is None else type(value).__name__
 
     def extraction(self, nodes: Sequence[NodeWithScore], query: str = "") -> Extraction:
-        """Return the core's extraction, which `catena.extraction.explain` explains."""
+        """Return the core's extraction, which `catena.segments.explain` explains."""
         step, services = self._step(nodes, query)
         return run(step, services)
 
@@ -163,7 +159,7 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
     Args:
         source: an open library, services that answer `Search`, or a retriever; of the latter, how many nodes it finds
             is set there.
-        options: queries, reranker, calibration, and what a segment is worth, see `catena.segment_search`.
+        options: queries, reranker, calibration, and what a segment is worth, see `catena.segments.search`.
         neighbours: of a retriever: where the nodes beside those found are.
         reranker: the core's, or a LlamaIndex postprocessor that scores; given, it is used.
         llm: writes the queries, where the options say `queries_by="llm"`.
@@ -220,7 +216,7 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
         self.notice, self.search, self._neighbours = notice, search, neighbours
 
     def extraction(self, question: str) -> Extraction:
-        """Return the core's extraction, which `catena.extraction.explain` explains."""
+        """Return the core's extraction, which `catena.segments.explain` explains."""
         step, services = self._step(question)
         return run(step, services)
 

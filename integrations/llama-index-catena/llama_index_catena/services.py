@@ -24,13 +24,22 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
 from pydantic import BaseModel, create_model
 
-from catena.effects import Complete, Describe, Journal, Services
-from catena.errors import CatenaError, InvalidReplyError, ParameterError, SchemaRefusedError
-from catena.faults import service_error
-from catena.local_models import turn_if_local
-from catena.output_limits import Schemas, ending_told, limit_setting, with_limit
-from catena.ports import Completion, Embedder
-from catena.replies import caption_of
+from catena.effects import (
+    Complete,
+    Completion,
+    Describe,
+    Embedder,
+    Journal,
+    Schemas,
+    Services,
+    caption_of,
+    ending_told,
+    limit_setting,
+    service_error,
+    turn_if_local,
+    with_limit,
+)
+from catena.model import CatenaError, InvalidReplyError, ParameterError, SchemaRefusedError
 
 if TYPE_CHECKING:
     import numpy as np

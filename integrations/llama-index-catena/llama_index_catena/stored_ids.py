@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship, RelatedNodeInfo
 
-from catena.ids import as_uuid
+from catena.model import as_uuid
 
 _OF_NODES = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD)
 

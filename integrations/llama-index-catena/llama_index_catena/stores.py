@@ -9,11 +9,9 @@ from typing import TypeAlias
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import QueryBundle
 
-from catena.effects import Search
-from catena.errors import ParameterError
-from catena.model import Ranking, Where
-from catena.ports import Store
-from catena.retrieval.foreign import RoutedStore
+from catena.effects import Search, Store
+from catena.model import ParameterError, Ranking, Where
+from catena.retrieval import RoutedStore
 from llama_index_catena.calls import blocks
 from llama_index_catena.convert import to_ranking
 

@@ -23,13 +23,20 @@ from llama_index.core.utils import get_tqdm_iterable
 
 from catena import model, prompts
 from catena.effects import arun, run
-from catena.errors import ParameterError
-from catena.structure.cascade import SEPARATOR, searchable, titles_above
-from catena.structure.chunking import DEFAULT_OPTIONS, ChunkOptions
-from catena.structure.outline import outline
-from catena.structure.segment_tree import mark_generated
-from catena.structure.segmentation import EmbeddingOptions, Segmentation, SegmentOptions
-from catena.structure.table_views import table_views
+from catena.model import ParameterError
+from catena.structure import (
+    DEFAULT_OPTIONS,
+    SEPARATOR,
+    ChunkOptions,
+    EmbeddingOptions,
+    Segmentation,
+    SegmentOptions,
+    mark_generated,
+    outline,
+    searchable,
+    table_views,
+    titles_above,
+)
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.chunk_nodes import chunk_metadata_of, linked, origin_of, presented
 from llama_index_catena.components import Component

@@ -16,11 +16,8 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType, TextNode
 
-from catena.answering.chain_answer import chain_answer
-from catena.answering.chains import ChainReading
-from catena.answering.short_answer import ShortAnswer
+from catena.answering import AnswerOptions, ChainReading, ShortAnswer, chain_answer
 from catena.effects import Services, Step, arun, ask, run
-from catena.segment_answer import AnswerOptions
 from llama_index_catena.answering import NO_ANSWER, answered, cited_response
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.graph.chains import chains_of

@@ -25,13 +25,15 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 
-from catena.testing.conformance import Found
-from catena.testing.divider_conformance import DividerSubject
-from catena.testing.embedder_conformance import EmbedderSubject
-from catena.testing.evaluator_conformance import EvaluatorSubject
-from catena.testing.fusion_conformance import FusionSubject
-from catena.testing.reranker_conformance import RerankerSubject
-from catena.testing.retriever_conformance import RetrieverSubject
+from catena.testing import (
+    DividerSubject,
+    EmbedderSubject,
+    EvaluatorSubject,
+    Found,
+    FusionSubject,
+    RerankerSubject,
+    RetrieverSubject,
+)
 from llama_index_catena.convert import provenance
 from llama_index_catena.documents import text_of
 

@@ -27,14 +27,10 @@ from llama_index.core.schema import (
 )
 
 from catena import prompts
-from catena.citation import TITLE
 from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.errors import ParameterError
-from catena.model import Ranking
-from catena.retrieval.tree import collapsed, node_cosines, traverse
+from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
+from catena.model import TITLE, ParameterError, Ranking
+from catena.retrieval import collapsed, node_cosines, traverse
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.components import Component, revived_options, written_options
 from llama_index_catena.convert import to_node

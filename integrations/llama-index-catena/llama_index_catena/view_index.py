@@ -12,9 +12,8 @@ from llama_index.core.schema import BaseNode, IndexNode
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from catena.effects import Services, Step, arun, run
-from catena.errors import DuplicateDocumentError, ParameterError
-from catena.ids import digest
-from catena.view_records import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.enrichment import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
+from catena.model import DuplicateDocumentError, ParameterError, digest
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.calls import called, calling
 from llama_index_catena.services import ajournalled, inherits, journalled

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Literal, TypeAlias
 
-from catena.enrichment.views import Keywords, Questions, Summaries, ViewMaker
-from catena.errors import ParameterError
-from catena.structure.passages import PASSAGE
+from catena.enrichment import Questions
+from catena.enrichment.views import Keywords, Summaries, ViewMaker
+from catena.model import ParameterError
+from catena.structure import PASSAGE
 
 OwnView: TypeAlias = Literal["raw", "headed", "passage"]
 """What a node itself says: its exact text, this under its titles, or slices of this that any encoder reads whole."""

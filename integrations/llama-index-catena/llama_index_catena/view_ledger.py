@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llama_index.core.schema import BaseNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
 
-from catena.view_records import ViewRecord, record_key
+from catena.enrichment import ViewRecord, record_key
 from llama_index_catena.documents import text_of
 
 

@@ -9,9 +9,8 @@ from pathlib import PurePath
 from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship, ObjectType, RelatedNodeInfo
 
 from catena import model
-from catena.citation import SOURCE, TITLE
-from catena.ids import digest
-from catena.structure.assembly import TABLE_HEADER
+from catena.model import SOURCE, TITLE, digest
+from catena.structure import TABLE_HEADER
 from llama_index_catena.convert import joined_keys, to_chunk
 from llama_index_catena.documents import scalars
 

@@ -16,13 +16,19 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from catena.effects import Search, Services, Step, arun, run
-from catena.enrichment.keywords import KEYWORDS
-from catena.enrichment.summaries import SUMMARY
-from catena.errors import ParameterError
-from catena.model import Ranking
-from catena.retrieval.multi_view import OnViewError, PaperQuota, ViewRule, found_by, retrieve_views
-from catena.retrieval.routes import Route, dense_by_texts, stored
-from catena.structure.passages import PASSAGE
+from catena.enrichment import KEYWORDS, SUMMARY
+from catena.model import ParameterError, Ranking
+from catena.retrieval import (
+    OnViewError,
+    PaperQuota,
+    Route,
+    ViewRule,
+    dense_by_texts,
+    found_by,
+    retrieve_views,
+    stored,
+)
+from catena.structure import PASSAGE
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
 from llama_index_catena.retrieval import tell

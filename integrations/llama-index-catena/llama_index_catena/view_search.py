@@ -19,9 +19,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from catena.effects import Handler, Retry, Search, Services, Step, arun, run
-from catena.errors import ParameterError, ServiceError
-from catena.ids import digest
-from catena.model import Degraded, Hit, Provenance, Ranking, Scale
+from catena.model import Degraded, Hit, ParameterError, Provenance, Ranking, Scale, ServiceError, digest
 from llama_index_catena.calls import called, calling, copied, retrieved
 from llama_index_catena.segment_nodes import carried_node, linked_chunk
 from llama_index_catena.view_nodes import VIEW, parent_of

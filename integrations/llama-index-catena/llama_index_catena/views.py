@@ -18,12 +18,11 @@ from llama_index.core.schema import BaseNode, IndexNode, TransformComponent
 
 from catena import model
 from catena.effects import Failed, Services, Step, arun, run, together
+from catena.enrichment import Held, with_views
 from catena.enrichment.views import ViewMaker
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.structure.cascade import headed_views, raw_views
-from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
-from catena.view_making import Held, with_views
+from catena.model import ParameterError, digest
+from catena.structure import PASSAGE, PASSAGE_TOKENS, headed_views, raw_views
+from catena.structure.passages import passage_views
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import Component
 from llama_index_catena.convert import to_chunk

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from catena.ids import digest, span_id
-from catena.model import Chunk, Document, Entry, Figure, Section, View
-from catena.server.layout import IndexLayout
+from catena.model import DEFAULT, Chunk, Document, Entry, Figure, Section, View, ViewVectors, digest, span_id
+from catena.server import IndexLayout
 from catena.testing.strategies import chunkings
-from catena.vectors import DEFAULT, ViewVectors
 
 DIM = 3
 LAYOUT = IndexLayout(name="b-law", dim=DIM, embedder="laws", several=("questions", DEFAULT))

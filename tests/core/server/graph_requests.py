@@ -10,8 +10,8 @@ import numpy as np
 from graph_cases import DIM, WORDS
 from hypothesis import strategies as st
 
-from catena.graph.chunk_graph import ChunkGraph
-from catena.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.effects import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.graph import ChunkGraph
 
 Asked: TypeAlias = tuple[str, Any]
 """A method of a graph, and the request that it is given."""

@@ -8,8 +8,8 @@ import json
 from typing import Any
 from urllib.parse import unquote
 
-from catena.errors import ServerError
-from catena.server.call import Call, Flavour
+from catena.model import ServerError
+from catena.server import Call, Flavour
 
 
 class GraphServer:

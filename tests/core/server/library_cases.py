@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from catena.model import Chunk, Document, Entry, Section, View
-from catena.vectors import ViewVectors
+from catena.model import Chunk, Document, Entry, Section, View, ViewVectors
 
 ROWS = "| Part | Value |\n|---|---|\n"
 BOARDS = {  # title -> the rows of its table, and its critical terms

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from catena.errors import ServerError
-from catena.server.call import Call
-from catena.steps import Failed
+from catena.effects import Failed
+from catena.model import ServerError
+from catena.server import Call
 
 T = TypeVar("T")
 LONGEST = 10_000

@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from catena.server.call import Call
+from catena.server import Call
 from catena.server.records import Action
 
 T = TypeVar("T")

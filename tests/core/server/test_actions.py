@@ -13,18 +13,14 @@ from entry_cases import LAYOUT, additions, plain
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.model import Chunk, Document, Entry, View
-from catena.server.actions import entry_actions
+from catena.model import Chunk, Document, Entry, ParameterError, View, ViewVectors, digest
+from catena.server import IndexLayout, entry_actions, indexed_words, packed, unpacked
 from catena.server.indices import takes_packed
-from catena.server.layout import IndexLayout
 from catena.server.records import PIECE, pieces_of
 from catena.server.restoring import entry_of
-from catena.server.wire import packed, restored, sendable, unpacked
-from catena.server.words import LONGEST, indexed_word, indexed_words
-from catena.text.words import tokenise
-from catena.vectors import ViewVectors
+from catena.server.wire import restored, sendable
+from catena.server.words import LONGEST, indexed_word
+from catena.text import tokenise
 
 CHUNK = Chunk(
     id="c0", document_id="d", position=0, start=0, end=9, text="Use ESP32", path=("Manual", "Parts"), section=0,

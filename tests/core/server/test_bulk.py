@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError, ServerError
-from catena.server.bulk import BulkOptions, BulkReport, send
-from catena.server.call import Call, Pause
+from catena.effects import Failed
+from catena.model import ParameterError, ServerError
+from catena.server import BulkOptions, Call, Pause, send
+from catena.server.bulk import BulkReport
 from catena.server.records import Action
-from catena.steps import Failed
 
 TO: Any = {"chunks": "b-bulk-chunks"}
 

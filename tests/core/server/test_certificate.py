@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import Chunk, Hit, Ranking, Scale
-from catena.retrieval.fusion import ScoreFusion, weighted_sum
-from catena.server.certificate import Parts, Scoring, Seen, half, judge
+from catena.retrieval import ScoreFusion, weighted_sum
+from catena.server import Parts, Scoring, Seen, judge
+from catena.server.certificate import half
 
 SCORING = Scoring(dense=0.65, lexical=0.35, keyword=0.3, best=8.0)
 

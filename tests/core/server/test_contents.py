@@ -12,16 +12,15 @@ import pytest
 from entry_cases import LAYOUT, additions, plain
 from hypothesis import HealthCheck, given, settings
 
-from catena.errors import LibraryError, ModelMismatchError, UnknownDocumentError
-from catena.model import Entry, Outcome
-from catena.server.contents import DocumentInfo, documents, export, fingerprint, fingerprints_read, get, ledger, stats
+from catena.model import Entry, LibraryError, ModelMismatchError, Outcome, UnknownDocumentError, ViewVectors
+from catena.server import DocumentInfo, abandon, begin, finish
+from catena.server.contents import documents, export, fingerprint, fingerprints_read, get, ledger, stats
 from catena.server.pages import Cursor, aitems, items
-from catena.server.rebuilding import abandon, begin, finish, next_layout, rebuild, vectors_of
+from catena.server.rebuilding import next_layout, rebuild, vectors_of
 from catena.server.records import figure_id, piece_id, record_id
 from catena.server.verifying import verify
 from catena.server.writing import create, open_layout, put, record, refresh
 from catena.testing.fake_server import FakeServer, Killed
-from catena.vectors import ViewVectors
 
 PLAIN = replace(LAYOUT, name="b-read", several=())
 FLAVOURS: Any = pytest.mark.parametrize("flavour", ["elasticsearch", "opensearch"])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_server import SearchServer
 
+from catena.server import IndexLayout, repeated
 from catena.server.facts import (
     LONGEST_SPAN,
     MOST_SPANS,
@@ -20,8 +21,7 @@ from catena.server.facts import (
     is_mapped,
     spans_of,
 )
-from catena.server.layout import IndexLayout, repeated
-from catena.terms import TermMatcher
+from catena.text import TermMatcher
 
 LAYOUT = IndexLayout(name="c-facts", dim=2, embedder="laws", several=("questions",))
 SOURCES = {

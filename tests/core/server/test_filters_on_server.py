@@ -13,9 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_server import holds
 
-from catena.errors import FilterError
-from catena.filters import matches
-from catena.model import Chunk, Document
+from catena.model import Chunk, Document, FilterError, matches
 from catena.server.filters import (
     CONTAINED,
     DEEPEST,

@@ -11,28 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Embed, Handler, Search, SearchFused, Services, arun, run
-from catena.errors import (
+from catena.effects import Embed, Handler, Search, SearchFused, Services, Store, arun, run
+from catena.model import (
     FilterError,
     LibraryError,
     ModelMismatchError,
     ParameterError,
     RouteError,
+    Scale,
     ScaleError,
     ServerError,
+    fields_of,
+    matches,
 )
-from catena.filters import fields_of, matches
-from catena.model import Scale
-from catena.ports import Store
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import retrieve
-from catena.server.call import Call
-from catena.server.certificate import Scoring
-from catena.server.foreign import ForeignStore
+from catena.retrieval import RankFusion, retrieve
+from catena.server import Call, ForeignIndex, ForeignStore, Scoring
 from catena.server.foreign_fields import cosine_of, read_mapping
 from catena.server.foreign_filters import FilterFields, foreign_filter
 from catena.server.foreign_fused import ForeignFormula
-from catena.server.foreign_queries import ForeignIndex, candidate_terms, chunk_of_hit
+from catena.server.foreign_queries import candidate_terms, chunk_of_hit
 
 STRING = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 12}}}
 MAPPING: dict[str, Any] = {

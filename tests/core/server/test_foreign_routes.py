@@ -20,15 +20,13 @@ from catena.effects import (
     SearchFused,
     Services,
     Step,
+    Store,
     arun,
     run,
 )
-from catena.errors import FilterError, ParameterError, ServiceError
-from catena.model import Chunk, Hit, Name, Ranking, Scale
-from catena.ports import Store
-from catena.retrieval.foreign import ForeignRoute, RoutedStore, by_rank, ranked_chunks
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import retrieve
+from catena.model import Chunk, FilterError, Hit, Name, ParameterError, Ranking, Scale, ServiceError
+from catena.retrieval import ForeignRoute, RankFusion, RoutedStore, ranked_chunks, retrieve
+from catena.retrieval.foreign import by_rank
 from catena.testing.fakes import FakeStore
 
 

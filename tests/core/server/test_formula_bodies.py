@@ -10,19 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_server import SearchServer
 
-from catena.errors import ParameterError, ServerError
-from catena.server.dialect import ELASTICSEARCH, OPENSEARCH, Nearest, dialect_of, explained, kept_as, vector_mapping
-from catena.server.formula import (
-    Formula,
-    count_of,
-    count_query,
-    formula_body,
-    ladder,
-    rows_of,
-    words_body,
-    words_query,
-)
-from catena.server.layout import IndexLayout, repeated
+from catena.model import ParameterError, ServerError
+from catena.server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
+from catena.server.dialect import OPENSEARCH, dialect_of, explained, kept_as, vector_mapping
+from catena.server.formula import count_of, count_query, ladder, rows_of, words_body, words_query
 from catena.server.rescoring import rescored_body
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")

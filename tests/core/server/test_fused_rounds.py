@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_server import SearchServer, bm25_of
 
-from catena.errors import FilterError, ParameterError, ServerError
+from catena.effects import Fused, Search, SearchFused
+from catena.model import FilterError, ParameterError, ServerError
+from catena.server import FusedOptions, IndexLayout, repeated
 from catena.server.dialect import MOST
 from catena.server.facts import FactsCache
-from catena.server.fused import FusedOptions, search_fused
-from catena.server.layout import IndexLayout, repeated
+from catena.server.fused import search_fused
 from catena.server.rescoring import search_rescored
 from catena.server.searching import QueryOptions, filters_of, search
-from catena.steps import Fused, Search, SearchFused
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 WINDOWS = replace(LAYOUT, several=("",))

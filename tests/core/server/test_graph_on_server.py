@@ -18,25 +18,26 @@ from graph_server import GraphServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Retry, Services, run
-from catena.errors import LibraryError, ParameterError, ServerError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
-from catena.graph.walk_options import PAPER, WalkOptions
-from catena.graph_search import GraphSearch, search_graph
+from catena.effects import (
+    CountWords,
+    DescribeEdges,
+    Expand,
+    FetchById,
+    FetchNodes,
+    FindCovering,
+    Retry,
+    Services,
+    run,
+)
+from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, WalkOptions, search_graph
 from catena.library import Library
-from catena.model import Chunk
-from catena.server import graph_index, graph_reading
-from catena.server.bulk import BulkOptions
-from catena.server.call import Call
+from catena.model import Chunk, LibraryError, ParameterError, ServerError
+from catena.server import BulkOptions, Call, ServerOptions, calling, graph_index, graph_reading, upload_graph
 from catena.server.graph import ServerGraph
 from catena.server.graph_index import GraphAbout
 from catena.server.graph_node import GraphNode, key_of, node_of, source_of
+from catena.server.graph_upload import about_of, server_nodes
 from catena.server.graph_writing import drop_graph, put_graph
-from catena.server.store import ServerOptions, calling
-from catena.server_graph import about_of, server_nodes, upload_graph
-from catena.steps import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 
 MANUALS = Path(__file__).parents[3] / "packages/catena/src/catena/data/demo"
 ONCE = ServerOptions(retry=Retry(attempts=1))

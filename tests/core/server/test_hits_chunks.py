@@ -8,11 +8,9 @@ import pytest
 from entry_cases import LAYOUT, additions
 from hypothesis import HealthCheck, given, settings
 
-from catena.errors import LibraryError
-from catena.model import Entry
-from catena.server.actions import entry_actions
+from catena.model import Entry, LibraryError, ViewVectors
+from catena.server import entry_actions
 from catena.server.hits import SOURCE_FIELDS, chunk_of, embedded_of, sources
-from catena.vectors import ViewVectors
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)

@@ -13,21 +13,25 @@ from entry_cases import FIGURE, additions, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Retry
-from catena.enrichment.graph_keywords import keywords_of_view
-from catena.enrichment.keywords import Keywords
-from catena.errors import LibraryError, ParameterError, UnknownDocumentError
-from catena.graph.node import node_of
-from catena.model import Entry, Outcome, Place, View
-from catena.pipeline import Preparation
-from catena.server.store import ServerOptions, ServerStore
-from catena.server_graph import graph_of
-from catena.server_library import ServerLibrary, several_kinds
-from catena.steps import FetchNodes
-from catena.structure.section_chunks import SectionChunkOptions
+from catena.effects import FetchNodes, Retry
+from catena.enrichment import Keywords, keywords_of_view
+from catena.graph import node_of
+from catena.library import Preparation
+from catena.model import (
+    DEFAULT,
+    Entry,
+    LibraryError,
+    Outcome,
+    ParameterError,
+    Place,
+    UnknownDocumentError,
+    View,
+    ViewVectors,
+)
+from catena.server import ServerLibrary, ServerOptions, ServerStore, graph_of, several_kinds
+from catena.structure import SectionChunkOptions
+from catena.testing import FakeEmbedder
 from catena.testing.fake_server import FakeServer, Killed
-from catena.testing.fakes import FakeEmbedder
-from catena.vectors import DEFAULT, ViewVectors
 
 
 def opened(vectors: ViewVectors, several: Sequence[str] = ()) -> ServerStore:

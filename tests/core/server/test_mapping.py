@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from catena.errors import LibraryError
-from catena.server.call import Flavour
-from catena.server.layout import IndexLayout
+from catena.model import LibraryError
+from catena.server import Flavour, IndexLayout
 from catena.server.mapping import LONGEST_KEYWORD, PARTS, index_body, kinds_body, other_fields
 
 LAYOUT = IndexLayout(name="b-map", dim=8, embedder="e", several=("questions",), shards=3, replicas=1)

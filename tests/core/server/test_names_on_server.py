@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 from library_cases import WORDS, board, boards, name_questions
 from small_server import SmallServer
 
-from catena.effects import FindNames, NamesFound
-from catena.indexing.store import LibraryStore
+from catena.effects import Failed, FindNames, NamesFound
 from catena.model import Name, Unknown
-from catena.names import NameIndex, names_of, patterns_of
-from catena.question_names import LONGEST_NAME, MOST_SPANS, possible_names, possible_patterns
-from catena.server import names
-from catena.server.actions import entry_actions
-from catena.server.layout import IndexLayout
+from catena.server import IndexLayout, entry_actions, names
 from catena.server.names import find_names
-from catena.steps import Failed
+from catena.store import LibraryStore, possible_names, possible_patterns
+from catena.store.question_names import LONGEST_NAME, MOST_SPANS
+from catena.text import NameIndex, names_of, patterns_of
 
 LAYOUT = IndexLayout(name="c-names", dim=2, embedder="ones")
 

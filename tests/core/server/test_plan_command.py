@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.plan import in_bytes, in_hours
-from catena.errors import EvaluationError, ParameterError
+from catena.model import EvaluationError, ParameterError
 from catena.plots import Picture, size_curves
-from catena.server.measured_costs import MEASURED
-from catena.server.sizing import Cluster, Collection, plan_size
+from catena.server import MEASURED, Cluster, Collection, plan_size
 
 ASKED = ("plan", "--documents", "1000", "--chunks", "100000000", "--dim", "1024")
 

@@ -12,12 +12,10 @@ from library_cases import TEXTS, text_entry
 from small_server import SmallServer
 
 from catena.effects import FetchChunks, FetchText
-from catena.errors import ServerError
-from catena.indexing.store import LibraryStore
-from catena.server import reading, records
-from catena.server.actions import entry_actions
-from catena.server.layout import IndexLayout
+from catena.model import ServerError
+from catena.server import IndexLayout, entry_actions, reading, records
 from catena.server.reading import chunks, texts
+from catena.store import LibraryStore
 
 LAYOUT = IndexLayout(name="c-reading", dim=2, embedder="ones")
 PIECE = 7  # code points; a text of the cases is two of them long

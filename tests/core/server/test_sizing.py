@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.errors import ParameterError
-from catena.server.measured_costs import MEASURED
-from catena.server.sizing import (
-    MOST_IN_A_SHARD,
-    Cluster,
-    Collection,
-    Costs,
-    plan_size,
-    vector_disk,
-    vector_memory,
-)
+from catena.model import ParameterError
+from catena.server import MEASURED, Cluster, Collection, Costs, plan_size
+from catena.server.sizing import MOST_IN_A_SHARD, vector_disk, vector_memory
 
 COSTS = Costs(
     bytes_per_document=1_000.0,

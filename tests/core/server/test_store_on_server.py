@@ -15,27 +15,27 @@ import pytest
 from entry_cases import plain
 from library_cases import boards
 
-from catena.effects import Retry
-from catena.errors import (
+from catena.effects import FetchText, Retry, Search
+from catena.model import (
+    DEFAULT,
     DuplicateDocumentError,
+    Entry,
     LibraryError,
     ModelMismatchError,
+    Outcome,
     ParameterError,
     ServerError,
     UnknownDocumentError,
+    View,
+    ViewVectors,
+    text_digest,
 )
-from catena.indexing.store import LibraryStore
-from catena.model import Entry, Outcome, View
-from catena.server.bulk import BulkOptions
-from catena.server.call import Call
-from catena.server.fused import FusedOptions
+from catena.server import BulkOptions, Call, FusedOptions, ServerOptions, ServerStore
 from catena.server.searching import QueryOptions
-from catena.server.store import ServerOptions, ServerStore
-from catena.steps import FetchText, Search
+from catena.store import LibraryStore
+from catena.testing import FakeClock
 from catena.testing.fake_server import FakeServer
-from catena.testing.fakes import FakeClock
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
-from catena.vectors import DEFAULT, ViewVectors, text_digest
 
 MODEL = {"embedder_identity": "laws", "dim": 3}
 BUSY = ServerError("fake server", "too many requests", True, None, 429, "es_rejected_execution_exception")

@@ -12,16 +12,21 @@ from entry_cases import DIM, LAYOUT, additions, plain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catena.errors import LibraryError, ModelMismatchError, ParameterError, ServerError, UnknownDocumentError
-from catena.model import Entry, Outcome
-from catena.server.actions import entry_actions
-from catena.server.bulk import BulkOptions
+from catena.model import (
+    Entry,
+    LibraryError,
+    ModelMismatchError,
+    Outcome,
+    ParameterError,
+    ServerError,
+    UnknownDocumentError,
+    ViewVectors,
+)
+from catena.server import BulkOptions, IndexLayout, entry_actions
 from catena.server.contents import fingerprint, get
-from catena.server.layout import IndexLayout
 from catena.server.verifying import verify
 from catena.server.writing import Written, create, delete, loading, open_layout, open_or_create, put, record, refresh
 from catena.testing.fake_server import FakeServer, Killed
-from catena.vectors import ViewVectors
 
 ES = "elasticsearch"
 PLAIN = IndexLayout(name="b-plain", dim=DIM, embedder="laws")

@@ -14,16 +14,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.citation import TITLE
-from catena.effects import Embed, Failed, Services, Step, arun, ask, run, together
-from catena.enrichment.graph_keywords import GraphKeywords, keywords_of_view
-from catena.enrichment.views import make_views
-from catena.errors import ParameterError
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node, node_of
-from catena.graph.options import GraphOptions
-from catena.model import Chunk
-from catena.ports import Embedder
+from catena.effects import Embed, Embedder, Failed, Services, Step, arun, ask, run, together
+from catena.enrichment import GraphKeywords, keywords_of_view, make_views
+from catena.graph import ChunkGraph, GraphOptions, Node, node_of
+from catena.model import TITLE, Chunk, ParameterError
 from langchain_catena.content_ids import content_id, source_name
 from langchain_catena.graph.nodes import NodeKeys, node_id, said_by, said_keywords, titles_of, to_graph_chunk
 from langchain_catena.places import PlaceKeys
@@ -32,7 +26,7 @@ from langchain_catena.services import LangChainLLM, to_embedder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.graph.chunk_graph import Progress
+    from catena.graph import Progress
 
 _BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 _log = logging.getLogger(__name__)

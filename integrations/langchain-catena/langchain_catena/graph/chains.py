@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from catena.answering.chains import ChainReading, chain_context
+from catena.answering import ChainReading, chain_context
 from catena.model import Chain, Chunk, Edge, Hop
 from langchain_catena.content_ids import source_name
 from langchain_catena.convert import PROVENANCE, is_unknown
@@ -47,7 +47,7 @@ def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
 def chains_of(documents: Sequence[Document]) -> tuple[Chain, ...]:
     """Return the chains that documents of `CatenaGraphRetriever` or `CatenaChainCompressor` stand in.
 
-    For what the core does with chains: `catena.plots.graph.chain_strip`, `catena.answering.chain_answer`.
+    For what the core does with chains: `catena.plots.graph_strip.chain_strip`, `catena.answering.chain_answers`.
 
     Args:
         documents: in any order, and whatever is left of them after another stage; a chain keeps the hops that are

@@ -11,10 +11,9 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from pydantic import Field, InstanceOf, model_validator
 
-from catena.effects import Services, Step
-from catena.graph_search import GraphSearch
-from catena.library.ask import check_graph_step
-from catena.ports import Graph
+from catena.effects import Graph, Services, Step
+from catena.graph import GraphSearch
+from catena.library import check_graph_step
 from langchain_catena.base import CatenaBaseCompressor
 from langchain_catena.convert import is_unknown
 from langchain_catena.graph.nodes import NodeKeys

@@ -9,9 +9,8 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from catena.enrichment.graph_keywords import keywords_of_view
-from catena.errors import ParameterError
-from catena.model import Chunk, Scalar
+from catena.enrichment import keywords_of_view
+from catena.model import Chunk, ParameterError, Scalar
 from langchain_catena.content_ids import content_id, content_of, source_name
 from langchain_catena.convert import CHUNK_ID, POSITION, PROVENANCE, SCORE, scalars
 from langchain_catena.places import PlaceKeys, to_linked

@@ -19,12 +19,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, InstanceOf, model_validator
 
-from catena.effects import Failed, Handler, Services, Step
-from catena.errors import FilterError, MissingServiceError, ParameterError
-from catena.graph_search import GraphResult, GraphSearch, widen
-from catena.library.ask import check_graph_step, graph_step
-from catena.model import Degraded, Ranking, Scale
-from catena.ports import Graph
+from catena.effects import Failed, Graph, Handler, Services, Step
+from catena.graph import GraphResult, GraphSearch, widen
+from catena.library import check_graph_step, graph_step
+from catena.model import Degraded, FilterError, MissingServiceError, ParameterError, Ranking, Scale
 from langchain_catena.base import CatenaBaseRetriever
 from langchain_catena.convert import unknown_document
 from langchain_catena.graph.nodes import NodeKeys

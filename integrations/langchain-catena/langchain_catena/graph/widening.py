@@ -10,12 +10,22 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.effects import FetchById, Services, Step, ask
-from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
-from catena.filters import compiled, fields_of
-from catena.graph_search import GraphResult, GraphSearch, widen
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Where
-from catena.ports import Embedder, Graph
+from catena.effects import Embedder, FetchById, Graph, Services, Step, ask
+from catena.graph import GraphResult, GraphSearch, widen
+from catena.model import (
+    CatenaError,
+    Chunk,
+    Degraded,
+    FilterError,
+    Hit,
+    MissingServiceError,
+    ParameterError,
+    Provenance,
+    Ranking,
+    Where,
+    compiled,
+    fields_of,
+)
 from langchain_catena.convert import PROVENANCE, to_chunk, to_document
 from langchain_catena.graph.chains import CHAINS, NODE, chain_places
 from langchain_catena.graph.nodes import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk

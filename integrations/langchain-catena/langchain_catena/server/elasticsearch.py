@@ -10,13 +10,10 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Services
-from catena.errors import ParameterError
-from catena.model import Chunk
-from catena.retrieval.foreign import ForeignRoute
-from catena.server.foreign import ForeignStore
-from catena.server.foreign_queries import ForeignIndex, metadata_of
+from catena.model import Chunk, ParameterError
+from catena.retrieval import ForeignRoute
+from catena.server import ElasticsearchTransport, ForeignIndex, ForeignStore, metadata_of
 from langchain_catena.convert import with_original
 from langchain_catena.retriever_routes import retriever_route
 from langchain_catena.services import LangChainEmbedder

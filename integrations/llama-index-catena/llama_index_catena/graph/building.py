@@ -13,12 +13,9 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import SimpleVectorStore
 
-from catena.effects import Embed, Services, Step, arun, ask, run
-from catena.errors import ParameterError
-from catena.faults import service_error
-from catena.graph.chunk_graph import ChunkGraph, Progress
-from catena.graph.options import GraphOptions
-from catena.ports import Embedder
+from catena.effects import Embed, Embedder, Services, Step, arun, ask, run, service_error
+from catena.graph import ChunkGraph, GraphOptions, Progress
+from catena.model import ParameterError
 from llama_index_catena.graph.node_reading import NodeReading, counts_position
 from llama_index_catena.services import core_embedder
 from llama_index_catena.view_nodes import document_of

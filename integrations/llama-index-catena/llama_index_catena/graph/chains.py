@@ -10,9 +10,8 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeWithScore
 
-from catena.answering.chains import ChainFormat, ChainReading, chain_context
-from catena.answering.integration import IntegratedContext, LeftOut, Passage
-from catena.graph_search import GraphResult
+from catena.answering import ChainFormat, ChainReading, IntegratedContext, LeftOut, Passage, chain_context
+from catena.graph import GraphResult
 from catena.model import Chain, Chunk, Edge, Hop
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
 from llama_index_catena.documents import text_of
@@ -53,7 +52,7 @@ def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = No
 def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
     """Return the chains that nodes say they stand in, hop by hop.
 
-    For what the core does with chains: `catena.plots.graph.chain_strip`, `catena.answering.chain_answer`.
+    For what the core does with chains: `catena.plots.graph_strip.chain_strip`, `catena.answering.chain_answers`.
 
     Args:
         nodes: in any order, and whatever is left of them after another stage; a chain keeps the hops that are there.

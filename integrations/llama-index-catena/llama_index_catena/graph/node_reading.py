@@ -11,13 +11,10 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode
 
-from catena.citation import TITLE
-from catena.errors import ParameterError
-from catena.extraction.links import Linked
-from catena.extraction.placing import links_between, placed_by_links
-from catena.graph.node import Node, node_of
-from catena.model import Chunk, ChunkKind
-from catena.text.headings import atx_title
+from catena.graph import Node, node_of
+from catena.model import TITLE, Chunk, ChunkKind, ParameterError
+from catena.segments import Linked, links_between, placed_by_links
+from catena.text import atx_title
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.view_nodes import document_of

@@ -12,10 +12,9 @@ from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from catena.effects import arun, run
-from catena.errors import ParameterError
-from catena.graph_search import GraphSearch
-from catena.ports import Embedder, Graph
+from catena.effects import Embedder, Graph, arun, run
+from catena.graph import GraphSearch
+from catena.model import ParameterError
 from llama_index_catena.arguments import checked_arguments
 from llama_index_catena.components import Component, check_pickles
 from llama_index_catena.filters import Filters

@@ -15,12 +15,10 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from catena.effects import Embed, Step, arun, ask, run
-from catena.errors import CatenaError, FilterError, MissingServiceError, ParameterError
-from catena.graph_search import GraphResult, GraphSearch
-from catena.library.ask import check_graph_step, graph_step
-from catena.model import Degraded
-from catena.ports import Embedder, Graph
+from catena.effects import Embed, Embedder, Graph, Step, arun, ask, run
+from catena.graph import GraphResult, GraphSearch
+from catena.library import check_graph_step, graph_step
+from catena.model import CatenaError, Degraded, FilterError, MissingServiceError, ParameterError
 from llama_index_catena.arguments import Remade, checked_arguments
 from llama_index_catena.calls import copied, retrieved
 from llama_index_catena.convert import notice_node

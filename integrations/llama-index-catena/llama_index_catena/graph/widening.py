@@ -12,12 +12,10 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from catena.effects import Services, Step
-from catena.errors import CatenaError, MissingServiceError, ParameterError
-from catena.graph_search import GraphResult, GraphSearch, widen
-from catena.library.ask import check_graph_step
-from catena.model import Degraded, Hit, Provenance, Ranking, Scale
-from catena.ports import Embedder, Graph
+from catena.effects import Embedder, Graph, Services, Step
+from catena.graph import GraphResult, GraphSearch, widen
+from catena.library import check_graph_step
+from catena.model import CatenaError, Degraded, Hit, MissingServiceError, ParameterError, Provenance, Ranking, Scale
 from llama_index_catena.calls import calling
 from llama_index_catena.convert import provenance
 from llama_index_catena.filters import Filters, where_of

@@ -13,13 +13,9 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
-from catena.backends.elasticsearch import ElasticsearchTransport
-from catena.effects import Services
-from catena.errors import ParameterError
-from catena.model import Chunk, Metadata
-from catena.ports import Embedder
-from catena.server.foreign import ForeignStore
-from catena.server.foreign_queries import ForeignIndex, metadata_of
+from catena.effects import Embedder, Services
+from catena.model import Chunk, Metadata, ParameterError
+from catena.server import ElasticsearchTransport, ForeignIndex, ForeignStore, metadata_of
 from llama_index_catena.convert import ORIGINAL, to_chunk
 from llama_index_catena.services import core_embedder
 

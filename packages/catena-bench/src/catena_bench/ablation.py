@@ -29,16 +29,13 @@ from statistics import fmean, pstdev
 from tempfile import TemporaryDirectory
 
 from catena.effects import run as run_step
-from catena.enrichment.critical_terms import critical_terms
-from catena.errors import ParameterError
-from catena.evaluation.significance import bootstrap_interval, compare, holm
-from catena.library import Library
-from catena.model import Chunk, Entry, Ranking, View
-from catena.pipeline import Preparation, embed, prepare, read
-from catena.retrieval.multi_route import DEFAULT_ROUTES
-from catena.structure.cascade import body_of
-from catena.structure.fixed_length import cut_fixed
-from catena.text.words import same_words
+from catena.enrichment import critical_terms
+from catena.evaluation import bootstrap_interval, compare, holm
+from catena.library import Library, Preparation, embed, prepare, read
+from catena.model import Chunk, Entry, ParameterError, Ranking, View
+from catena.retrieval import DEFAULT_ROUTES
+from catena.structure import body_of, cut_fixed
+from catena.text import same_words
 from catena_bench.collection import Collection, Judge, Question, read_collection, some_of_each_kind
 
 FULL = "full"  # the only row that knows documents by their titles

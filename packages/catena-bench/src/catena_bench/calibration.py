@@ -16,12 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ParameterError
-from catena.rerank.calibration import COHERE, BetaCDF, Calibration, Constant, Identity, Linear
-from catena.rerank.fitted import fit_beta, fit_labelled
-from catena.rerank.reliability import quality, reliability
-from catena.rerank.special import trigamma
+from catena.enrichment import StaticEmbedder
+from catena.model import ParameterError
+from catena.segments import (
+    COHERE,
+    BetaCDF,
+    Calibration,
+    Constant,
+    Identity,
+    Linear,
+    fit_beta,
+    fit_labelled,
+    quality,
+    reliability,
+    trigamma,
+)
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from catena.errors import CatenaError
+from catena.model import CatenaError
 from catena_bench import (
     ablation,
     calibration,

@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from catena.errors import ParameterError
-from catena.evaluation.judgements import Ranked, ranked_ids
-from catena.evaluation.log_rank_index import log_rank_index
-from catena.evaluation.spans import GoldSpan, chunks_of_items, item_recall
+from catena.evaluation import GoldSpan, Ranked, chunks_of_items, item_recall, log_rank_index, ranked_ids
 from catena.library import Library
-from catena.model import Chunk
+from catena.model import Chunk, ParameterError
 
 MIN_CUTOFF = 5  # recall is taken at max(5, number of gold sections)
 

@@ -22,14 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Search
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ParameterError
-from catena.evaluation.judgements import Ranked
-from catena.evaluation.significance import bootstrap_interval
-from catena.evaluation.spans import item_recall
-from catena.indexing.store import LibraryStore
+from catena.enrichment import StaticEmbedder
+from catena.evaluation import Ranked, bootstrap_interval, item_recall
 from catena.library import Library
-from catena.model import Chunk, Ranking
+from catena.model import Chunk, ParameterError, Ranking
+from catena.store import LibraryStore
 from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
 from catena_bench.plain_bm25 import PlainBm25, words_of
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from time import process_time
 from typing import TypeAlias, TypeVar
 
-from catena.errors import EvaluationError, ParameterError
-from catena.terms import TermMatcher
-from catena.text.words import is_border, normalise_query, normalise_term
+from catena.model import EvaluationError, ParameterError
+from catena.text import TermMatcher, is_border, normalise_query, normalise_term
 
 T = TypeVar("T")
 Spans: TypeAlias = Iterable[tuple[int, int]]

@@ -15,11 +15,8 @@ from pathlib import Path
 from statistics import median
 
 from catena import prompts
-from catena.errors import ParameterError
-from catena.formatting.fidelity import Fidelity, FidelityOptions, fidelity
-from catena.formatting.fidelity_alignment import align
-from catena.formatting.fidelity_words import markdown_words, source_words
-from catena.formatting.source import source_of
+from catena.formatting import Fidelity, FidelityOptions, align, fidelity, markdown_words, source_of, source_words
+from catena.model import ParameterError
 from catena.parsing import parse_bytes
 from catena_bench.damaged_answers import Window, blocks_of, damages, text_of
 from catena_bench.generated_pdfs import generated_pdfs

@@ -16,13 +16,11 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
-from catena.effects import FindNames, Search, Services
+from catena.effects import Embedder, FindNames, Search, Services
 from catena.effects import run as run_step
-from catena.library import Library
+from catena.library import Library, embed, prepare
 from catena.model import Document, Entry, Ranking
-from catena.pipeline import embed, prepare
-from catena.ports import Embedder
-from catena.retrieval.multi_route import DEFAULT_ROUTES, retrieve
+from catena.retrieval import DEFAULT_ROUTES, retrieve
 from catena_bench.synthetic_manuals import PARTS, manual_markdown
 
 CHUNKS = 10_000
@@ -110,7 +108,7 @@ def run(
         and nodes of the hits.
         `ratio.METHOD`: overhead of a peer to that of "catena_with_completion". `n_chunks`, `n_questions`.
     """
-    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.enrichment import StaticEmbedder
 
     with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
         tell(f"indexing {chunks} chunks")

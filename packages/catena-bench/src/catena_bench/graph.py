@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
 
-from catena.errors import ParameterError
-from catena.graph.feature_scorer import FeatureScorer
-from catena.ports import Embedder
+from catena.effects import Embedder
+from catena.graph import FeatureScorer
+from catena.model import ParameterError
 from catena_bench.graph_data import DEV, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of

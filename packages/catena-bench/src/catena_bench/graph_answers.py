@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from catena.answering.chain_answer import answer_all, answer_without_retrieval, chain_answer
-from catena.answering.chains import Chained, ChainFormat, ChainReading
-from catena.answering.short_answer import ShortAnswer
-from catena.budget import Tariff
-from catena.errors import ParameterError
-from catena.evaluation.squad import AnswerMeasure, SquadScores, squad_scores
-from catena.graph_search import GraphSearch
-from catena.plan import Plan
-from catena.services import Services
-from catena.steps import Step
+from catena.answering import (
+    Chained,
+    ChainFormat,
+    ChainReading,
+    ShortAnswer,
+    answer_all,
+    answer_without_retrieval,
+    chain_answer,
+)
+from catena.effects import Plan, Services, Step, Tariff
+from catena.evaluation import AnswerMeasure, SquadScores, squad_scores
+from catena.graph import GraphSearch
+from catena.model import ParameterError
 from catena_bench.graph_data import Asked
 from catena_bench.graph_measures import ROUNDS, paired
 from catena_bench.graph_methods import WALK, feature_scorer

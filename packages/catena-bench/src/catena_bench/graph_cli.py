@@ -14,13 +14,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from catena.budget import Tariff
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.llm_options import ModelOptions, stoppable
 from catena.cli.option_groups import grouped
-from catena.errors import CatenaError, ParameterError
-from catena.graph.feature_scorer import FeatureScorer
-from catena.services import Services
+from catena.effects import Services, Tariff
+from catena.graph import FeatureScorer
+from catena.model import CatenaError, ParameterError
 from catena_bench import graph, graph_answers, graph_pictures
 from catena_bench.graph_embedding import STATIC, embedder_named, model_named
 from catena_bench.graph_measures import CUTOFFS

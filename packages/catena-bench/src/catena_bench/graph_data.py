@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.citation import SOURCE, TITLE
-from catena.enrichment.critical_terms import critical_terms
-from catena.errors import ParameterError
-from catena.ids import digest, span_id
-from catena.model import Chunk, Document, Entry, Section, lines_in
-from catena.structure.cascade import headed_views
+from catena.enrichment import critical_terms
+from catena.model import SOURCE, TITLE, Chunk, Document, Entry, ParameterError, Section, digest, lines_in, span_id
+from catena.structure import headed_views
 from catena_bench.segments_data import rows, stored
 
 DEV, TRAIN = "dev", "train"

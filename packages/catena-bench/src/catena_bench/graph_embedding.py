@@ -12,11 +12,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import MissingExtraError, ParameterError
-from catena.ids import digest
-from catena.ports import Embedder
-from catena.vectors import text_digest
+from catena.effects import Embedder
+from catena.enrichment import StaticEmbedder
+from catena.model import MissingExtraError, ParameterError, digest, text_digest
 from catena_bench.views_retrievers import MINILM, minilm, sentence_transformer
 
 STATIC, MINI = "static", "minilm"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from catena.evaluation.evidence import EvidenceResult, evaluate_evidence
-from catena.evaluation.significance import compare, holm
+from catena.evaluation import EvidenceResult, compare, evaluate_evidence, holm
 from catena.model import Ranking
 from catena_bench.graph_data import Asked
 

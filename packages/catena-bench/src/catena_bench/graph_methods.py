@@ -21,14 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from catena.effects import run as run_step
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.scoring import SimilarityScorer
-from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk_options import PAPER
-from catena.graph_search import GraphSearch
-from catena.library import Library
+from catena.graph import PAPER, FeatureScorer, GraphSearch, SimilarityScorer, UntrainedScorer
+from catena.library import Library, embed
 from catena.model import Entry
-from catena.pipeline import embed
 from catena_bench.graph_rankings import BM25, DENSE, HYBRID, Rankings
 from catena_bench.graph_setting import Method, Setting
 from catena_bench.graph_training import paper_scorer

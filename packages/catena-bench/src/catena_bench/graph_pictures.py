@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from catena import plots
-from catena.evaluation.answers import MeanScore
-from catena.plots.graph_studies import Measured
+from catena.evaluation import MeanScore
+from catena.plots import Measured
 
 Figures = Mapping[str, float | str]
 _LEVEL = 0.95  # of the intervals

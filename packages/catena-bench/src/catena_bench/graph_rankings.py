@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.retrieval.fusion import reciprocal_rank_fusion
+from catena.retrieval import reciprocal_rank_fusion
 from catena_bench.graph_data import Split
 from catena_bench.views_ranking import DEPTH, best_first
 from catena_bench.views_retrievers import ReferenceBm25, Scores

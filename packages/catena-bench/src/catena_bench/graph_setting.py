@@ -12,10 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.node import Node, node_of
-from catena.graph.paper_scorer import PaperScorer
+from catena.graph import ChunkGraph, FeatureScorer, Node, PaperScorer, node_of
 from catena_bench.graph_data import Split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_rankings import Rankings, first_rankings

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.graph_speed_rounds import Figures, measured
 
 SIZES = (10_000, 100_000, 1_000_000)

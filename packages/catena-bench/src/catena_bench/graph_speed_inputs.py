@@ -9,10 +9,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.citation import TITLE
-from catena.graph.node import Node
-from catena.ids import span_id
-from catena.model import Chunk
+from catena.graph import Node
+from catena.model import TITLE, Chunk, span_id
 
 DIM = 256
 CHUNKS = 10  # of a document

@@ -12,9 +12,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import TermEdges
-from catena.graph.node import Node
+from catena.graph import ChunkGraph, Node, TermEdges
 
 Edges = set[tuple[int, int]]
 """Places of nodes, the lower first."""

@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 
 from catena.effects import Expand, Services
 from catena.effects import run as run_step
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import KEYWORDS
-from catena.graph.options import GraphOptions
-from catena.graph_search import GraphSearch, widen
-from catena.model import Hit, Ranking, Scale
-from catena.neighbourhood import KEYWORD, SEMANTIC
+from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphSearch, widen
+from catena.model import KEYWORD, SEMANTIC, Hit, Ranking, Scale
 from catena_bench.graph_speed_inputs import CHUNKS, Grown, grown
 from catena_bench.graph_speed_peers import (
     bytes_of,

@@ -12,16 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from catena.evaluation.answers import MeanScore
-from catena.evaluation.evidence import evaluate_evidence
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.edge_kinds import KEYWORDS
-from catena.graph.options import GraphOptions
-from catena.graph.scoring import Scorer, SimilarityScorer
-from catena.graph.walk_options import PAPER
-from catena.graph_search import GraphSearch
-from catena.ids import digest
-from catena.model import Ranking
+from catena.evaluation import MeanScore, evaluate_evidence
+from catena.graph import KEYWORDS, PAPER, ChunkGraph, GraphOptions, GraphSearch, Scorer, SimilarityScorer
+from catena.model import Ranking, digest
 from catena_bench.graph_data import Asked
 from catena_bench.graph_measures import ROUNDS
 from catena_bench.graph_rankings import HYBRID

@@ -5,12 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from time import perf_counter
 
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import node_of
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.training import ListOptions, TrainingLists, TrainingQuestion
-from catena.graph.training_lists import training_lists
-from catena.graph.walk_options import PAPER_KINDS
+from catena.graph import (
+    PAPER_KINDS,
+    ChunkGraph,
+    ListOptions,
+    PaperScorer,
+    TrainingLists,
+    TrainingQuestion,
+    node_of,
+    training_lists,
+)
 from catena_bench.graph_data import TRAIN, has_split, read_split
 from catena_bench.graph_setting import LeftOut, Setting
 
@@ -35,7 +39,7 @@ def paper_scorer(setting: Setting) -> PaperScorer:
 
 def _trained(setting: Setting) -> PaperScorer:
     lists, graph = lists_of(setting)
-    from catena.scorer_training import train_chain_scorer
+    from catena.library import train_chain_scorer
 
     start = perf_counter()
     trained = train_chain_scorer(lists, graph, setting.embedder)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from catena.choices import TrainingOptions
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.walk_options import PAPER
-from catena.graph_search import GraphSearch
+from catena.graph import PAPER, ChunkGraph, GraphSearch, TrainingOptions
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_rankings import HYBRID, Rankings
 from catena_bench.graph_setting import LeftOut, Setting
@@ -33,7 +30,7 @@ def paper_fine_tuned(setting: Setting) -> Rankings:
     if tuning is None:
         raise LeftOut("needs --fine-tune")
     lists, graph = lists_of(setting, most=tuning.questions, negatives=_NEGATIVES)
-    from catena.scorer_training import train_chain_scorer
+    from catena.library import train_chain_scorer
 
     start = perf_counter()
     trained = train_chain_scorer(

@@ -7,14 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from catena.effects import Services
+from catena.effects import Embedder, Services
 from catena.effects import run as run_step
-from catena.errors import ParameterError
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.feature_training import Choice, FeatureTraining, TrainingCase, choices_of, fit
-from catena.graph.scoring import Scorer, pose
-from catena.graph.untrained import UntrainedScorer
-from catena.ports import Embedder
+from catena.graph import Choice, FeatureScorer, FeatureTraining, Scorer, TrainingCase, UntrainedScorer, fit, pose
+from catena.graph.feature_training import choices_of
+from catena.model import ParameterError
 from catena_bench.graph_data import TRAIN, has_split, read_split
 from catena_bench.graph_embedding import KeptVectors
 from catena_bench.graph_rankings import HYBRID

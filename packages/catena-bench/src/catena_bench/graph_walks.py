@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import process_time
 
-from catena.effects import Services
+from catena.effects import Embedder, Graph, Services
 from catena.effects import run as run_step
-from catena.graph.scoring import Scorer
-from catena.graph.walk_options import WalkOptions
-from catena.graph_search import GraphResult, GraphSearch, widen
+from catena.graph import GraphResult, GraphSearch, Scorer, WalkOptions, widen
 from catena.model import Ranking
-from catena.ports import Embedder, Graph
 from catena_bench.graph_data import Asked
 from catena_bench.graph_rankings import HYBRID, Rankings
 from catena_bench.graph_setting import Method, Setting

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from catena.errors import ParameterError, ParseError
 from catena.formatting import LayoutOptions, format_layout
-from catena.layout import Parsed
-from catena.model import Document
+from catena.model import Document, ParameterError, Parsed, ParseError
 from catena.parsing import Engine, parse, parse_bytes
 from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
 

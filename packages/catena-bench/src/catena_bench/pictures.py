@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from catena import plots
-from catena.evaluation.answers import MeanScore
-from catena.plots.picture import Axis, Line, Panel, Picture
-from catena.rerank.reliability import Bin, Reliability
+from catena.evaluation import MeanScore
+from catena.plots import Picture
+from catena.plots.picture import Axis, Line, Panel
+from catena.segments import Bin, Reliability
 from catena_bench.segments import BUDGETS, MEAN, USUAL
 from catena_bench.segments_systems import HEADERS
 from catena_bench.views_picture import views

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.segment_speed_inputs import Retrieved, dense, sparse
 from catena_bench.segment_speed_rounds import Measure, Rounds, agreement, dense_rounds, dsrag_rounds, sparse_rounds
 
@@ -32,8 +32,8 @@ _STAGES: dict[str, dict[str, tuple[str, ...]]] = {  # whose times together are t
         "dsrag": _PEERS[1:],
     },
     "dense_from_rankings": {
-        "greedy": ("catena.layout", "catena.greedy"),
-        "optimal": ("catena.layout", "catena.optimal"),
+        "greedy": ("catena.model.layout", "catena.greedy"),
+        "optimal": ("catena.model.layout", "catena.optimal"),
         "dsrag": _PEERS,
     },
     "sparse": {"greedy": ("catena.extract_greedy",), "optimal": ("catena.extract_optimal",), "dsrag": _PEERS},

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import FetchChunks, FetchText, Handler, Services
-from catena.extraction.params import BALANCED, ExtractionParams, dsrag_compatible
-from catena.extraction.track import Floats, Ints
 from catena.model import Chunk, Hit, Ranking, Scale
+from catena.segments import BALANCED, ExtractionParams, Floats, Ints, dsrag_compatible
 
 QUERIES = 6
 RETRIEVED = 200  # chunks that a query finds, in the sparse case
@@ -84,7 +83,7 @@ class Retrieved:
             yield list(zip(places.tolist(), probabilities[places].tolist(), strict=True))
 
     def rankings(self) -> tuple[Ranking, ...]:
-        """Return what `catena.extraction.extract` takes."""
+        """Return what `catena.segments.extract` takes."""
         chunks = {place: self.chunk(place) for place in np.flatnonzero((self.ranks >= 0).any(axis=0)).tolist()}
         return tuple(
             Ranking(tuple(Hit(chunks[place], score) for place, score in ranked), Scale.PROBABILITY)

@@ -10,13 +10,18 @@ from time import process_time
 from typing import Any, TypeAlias, TypeVar
 
 from catena.effects import run as run_step
-from catena.extraction.extracting import extract
-from catena.extraction.greedy import greedy
-from catena.extraction.laying import lay_out
-from catena.extraction.neighbours import gaps, hits_by_place
-from catena.extraction.optimal import optimal
-from catena.extraction.track import Limits, Track
-from catena.extraction.values import documents_considered, weighted_values
+from catena.segments import (
+    Limits,
+    Track,
+    documents_considered,
+    extract,
+    gaps,
+    greedy,
+    hits_by_place,
+    lay_out,
+    optimal,
+    weighted_values,
+)
 from catena_bench.segment_speed_inputs import QUERIES, Retrieved
 
 CLOSE = 1e-9  # values that differ by less are equal
@@ -66,7 +71,7 @@ def dense_rounds(given: Retrieved, rounds: Rounds, whole: bool) -> Callable[[], 
     def once() -> None:
         track = rounds.time("catena.values", valued)
         if whole:
-            rounds.time("catena.layout", laid)
+            rounds.time("catena.model.layout", laid)
         for name, select in (("greedy", greedy), ("optimal", optimal)):
             picks = rounds.time(f"catena.{name}", partial(select, track, limits))
             rounds.found[name] = [_placed(given, pick.start, pick.end, pick.value) for pick in picks]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from catena.context import segment_header
-from catena.errors import ParameterError
-from catena.evaluation.significance import bootstrap_interval
+from catena.evaluation import bootstrap_interval
+from catena.model import ParameterError
+from catena.structure import segment_header
 from catena_bench.segments_data import Asked, LongDocuments, find_collections, read_long_documents
 from catena_bench.segments_filling import Shelf, evidence, tokens_of
 from catena_bench.segments_search import INDEXES, ROUTES, Searcher, searching

@@ -22,16 +22,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from catena.citation import SOURCE, TITLE
-from catena.enrichment.critical_terms import critical_terms
-from catena.errors import ParameterError
-from catena.evaluation.spans import GoldSpan
-from catena.ids import digest, span_id
-from catena.model import Chunk, Document, Entry, Section
-from catena.pipeline import Preparation, prepare, read
-from catena.structure.assembly import trimmed
-from catena.structure.cascade import headed_views, searchable
-from catena.structure.chunking import cut
+from catena.enrichment import critical_terms
+from catena.evaluation import GoldSpan
+from catena.library import Preparation, prepare, read
+from catena.model import SOURCE, TITLE, Chunk, Document, Entry, ParameterError, Section, digest, span_id
+from catena.structure import cut, headed_views, searchable, trimmed
 from catena_bench.collection import read_collection
 
 _BETWEEN_PAGES = "\n\n"

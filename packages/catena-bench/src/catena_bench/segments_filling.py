@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
-from catena.evaluation.spans import GoldSpan
+from catena.evaluation import GoldSpan
 from catena.model import Chunk, Entry, Ranking
-from catena.structure.tokens import count_tokens
+from catena.structure import count_tokens
 
 Span = tuple[str, int, int]
 """Document id, start and end."""

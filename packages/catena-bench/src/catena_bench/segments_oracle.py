@@ -18,15 +18,24 @@ import numpy as np
 
 from catena.effects import FetchChunks, FetchText, Handler, Services
 from catena.effects import run as run_step
-from catena.errors import EvaluationError
-from catena.extraction.extracting import extract
-from catena.extraction.greedy import greedy
-from catena.extraction.optimal import optimal
-from catena.extraction.params import BALANCED, ExtractionParams, LengthAdjustment, dsrag_compatible
-from catena.extraction.track import Limits, Pick, Track
-from catena.extraction.values import chunk_values, documents_considered, length_factors, weighted_values
-from catena.model import Chunk, Hit, Ranking, Scale
-from catena.rerank.calibration import BetaCDF
+from catena.model import Chunk, EvaluationError, Hit, Ranking, Scale
+from catena.segments import (
+    BALANCED,
+    BetaCDF,
+    ExtractionParams,
+    LengthAdjustment,
+    Limits,
+    Pick,
+    Track,
+    chunk_values,
+    documents_considered,
+    dsrag_compatible,
+    extract,
+    greedy,
+    length_factors,
+    optimal,
+    weighted_values,
+)
 
 FILE = "segments_oracle.json"  # looked for where a folder is given
 CLOSE = 1e-9  # scores that differ by less are equal

@@ -20,14 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from catena.context import context_views
 from catena.effects import run as run_step
-from catena.enrichment.critical_terms import critical_terms
-from catena.library import Library
+from catena.enrichment import critical_terms
+from catena.library import Library, embed
 from catena.model import Entry, Ranking, View
-from catena.pipeline import embed
-from catena.retrieval.multi_route import DEFAULT_ROUTES
-from catena.structure.cascade import raw_views
+from catena.retrieval import DEFAULT_ROUTES
+from catena.structure import context_views, raw_views
 from catena_bench.segments_data import Asked
 
 DEPTH = 200  # hits of a ranking, as dsRAG asks for

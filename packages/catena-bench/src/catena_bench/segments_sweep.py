@@ -4,7 +4,7 @@
 |---|---|---|
 | PRESET.CALIBRATION | of the scores, by the calibration | the article's preset |
 | fixed.CALIBRATION.PENALTY.DECAY | of the scores | one decay for every budget, no minimum, no length adjustment |
-| budget.LENGTH.PENALTY | 0.8 | the decay set by the budget (`catena.extraction.within_budget`) |
+| budget.LENGTH.PENALTY | 0.8 | the decay set by the budget (`catena.segments.within_budget`) |
 | lent.SHARE | 0.8, and a share of it for the neighbours of a hit | as `segments_systems.lent` |
 
 Calibrations: "constant" (0.8), "identity", and "fitted", a Beta fitted to all scores of the run without labels.
@@ -18,13 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from catena.extraction import BALANCED, ExtractionParams
-from catena.extraction.budgeted import PENALTY
-from catena.extraction.params import PRESETS, LengthAdjustment
 from catena.model import Ranking, Scale
-from catena.rerank.calibration import Calibration, Constant, Identity
-from catena.rerank.fitted import fit_beta
-from catena.rerank.reranking import by_rank
+from catena.segments import (
+    BALANCED,
+    PENALTY,
+    PRESETS,
+    Calibration,
+    Constant,
+    ExtractionParams,
+    Identity,
+    LengthAdjustment,
+    by_rank,
+    fit_beta,
+)
 from catena_bench.segments_data import Asked, LongDocuments
 from catena_bench.segments_filling import Shelf, evidence
 from catena_bench.segments_search import ROUTES, searching

@@ -6,7 +6,7 @@
 | window | each with the chunk before and the chunk after it |
 | section | each with the rest of its section |
 | article | segments: the article's `BALANCED`, every probability 0.8 (there is no reranker), greedy |
-| greedy | segments: every probability 0.8, the decay set by the budget (`catena.extraction.within_budget`) |
+| greedy | segments: every probability 0.8, the decay set by the budget (`catena.segments.within_budget`) |
 | optimal | the same, selected as the best sum instead |
 | lent | as greedy, but each hit lends half of its probability to its two neighbours |
 
@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from catena.context import segment_header
 from catena.effects import Services
 from catena.effects import run as run_step
-from catena.extraction import BALANCED, ExtractionParams, within_budget
-from catena.extraction.budgeted import LENDING, PENALTY, SHARE
-from catena.extraction.extracting import extract
 from catena.model import Ranking
-from catena.rerank.reranking import by_rank
+from catena.segments import BALANCED, LENDING, PENALTY, SHARE, ExtractionParams, by_rank, extract, within_budget
+from catena.structure import segment_header
 from catena_bench.segments_filling import (
     Header,
     Shelf,

@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.effects import Services, run
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.ids import digest
-from catena.model import Document, Entry
-from catena.pipeline import Preparation, embed, prepare
-from catena.server.actions import Action, entry_actions
-from catena.server.layout import IndexLayout
-from catena.server.wire import packed, unpacked
+from catena.enrichment import StaticEmbedder
+from catena.library import Preparation, embed, prepare
+from catena.model import Document, Entry, digest
+from catena.server import Action, IndexLayout, entry_actions, packed, unpacked
 from catena_bench.collection import read_collection, some_of_each_kind
 from catena_bench.synthetic_manuals import manual_markdown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.vectors import ViewVectors
+    from catena.model import ViewVectors
 
 NOISE = 0.5  # length of what is added to a look-alike's vector, which is of length 1
 GENERATED = 60  # manuals, where no collection is given

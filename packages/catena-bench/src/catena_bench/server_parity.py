@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Services, Step
 from catena.effects import run as run_step
-from catena.indexing.store import LibraryStore
 from catena.model import Ranking
-from catena.retrieval.multi_route import DEFAULT_ROUTES, retrieve
-from catena.server.store import ServerStore
+from catena.retrieval import DEFAULT_ROUTES, retrieve
+from catena.server import ElasticsearchTransport, ServerStore
+from catena.store import LibraryStore
 from catena_bench.server_material import Material, material
 from catena_bench.servers import elasticsearch
 

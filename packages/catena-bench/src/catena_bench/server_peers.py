@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from logging import ERROR, getLogger
 from typing import Any
 
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.server.layout import IndexLayout
+from catena.enrichment import StaticEmbedder
+from catena.server import IndexLayout
 
 Ask = Callable[[str, int], list[str]]
 """From a question and the number of hits to the ids of chunks, best first."""

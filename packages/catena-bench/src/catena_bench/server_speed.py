@@ -8,18 +8,22 @@ from statistics import quantiles
 from time import perf_counter, sleep
 from typing import Any
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Handler, SearchFused, Services
 from catena.effects import run as run_step
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.multi_route import retrieve
-from catena.server.actions import Action
-from catena.server.bulk import BulkOptions, send
-from catena.server.call import Call, Pause
-from catena.server.fused import FusedOptions
-from catena.server.layout import IndexLayout
-from catena.server.store import ServerOptions, ServerStore
-from catena.server.writing import targets
+from catena.retrieval import ScoreFusion, retrieve
+from catena.server import (
+    Action,
+    BulkOptions,
+    Call,
+    ElasticsearchTransport,
+    FusedOptions,
+    IndexLayout,
+    Pause,
+    ServerOptions,
+    ServerStore,
+    send,
+    targets,
+)
 from catena_bench.server_material import Material, grown, material, some
 from catena_bench.server_peers import Ask, peers
 from catena_bench.servers import elasticsearch

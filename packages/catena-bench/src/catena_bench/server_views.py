@@ -10,18 +10,12 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any, Protocol
 
-from catena.backends.elasticsearch import ElasticsearchTransport
 from catena.effects import Services
 from catena.effects import run as run_step
-from catena.enrichment.keywords import Keywords
-from catena.enrichment.summaries import Summaries
-from catena.errors import ServerError
-from catena.pipeline import embed
-from catena.server.call import Call, Transport
-from catena.server.layout import IndexLayout, field_name
-from catena.server.words import indexed_words
-from catena.vectors import DEFAULT, DEFAULT_VIEW
-from catena.view_making import with_views
+from catena.enrichment import Keywords, Summaries, with_views
+from catena.library import embed
+from catena.model import DEFAULT, DEFAULT_VIEW, ServerError
+from catena.server import Call, ElasticsearchTransport, IndexLayout, Transport, field_name, indexed_words
 from catena_bench.server_material import Material, grown, material
 from catena_bench.servers import elasticsearch
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from catena.errors import CatenaError
+from catena.model import CatenaError
 from catena_bench.servers import elasticsearch, opensearch
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

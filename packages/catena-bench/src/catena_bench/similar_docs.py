@@ -14,11 +14,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from catena.effects import run as run_step
-from catena.evaluation.judgements import Ranked
+from catena.evaluation import Ranked
 from catena.library import Library
 from catena.model import Ranking
-from catena.retrieval.fusion import RankFusion
-from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, retrieve
+from catena.retrieval import DEFAULT_ROUTES, Fusion, RankFusion, retrieve
 from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
 from catena_bench.plain_bm25 import PlainBm25
 

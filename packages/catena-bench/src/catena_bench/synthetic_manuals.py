@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 
 CHAPTERS = (
     "Safety", "Overview", "Technical data", "Transport and storage", "Installation", "Electrical connection",

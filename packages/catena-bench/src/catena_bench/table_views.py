@@ -17,17 +17,12 @@ from statistics import fmean, median
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.driver import run as drive
-from catena.errors import ParameterError
-from catena.evaluation.closeness import Shift, embedding_shift, unit_rows
-from catena.evaluation.projection import pca
-from catena.evaluation.significance import compare
-from catena.evaluation.spans import GoldSpan, chunks_of_items
-from catena.model import Document, Entry
-from catena.pipeline import Preparation, prepare
-from catena.ports import Embedder
-from catena.services import Services
-from catena.structure.table_views import TABLE, table_views
+from catena.effects import Embedder, Services
+from catena.effects import run as drive
+from catena.evaluation import GoldSpan, Shift, chunks_of_items, compare, embedding_shift, pca, unit_rows
+from catena.library import Preparation, prepare
+from catena.model import Document, Entry, ParameterError
+from catena.structure import TABLE, table_views
 from catena_bench.collection import Question, read_collection, some_of_each_kind
 from catena_bench.generated_tables import generated_tables
 
@@ -303,14 +298,14 @@ def _sizes(name: str, chosen: TableSet) -> dict[str, float]:
 
 def _embedders(model: str | None, tell: Callable[[str], None]) -> tuple[dict[str, Embedder], int]:
     """Return the embedders by label, and how many are left out."""
-    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.enrichment import StaticEmbedder
 
     found: dict[str, Embedder] = {"static": StaticEmbedder()}
     missing = [name for name in ("sentence_transformers", _MINILM) if find_spec(name) is None]
     if model is None and missing:
         tell(f"MiniLM is left out: {' and '.join(missing)} not installed (nox -s torch has both)")
         return found, 1
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+    from catena.backends import SentenceTransformerEmbedder
 
     if model is not None:
         found["model"] = SentenceTransformerEmbedder(model)

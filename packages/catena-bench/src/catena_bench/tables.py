@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from catena.errors import ParameterError
+from catena.model import ParameterError
 from catena_bench.tables_about import table_1, table_5, table_7
 from catena_bench.tables_asking import Asker, Task
 from catena_bench.tables_data import TabledDocument

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from catena.evaluation.answer_scope import chunking_error, spans_of
+from catena.evaluation import chunking_error, spans_of
 from catena_bench.tables_asking import Task
 from catena_bench.tables_forms import PaperTable, Row
 from catena_bench.tables_material import SECTIONS, Material

@@ -13,18 +13,26 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from catena.budget import Tariff
-from catena.driver import run
+from catena.effects import (
+    Complete,
+    Completion,
+    Embed,
+    Embedder,
+    Event,
+    Failed,
+    Plan,
+    Request,
+    Services,
+    Step,
+    Tariff,
+    plan,
+    run,
+)
 from catena.enrichment.views import PLANNED
-from catena.errors import EvaluationError
-from catena.evaluation.judging import PURPOSE as JUDGE
-from catena.ids import digest
-from catena.plan import Plan, plan
-from catena.ports import Completion, Embedder
-from catena.services import Event, Services
-from catena.steps import Complete, Embed, Failed, Request, Step
-from catena.structure.atomic import PURPOSE as UNITS
-from catena.structure.atomic import planned_answer
+from catena.evaluation import PURPOSE as JUDGE
+from catena.model import EvaluationError, digest
+from catena.structure import PURPOSE as UNITS
+from catena.structure import planned_answer
 
 T = TypeVar("T")
 

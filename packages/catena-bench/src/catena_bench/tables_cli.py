@@ -17,9 +17,8 @@ from rich.console import Console
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.llm_options import JOURNAL, ModelOptions, Spending, stoppable
 from catena.cli.option_groups import grouped
-from catena.errors import CatenaError, ParameterError
-from catena.plan import Plan
-from catena.services import Services
+from catena.effects import Plan, Services
+from catena.model import CatenaError, ParameterError
 from catena_bench import tables_asking
 from catena_bench.tables import TABLES, USUAL, Choice, make, told_of, with_tasks
 from catena_bench.tables_asking import Ledger, by_purpose

@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from catena.errors import EvaluationError
-from catena.evaluation.question_dataset import ScopeDataset, read_scope_dataset
-from catena.evaluation.question_scope import ScopeQuestion
-from catena.model import Document
+from catena.evaluation import ScopeDataset, ScopeQuestion, read_scope_dataset
+from catena.model import Document, EvaluationError
 from catena_bench.segments_data import find_collections, stored
 from catena_bench.views_data import AskedDocument, ScopedQuestion, token_starts, untitled
 

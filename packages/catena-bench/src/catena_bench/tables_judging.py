@@ -9,16 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catena.answering.short_answer import short_answer
+from catena.answering import short_answer
 from catena.effects import Failed, Step, together
-from catena.errors import EvaluationError, ServiceError
-from catena.evaluation.answer_scope import Span
-from catena.evaluation.judging import Pair, judge_pairs
-from catena.evaluation.pairwise import Verdict
-from catena.evaluation.pairwise_result import Rate, pairwise_result
-from catena.evaluation.scope_cutoffs import whole_cutoffs
-from catena.ids import digest
-from catena.model import Chunk
+from catena.evaluation import Pair, Rate, Span, Verdict, judge_pairs, pairwise_result, whole_cutoffs
+from catena.model import Chunk, EvaluationError, ServiceError, digest
 from catena_bench.tables_forms import Block, PaperTable, Row
 from catena_bench.tables_material import LEAVES, SECTIONS, Material
 from catena_bench.tables_measures import Cell

@@ -8,15 +8,20 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from catena.effects import Failed, Step, together
-from catena.enrichment.keywords import KEYWORDS, Keywords
-from catena.enrichment.raptor import RaptorOptions, RaptorTree, raptor_tree
-from catena.enrichment.raptor_summaries import ClusterSummaries
-from catena.enrichment.summaries import SUMMARY, Summaries
-from catena.enrichment.views import make_views
+from catena.enrichment import (
+    KEYWORDS,
+    SUMMARY,
+    ClusterSummaries,
+    Keywords,
+    RaptorOptions,
+    RaptorTree,
+    Summaries,
+    SummaryTree,
+    make_views,
+    raptor_tree,
+)
 from catena.model import Chunk, Degraded, View
-from catena.structure.atomic import AtomicChunks, cut_atomic, cut_sentences
-from catena.structure.fixed_length import cut_fixed
-from catena.summary_tree import SummaryTree
+from catena.structure import AtomicChunks, cut_atomic, cut_fixed, cut_sentences
 from catena_bench.tables_data import TabledDocument
 from catena_bench.views_data import AskedDocument, word_pieces
 from catena_bench.views_units import LENGTHS, Units, section_chunks

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from catena.evaluation.answer_scope import Span, coverage, recall_at
-from catena.evaluation.scope_cutoffs import equal_length_cutoff, whole_cutoffs
+from catena.evaluation import Span, coverage, equal_length_cutoff, whole_cutoffs
+from catena.evaluation.answer_scope import recall_at
 from catena_bench.tables_schemes import Searched
 from catena_bench.views_measures import CUTOFFS, PERCENT, with_interval
 

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 import numpy as np
 
-from catena.backends.tfidf import TfidfScorer
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import MissingExtraError, ParameterError
+from catena.backends import TfidfScorer
+from catena.enrichment import StaticEmbedder
+from catena.model import MissingExtraError, ParameterError
 from catena_bench.views_retrievers import MINILM, Bm25, Dense, Retriever, Scores, minilm, sentence_transformer
 
 USUAL = ("bm25", "tfidf", "static")

@@ -12,13 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.enrichment.keywords import KEYWORDS
-from catena.enrichment.summaries import SUMMARY
-from catena.evaluation.answer_scope import Span, spans_of
-from catena.evaluation.atomic_plus import plus_factor
+from catena.enrichment import KEYWORDS, SUMMARY, SummaryTree
+from catena.evaluation import Span, plus_factor, spans_of
 from catena.model import Chunk
-from catena.retrieval.tree import traverse
-from catena.summary_tree import SummaryTree
+from catena.retrieval import traverse
 from catena_bench.tables_material import SECTIONS, Material
 from catena_bench.views_data import AskedDocument
 from catena_bench.views_measures import Results

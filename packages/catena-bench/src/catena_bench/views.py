@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from catena.evaluation.answer_scope import chunking_error, spans_of
+from catena.evaluation import chunking_error, spans_of
 from catena.model import Chunk
 from catena_bench.views_data import AskedDocument, read_asked_documents
 from catena_bench.views_measures import CUTOFFS, PERCENT, Results, at_equal_length, figures

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from catena.enrichment.static_embedding import SHIPPED
-from catena.errors import ParameterError
-from catena.evaluation.answer_scope import Span, spans_of
-from catena.model import Document, Section
+from catena.enrichment import SHIPPED
+from catena.evaluation import Span, spans_of
+from catena.model import Document, ParameterError, Section
 from catena_bench.segments_data import find_collections, read_long_documents, stored
 
 _COUNTS_KEPT = 100_000

@@ -7,9 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from catena.evaluation.answer_scope import Span, coverage, read_within, recall_at
-from catena.evaluation.scope_cutoffs import at_cutoff, equal_length_cutoff, whole_cutoffs
-from catena.evaluation.significance import bootstrap_interval
+from catena.evaluation import (
+    Span,
+    at_cutoff,
+    bootstrap_interval,
+    coverage,
+    equal_length_cutoff,
+    read_within,
+    whole_cutoffs,
+)
+from catena.evaluation.answer_scope import recall_at
 from catena_bench.views_data import AskedDocument
 
 CUTOFFS = (1.5, 3, 5, 10)  # the paper's k

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from statistics import fmean
 
-from catena.driver import run as drive
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.enrichment.views import Keywords, Summaries, make_views
-from catena.errors import EvaluationError
-from catena.evaluation.answer_scope import Span, coverage, spans_of
-from catena.evaluation.scope_cutoffs import at_equal_count
-from catena.model import Chunk, Ranking
-from catena.retrieval.multi_view import ExactUnion, PaperQuota, ViewRankFusion, ViewRule, multi_view, quota
-from catena.services import Services
+from catena.effects import Services
+from catena.effects import run as drive
+from catena.enrichment import StaticEmbedder, make_views
+from catena.enrichment.views import Keywords, Summaries
+from catena.evaluation import Span, at_equal_count, coverage, spans_of
+from catena.model import Chunk, EvaluationError, Ranking
+from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, ViewRule, multi_view, quota
 from catena_bench.views_data import AskedDocument
 from catena_bench.views_measures import CUTOFFS, PERCENT, Results
 from catena_bench.views_ranking import ranking

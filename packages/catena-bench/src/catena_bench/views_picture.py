@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from catena.plots.picture import Axis, Line, Panel, Picture
+from catena.plots import Picture
+from catena.plots.picture import Axis, Line, Panel
 from catena_bench.views_measures import BUDGETS, CUTOFFS
 
 Figures = Mapping[str, float]

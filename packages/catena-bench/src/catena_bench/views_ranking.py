@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.model import Chunk, Hit, Ranking, Scale
-from catena.retrieval.fusion import ScoreFusion
-from catena.section_search import SECTION_FUSION
+from catena.retrieval import SECTION_FUSION, ScoreFusion
 from catena_bench.views_retrievers import Scores
 from catena_bench.views_units import Units
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from catena.driver import run as drive
-from catena.evaluation.answer_scope import Span, spans_of
+from catena.effects import Embedder, Services
+from catena.effects import run as drive
+from catena.evaluation import Span, spans_of
 from catena.model import Chunk
-from catena.ports import Embedder
-from catena.retrieval.reading import ReadingOptions, rank_passages
-from catena.services import Services
-from catena.structure.passages import passages_of
+from catena.retrieval import ReadingOptions, rank_passages
+from catena.structure import passages_of
 from catena_bench.views_data import AskedDocument
 from catena_bench.views_ranking import ranking
 from catena_bench.views_retrievers import Scores

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.enrichment.static_embedding import StaticEmbedder
-from catena.errors import ServiceError
-from catena.ports import Embedder
-from catena.retrieval.in_memory_bm25 import Bm25Scorer
+from catena.effects import Embedder
+from catena.enrichment import StaticEmbedder
+from catena.model import ServiceError
+from catena.retrieval import Bm25Scorer
 
 Scores = NDArray[np.float64]
 
@@ -148,7 +148,7 @@ def sentence_transformer(name: str, model: str) -> Dense:
     """
     from sentence_transformers import SentenceTransformer
 
-    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+    from catena.backends import SentenceTransformerEmbedder
 
     try:
         loaded = SentenceTransformer(model)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from catena.model import Chunk
-from catena.structure.cascade import headed_views
-from catena.structure.fixed_length import cut_fixed
+from catena.structure import cut_fixed, cut_sections, headed_views
 from catena.structure.passages import passage_views
-from catena.structure.section_chunks import cut_sections
 from catena_bench.views_data import AskedDocument, word_pieces
 
 WINDOW = 200  # word pieces of a window, so that one with its headings fits MiniLM's 256

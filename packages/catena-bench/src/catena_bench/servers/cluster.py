@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from catena.errors import ParameterError, ServerError
+from catena.model import ParameterError, ServerError
 from catena_bench.servers.kinds import (
     Distribution,
     Flavour,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catena.errors import CatenaError
+from catena.model import CatenaError
 
 CACHE = "CATENA_SERVERS"  # the environment's name for the cache folder
 FETCH_SECONDS = 600.0

@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from catena.errors import MissingExtraError
+from catena.model import MissingExtraError
 from catena_bench.servers.fetching import Artifact, NoServersError, cache_folder, fetch, made_once
 
 RELEASE = 21  # the Java that both servers are built for

@@ -1,1 +1,8 @@
-"""From passages to a written answer whose citations are checked."""
+"""Answer from passages, segments or chains, and look each quote up in its source.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

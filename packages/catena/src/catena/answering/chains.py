@@ -12,14 +12,14 @@ from annotated_types import Ge
 from catena.answering.integration import Header, IntegratedContext, LeftOut, taken
 from catena.answering.layout import in_order, laid_out, passages_of
 from catena.answering.merging import Valued
-from catena.context import segment_header
-from catena.errors import ParameterError
-from catena.ids import digest
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
-from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
-from catena.options import check_options
-from catena.phrases import outermost
-from catena.tokens import count_tokens
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
+from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model.options import check_options
+from catena.structure.context_header import segment_header
+from catena.text.phrases import outermost
+from catena.text.tokens import count_tokens
 
 ChainFormat: TypeAlias = Literal["chain", "iterative", "shuffled"]
 Chained: TypeAlias = Chain | Chunk | Segment | Hit

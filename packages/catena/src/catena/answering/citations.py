@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 from catena.text.loose_json import whole_number
 
 _GROUP = re.compile(r"(?P<space>(?:(?<![ \t])[ \t]++)?)\[(?P<inside>\s*+\d++(?:\s*+[,;–-]\s*+\d++)*+\s*+)\]")

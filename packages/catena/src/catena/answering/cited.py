@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from catena import prompts
-from catena.answering.answer import listed, marked
+from catena.answering.answers import listed, marked
 from catena.answering.citations import check_citations
 from catena.answering.layout import inside
 from catena.answering.quotes import Quote, VerifiedQuote, verify_quotes
@@ -17,8 +17,8 @@ from catena.answering.support import split_values, words_about
 from catena.answering.wording import Wording
 from catena.answering.written import read_reply, statements_in
 from catena.effects import Complete, Step, ask
-from catena.errors import ParameterError
 from catena.model import Document, Hit, Unknown
+from catena.model.errors import ParameterError
 
 __all__ = [
     "Citation",

@@ -10,9 +10,9 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from catena.answering.layout import Layout, Passage, laid_out, passages_of
 from catena.answering.merging import Valued, merged
 from catena.answering.shortening import shortened
-from catena.context import segment_header
-from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Segment
+from catena.model.errors import ParameterError
+from catena.structure.context_header import segment_header
 
 __all__ = ["Header", "IntegratedContext", "Layout", "LeftOut", "Passage", "ValuedSegment", "integrate"]
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from catena.answering.merging import Valued
-from catena.citation import TITLE, citation
-from catena.figures import CAPTION
 from catena.model import Chunk, Segment
+from catena.model.figures import CAPTION
+from catena.model.places import TITLE, citation
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]
 

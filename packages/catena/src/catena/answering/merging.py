@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from catena.ids import span_id
 from catena.model import Place, Segment, common_metadata
+from catena.model.ids import span_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from catena.ids import span_id
 from catena.model import Segment
+from catena.model.ids import span_id
 
 # the end of a line, of a sentence before a capital, of one in a script without capitals
 _BORDER = re.compile(r"\n+|(?<=\w\w)[.!?][\"'”’»)]*[^\S\n]+(?=[^\W\d_])|[。！？]+[”’」』）】]*")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from catena.citation import citation
-from catena.errors import ParameterError
 from catena.model import Chunk, Document, Hit, Place, Segment
+from catena.model.errors import ParameterError
+from catena.model.places import citation
 
 
 class SegmentHolder(Protocol):

@@ -12,7 +12,7 @@ from catena.answering.locating import place_of
 from catena.answering.sources import Citable, Source, sources
 from catena.answering.wording import Token, Wording
 from catena.answering.written import read_reply, statements_in
-from catena.citation import TITLE
+from catena.model.places import TITLE
 
 __all__ = ["StatementSupport", "SupportState", "values_in", "verify_answer"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from catena.html_table import TABLE_TAGS, HtmlTable
-from catena.table_cells import cells_of, is_rule
+from catena.text.cells import cells_of, is_rule
+from catena.text.html_table import TABLE_TAGS, HtmlTable
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 _OPENING = re.compile(r"\s*<table\b", re.IGNORECASE)

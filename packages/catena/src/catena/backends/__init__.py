@@ -1,1 +1,8 @@
-"""The only importers of vendor SDKs: each module adapts one of them to a port."""
+"""Call the SDKs and servers of others; no other room imports them.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.backends.sentence_transformers import fingerprint
-from catena.choices import Epoch, Texts
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.weights_file import read_weights, write_weights
+from catena.graph.choices import Epoch, Texts
+from catena.graph.weights_file import read_weights, write_weights
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catena.backends.chain_run import Run
-    from catena.choices import Choices, TrainingOptions, Vectors
+    from catena.graph.choices import Choices, TrainingOptions, Vectors
 
 CHECKPOINT = "checkpoint.safetensors"
 """Within the folder of a training."""

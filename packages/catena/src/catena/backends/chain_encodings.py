@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from catena.choices import Texts, Vectors
+    from catena.graph.choices import Texts, Vectors
 
 _AT_ONCE: Final = 64  # windows of one forward pass
 

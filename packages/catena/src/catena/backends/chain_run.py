@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from catena.choices import Epoch
-from catena.errors import CancelledError, ParameterError
-from catena.paper_network import initial_weights
+from catena.graph.choices import Epoch
+from catena.graph.paper_network import initial_weights
+from catena.model.errors import CancelledError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catena.backends.chain_encodings import Encodings
-    from catena.choices import Choices, TrainingOptions
-    from catena.services import Cancel
+    from catena.effects.services import Cancel
+    from catena.graph.choices import Choices, TrainingOptions
 
 _LONGEST: Final = 1.0  # of a gradient, by its norm
 
@@ -128,7 +128,7 @@ class Run:
         """Return the scores of the rows of each list, and which rows are right, both of shape (lists, most rows).
 
         A list with fewer rows has scores of minus infinity in the rest. What is computed is what
-        `catena.paper_network.network_scores` says.
+        `catena.graph.paper_network.network_scores` says.
         """
         import torch
         from torch.nn.functional import linear, pad

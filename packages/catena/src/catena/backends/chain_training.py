@@ -16,14 +16,14 @@ from catena.backends.chain_checkpoint import Checkpoint, best_epoch, training_na
 from catena.backends.chain_encodings import Encodings, FrozenEncodings, TrainedEncodings
 from catena.backends.chain_run import Run
 from catena.backends.sentence_transformers import load_model
-from catena.choices import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors
-from catena.errors import MissingExtraError, ParameterError, ServiceError
+from catena.graph.choices import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sentence_transformers import SentenceTransformer
 
-    from catena.services import Cancel
+    from catena.effects.services import Cancel
 
 ENCODER = "encoder"
 """Within the folder of a training: the folder of the encoder that was trained."""

@@ -19,7 +19,7 @@ from catena.backends.hosted import (
     stacked,
     unit_rows,
 )
-from catena.errors import MissingExtraError, ParameterError
+from catena.model.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

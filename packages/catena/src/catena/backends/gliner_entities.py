@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.local_models import turn_of
+from catena.effects.local_models import turn_of
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from catena.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
-from catena.faults import service_error
-from catena.redaction import redact
+from catena.effects.faults import service_error
+from catena.effects.redaction import redact
+from catena.model.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     import numpy as np

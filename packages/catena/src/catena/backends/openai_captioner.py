@@ -6,9 +6,9 @@ import base64
 from typing import Any
 
 from catena.backends.openai_llm import OpenAILLM
-from catena.ports import Completion
-from catena.replies import caption_of
-from catena.steps import Describe
+from catena.effects.ports import Completion
+from catena.effects.replies import caption_of
+from catena.effects.steps import Describe
 
 _JPEG = b"\xff\xd8\xff"
 

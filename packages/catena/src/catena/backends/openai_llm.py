@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Lt
 
-from catena.budget import approximate_tokens
-from catena.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
-from catena.faults import service_error
-from catena.ids import digest
-from catena.options import check_given
-from catena.output_limits import ending
-from catena.ports import Completion
-from catena.replies import message_text
+from catena.effects.budget import approximate_tokens
+from catena.effects.faults import service_error
+from catena.effects.output_limits import ending
+from catena.effects.ports import Completion
+from catena.effects.replies import message_text
+from catena.model.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
+from catena.model.ids import digest
+from catena.model.options import check_given
 
 if TYPE_CHECKING:
-    from catena.steps import Complete
+    from catena.effects.steps import Complete
 
 _OLD_NAME, _NEW_NAME = "max_tokens", "max_completion_tokens"  # of a reply's limit
 _FORM = "response_format"

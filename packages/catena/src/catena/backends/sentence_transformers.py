@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.local_models import turn_of
+from catena.effects.local_models import turn_of
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ class CrossEncoderReranker:
     Args:
         model: a loaded model, or the name or path of one; with one label.
         batch_size: pairs per forward pass.
-        logits: return t, of any size and sign, as `catena.rerank`'s `Logistic` wants it.
+        logits: return t, of any size and sign, as `catena.segments`'s `Logistic` wants it.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from catena.errors import MissingExtraError, ParameterError, ServiceError
-from catena.ids import digest
-from catena.local_models import turn_of
+from catena.effects.local_models import turn_of
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.ids import digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

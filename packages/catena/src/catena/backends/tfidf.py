@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import MissingExtraError
+from catena.model.errors import MissingExtraError
 from catena.text.words import tokenise
 
 if TYPE_CHECKING:

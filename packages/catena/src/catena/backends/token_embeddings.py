@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from catena.backends.sentence_transformers import fingerprint, fitting_windows, load_model, public_name, tokens_of
-from catena.errors import ServiceError
-from catena.local_models import turn_of
+from catena.effects.local_models import turn_of
+from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class SentenceTransformerTokenEmbedder:
     A text longer than the model's window is not truncated: it is cut between words into windows that tile it, and has
     the tokens of all of them. Special tokens and those of the model's prompts are left out, they say nothing of
     the text. A model that was trained for one vector per text (as MiniLM) was not trained for this; a ColBERT model
-    behind a class of one's own, with the methods of `catena.ports.TokenEmbedder`, was.
+    behind a class of one's own, with the methods of `catena.effects.ports.TokenEmbedder`, was.
 
     Args:
         model: a loaded model, or the name or path of one.

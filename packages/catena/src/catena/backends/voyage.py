@@ -21,7 +21,7 @@ from catena.backends.hosted import (
     stacked,
     unit_rows,
 )
-from catena.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

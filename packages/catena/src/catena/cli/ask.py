@@ -61,14 +61,14 @@ from catena.cli.segment_options import (
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from catena.answering.answer import Answer
-    from catena.answering.short_answer import ShortAnswer
-    from catena.extraction import Extraction
-    from catena.graph_search import GraphResult
+    from catena.answering.answers import Answer
+    from catena.answering.segment_answer import SegmentAnswer
+    from catena.answering.short_answers import ShortAnswer
+    from catena.graph.search import GraphResult
     from catena.library import Library, SegmentSearchOptions
+    from catena.library.pipeline import Preparation
     from catena.model import Figure, Outcome, Ranking
-    from catena.pipeline import Preparation
-    from catena.segment_answer import SegmentAnswer
+    from catena.segments import Extraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ def ask(
 
 def _check_order(files: Sequence[str], question: str) -> None:
     """Raise where the last word is a path, and none of those before it is."""
-    from catena.indexing.schema import FILE
+    from catena.store.schema import FILE
 
     if not files or not os.path.exists(question) or any(map(os.path.exists, files)):
         return
@@ -261,7 +261,7 @@ def _from_passages(
 def _from_segments(
     opened: Library, question: str, choices: SegmentChoices, options: SegmentSearchOptions, models: Models
 ) -> _Found:
-    from catena.segment_answer import AnswerOptions
+    from catena.answering.segment_answer import AnswerOptions
 
     how = choices.search(models.reranker, embedder=opened.stats().embedder)
     found = opened.segments(question, how, **options)
@@ -321,8 +321,8 @@ def _hint(failed: Sequence[Outcome]) -> str:
 
 def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:
     """Return all that was found and written; [n] in an answer with quotes is passage n of `passages`."""
+    from catena.answering.segment_answer import SegmentAnswer
     from catena.model import Ranking
-    from catena.segment_answer import SegmentAnswer
 
     if isinstance(asked.found, Ranking):
         found = ranking_as_json(question, asked.found, figures=_figures(asked, kept=kept))
@@ -341,9 +341,9 @@ def _figures(asked: _Found, *, kept: bool) -> dict[str, tuple[Figure, Path | Non
 
 
 def _show(question: str, asked: _Found, *, kept: bool) -> None:
+    from catena.answering.segment_answer import SegmentAnswer
     from catena.cli.views import passages
     from catena.model import Ranking
-    from catena.segment_answer import SegmentAnswer
 
     if asked.chains is not None:
         ask_graph.show(question, asked.short, asked.chains)

@@ -9,13 +9,13 @@ from catena.cli.graph_building import present
 from catena.cli.graph_views import chains_as_json, draw_chains, show_chains
 from catena.cli.search_graph import walked
 from catena.cli.terminal import printable
-from catena.errors import ServiceError
+from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:
-    from catena.answering.short_answer import ShortAnswer
+    from catena.answering.short_answers import ShortAnswer
     from catena.cli.graph_options import GraphChoices
     from catena.effects import Services
-    from catena.graph_search import GraphResult
+    from catena.graph.search import GraphResult
     from catena.library import Library
 
 
@@ -42,7 +42,7 @@ def answered(services: Services, question: str, found: GraphResult) -> tuple[Sho
 
     Chunks of the ranking that are on no chain are read behind the chains.
     """
-    from catena.answering.chain_answer import chain_answer
+    from catena.answering.chain_answers import chain_answer
     from catena.effects import run
 
     walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from catena.cli.console import err, out
 from catena.cli.terminal import printable
-from catena.errors import ServiceError
 from catena.model import Hit
+from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:
-    from catena.answering.answer import Answer
+    from catena.answering.answers import Answer
     from catena.answering.cited import Citation, CitedAnswer
+    from catena.answering.segment_answer import SegmentAnswer
     from catena.effects import Services
-    from catena.extraction import SegmentHit
     from catena.library import Library
     from catena.model import Ranking, Unknown
-    from catena.segment_answer import SegmentAnswer
+    from catena.segments import SegmentHit
 
 STATES = {
     "exact": ("✓ exact", "green"),
@@ -32,7 +32,7 @@ STATES = {
 
 def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
     """Return an answer without quotes and no problem, or no answer and the problem."""
-    from catena.answering.answer import answer
+    from catena.answering.answers import answer
     from catena.effects import run
 
     try:
@@ -61,8 +61,8 @@ def quoted_answer(
         nowhere: names in the question that stand nowhere.
         budget_tokens: of all that the model reads; None for no limit.
     """
+    from catena.answering.segment_answer import AnswerOptions, answer_from
     from catena.effects import run
-    from catena.segment_answer import AnswerOptions, answer_from
 
     names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
     documents = [library.get(name).document for name in dict.fromkeys(names)]
@@ -118,7 +118,7 @@ def _conflict_as_data(conflict: Any) -> dict[str, Any]:
 
 
 def _citation(segment: Any) -> str:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     return citation(segment)
 

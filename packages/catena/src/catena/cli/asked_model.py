@@ -14,7 +14,7 @@ from catena.cli.llm_options import ModelOptions, Spending, stoppable
 
 if TYPE_CHECKING:
     from catena.effects import Request, Services, Step
-    from catena.plan import StandIn
+    from catena.effects.planning import StandIn
 
 T = TypeVar("T")
 

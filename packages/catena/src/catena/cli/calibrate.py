@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catena.evaluation.question_bank import BankQuestion
     from catena.evaluation.report import Judgement
     from catena.library import Library, SearchOptions
-    from catena.rerank.fitted import LabelledFit
+    from catena.segments.fitted import LabelledFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ def calibrate(
     from catena.evaluation.question_bank import read_questions
     from catena.evaluation.report import judge
     from catena.library import Library
-    from catena.rerank.artefact import Artefact, fused_scores_of
-    from catena.rerank.calibration import Identity
-    from catena.rerank.fitted import fit_labelled, standardizing
-    from catena.rerank.reliability import quality
+    from catena.segments.artefact import Artefact, fused_scores_of
+    from catena.segments.calibration import Identity
+    from catena.segments.fitted import fit_labelled, standardizing
+    from catena.segments.reliability_bins import quality
 
     if plot is not None and plot.suffix.lower() not in (".png", ".html"):
         raise ProblemError(f"{plot.name} is neither .png nor .html", "a file name that ends in one of them")
@@ -121,9 +121,9 @@ def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement
 def _draw(scored: _Scored, path: Path) -> None:
     """Draw the scores as they are, clipped to [0, 1], and as each fold's fit without it calibrates them."""
     from catena.plots import reliability_diagram
-    from catena.rerank.calibration import Identity
-    from catena.rerank.fitted import held_out, standardizing
-    from catena.rerank.reliability import reliability
+    from catena.segments.calibration import Identity
+    from catena.segments.fitted import held_out, standardizing
+    from catena.segments.reliability_bins import reliability
 
     after, _ = held_out(scored.scores, scored.relevant, first=standardizing(scored.scores), groups=scored.groups)
     curves = {

@@ -10,7 +10,7 @@ import typer
 from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
-    from catena.pipeline import FixedLength
+    from catena.library.pipeline import FixedLength
     from catena.structure.chunking import ChunkOptions
     from catena.structure.section_chunks import SectionChunkOptions
 
@@ -44,7 +44,7 @@ def chunking(
     Raises:
         ProblemError: an option could do nothing.
     """
-    from catena.pipeline import FixedLength
+    from catena.library.pipeline import FixedLength
     from catena.structure.chunking import ChunkOptions
     from catena.structure.section_chunks import SectionChunkOptions
 

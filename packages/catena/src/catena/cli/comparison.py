@@ -17,8 +17,8 @@ from catena.model import Chunk, Hit, Provenance, Ranking, Scale
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from catena.effects.ports import Embedder
     from catena.library import Library
-    from catena.ports import Embedder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ from catena.cli.options import AsJson
 if TYPE_CHECKING:
     from catena.cli.comparison import Comparison, Question
     from catena.cli.demo_ways import Indices, Way
-    from catena.indexing.store import LibraryStats
     from catena.library import Library
     from catena.model import Outcome, Ranking
+    from catena.store.store import LibraryStats
 
 NOWHERE = "What is the tightening torque of the HX220 cover screws?"  # no such product
 BOTH = "What is the tightening torque of the cover screws of the HX200 and of the HX210?"
@@ -153,7 +153,7 @@ def showcase(comparisons: Sequence[Comparison]) -> Comparison | None:
 
 
 def _as_json(run: Run) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     shown = showcase(run.comparisons)
     return {
@@ -174,7 +174,7 @@ def _as_json(run: Run) -> dict[str, Any]:
 
 
 def _way_as_json(way: Way) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     return {
         "way": way.name,
@@ -188,7 +188,7 @@ def _way_as_json(way: Way) -> dict[str, Any]:
 
 
 def _question_as_json(each: Comparison) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     best = {"plain": each.plain.hits[0].chunk, "catena": each.catena.hits[0].chunk}
     return {

@@ -14,12 +14,12 @@ from catena.model import Chunk
 
 if TYPE_CHECKING:
     from catena.cli.comparison import Question
+    from catena.effects.ports import Embedder
     from catena.evaluation.answers import MeanScore
     from catena.evaluation.significance import PairedComparison
     from catena.library import Library
+    from catena.library.pipeline import Preparation
     from catena.model import Hit, Ranking
-    from catena.pipeline import Preparation
-    from catena.ports import Embedder
 
 Ask = Callable[[str], Sequence[Chunk]]
 
@@ -61,7 +61,7 @@ def five_ways(library: Library, embedder: Embedder, question: Question) -> tuple
     Whole sections with their views are kept in a library of their own, which is gone afterwards.
     """
     from catena.library import Library as LocalLibrary
-    from catena.section_search import ViewSearch
+    from catena.retrieval.section_search import ViewSearch
 
     documents = [library.get(info.id).document for info in library.documents()]
     plain = PlainVectorSearch(chunks_of(library), embedder)
@@ -91,7 +91,7 @@ def five_ways(library: Library, embedder: Embedder, question: Question) -> tuple
 def indices(library: Library, comparisons: Sequence[Comparison]) -> Indices:
     """Return the mean Log-Rank Index (gamma 1) of both rankings, with intervals and the paired test."""
     from catena.evaluation.answers import mean_score
-    from catena.evaluation.log_rank_index import mean_log_rank_index
+    from catena.evaluation.log_rank_measure import mean_log_rank_index
     from catena.evaluation.significance import compare
 
     chunks = chunks_of(library)
@@ -122,7 +122,7 @@ def _chunks(hits: Sequence[Hit]) -> list[Chunk]:
 def _sections() -> Preparation:
     """Return how whole sections are indexed under several views, with no model."""
     from catena.enrichment.views import Keywords, Summaries
-    from catena.pipeline import Preparation
+    from catena.library.pipeline import Preparation
     from catena.structure.section_chunks import SectionChunkOptions
 
     return Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline")))

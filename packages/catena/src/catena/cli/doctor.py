@@ -16,7 +16,7 @@ from catena import __version__
 from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson
-from catena.errors import CatenaError
+from catena.model.errors import CatenaError
 
 State: TypeAlias = Literal["ok", "absent", "failed"]
 

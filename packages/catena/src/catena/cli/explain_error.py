@@ -12,8 +12,8 @@ import typer
 from catena.cli.console import out, write_json
 from catena.cli.failures import ProblemError
 from catena.cli.options import AsJson
-from catena.errors import CatenaError
-from catena.nearest import meant
+from catena.model.errors import CatenaError
+from catena.model.near_names import meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

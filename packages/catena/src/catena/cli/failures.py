@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from catena.cli.console import PLAIN, err
 from catena.cli.examples import list_in_sections
 from catena.cli.terminal import printable
-from catena.errors import (
+from catena.model.errors import (
     BudgetExceededError,
     CancelledError,
     CatenaError,
@@ -25,7 +25,7 @@ from catena.errors import (
     ParseError,
     UnknownDocumentError,
 )
-from catena.nearest import meant, names_in, nearest
+from catena.model.near_names import meant, names_in, nearest
 
 if TYPE_CHECKING:
     from catena.model import Outcome
@@ -201,7 +201,7 @@ def _first(names: Sequence[str], most: int = 5) -> str:
 
 def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
-        from catena.redaction import redact, secrets_of
+        from catena.effects.redaction import redact, secrets_of
 
         told = "".join(traceback.format_exception(error))
         sys.stderr.write(printable(redact(told, secrets_of(None))))  # those of the environment
@@ -233,7 +233,7 @@ def _told(error: Exception) -> tuple[str, str, int]:
 
 def _public(text: str) -> str:
     """Return what an unforeseen error says, without secrets, and of paths that nobody typed only the last part."""
-    from catena.redaction import redact, secrets_of
+    from catena.effects.redaction import redact, secrets_of
 
     typed = [word for argument in sys.argv[1:] for word in {argument, argument.rpartition("=")[2]} if word]
 

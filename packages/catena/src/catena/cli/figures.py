@@ -89,8 +89,8 @@ def as_data(figure: Figure, path: Path | None) -> dict[str, Any]:
 
 def shown_figures(library: Library, hits: Sequence[Hit]) -> dict[str, tuple[Figure, Path | None]]:
     """Return chunk id -> figure and its file, for the hits that show one; no file where none can be written."""
-    from catena.errors import LibraryError
-    from catena.figures import FIGURE
+    from catena.model.errors import LibraryError
+    from catena.model.figures import FIGURE
 
     found: dict[str, tuple[Figure, Path | None]] = {}
     for hit in hits:

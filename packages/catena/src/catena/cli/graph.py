@@ -136,7 +136,7 @@ def _kinds(graph: ChunkGraph) -> list[_Kind]:
     """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
     import numpy as np
 
-    from catena.neighbourhood import MENTION, MENTIONED
+    from catena.model.neighbourhood import MENTION, MENTIONED
     from catena.plots.graph_view import in_order
 
     made = []
@@ -161,7 +161,7 @@ def _show(
 ) -> None:
     import numpy as np
 
-    from catena.citation import citation
+    from catena.model.places import citation
 
     degrees = graph.degrees()
     first = np.lexsort((np.arange(len(degrees)), -degrees))[:hubs].tolist()

@@ -145,7 +145,7 @@ class GraphChoices:
         from catena.graph.feature_scorer import FeatureScorer
         from catena.graph.scoring import SimilarityScorer
         from catena.graph.untrained import UntrainedScorer
-        from catena.graph_training import load_scorer
+        from catena.library.graph_training import load_scorer
 
         if self.scorer is None:
             return None

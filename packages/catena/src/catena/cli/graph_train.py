@@ -20,9 +20,9 @@ from catena.cli.segment_views import check_curve
 from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from catena.effects.ports import Embedder
     from catena.graph.feature_training import FeatureProgress
-    from catena.graph_training import ScorerTraining, TrainedGraphScorer
-    from catena.ports import Embedder
+    from catena.library.graph_training import ScorerTraining, TrainedGraphScorer
 
 
 class ScorerName(StrEnum):
@@ -83,7 +83,7 @@ def train(
     library with it before you use the scorer.
     """
     from catena.library import Library
-    from catena.library_training import train_library_scorer
+    from catena.library.training import train_library_scorer
 
     _check(scorer, encoder=encoder, fine_tune=fine_tune, checkpoints=checkpoints)
     check_curve(picture)
@@ -119,10 +119,10 @@ def _check(scorer: ScorerName, *, encoder: str | None, fine_tune: bool, checkpoi
 def _training(
     scorer: ScorerName, walk: WalkName, *, epochs: int | None, validation: float, seed: int, fine_tune: bool
 ) -> ScorerTraining:
-    from catena.choices import TrainingOptions
+    from catena.graph.choices import TrainingOptions
     from catena.graph.feature_training import FeatureTraining
     from catena.graph.walk_options import WalkOptions
-    from catena.graph_training import ScorerTraining
+    from catena.library.graph_training import ScorerTraining
 
     options = WalkOptions(strategy=walk.value)
     said: dict[str, Any] = {"seed": seed, **({} if epochs is None else {"epochs": epochs})}
@@ -198,7 +198,7 @@ def _as_json(trained: TrainedGraphScorer, output: Path) -> dict[str, Any]:
 def _show(trained: TrainedGraphScorer) -> None:
     from catena.cli.views import number, table
     from catena.evaluation.significance import compare
-    from catena.graph_training import SHIPPED, TRAINED
+    from catena.library.graph_training import SHIPPED, TRAINED
 
     left = f", {number(trained.left_out, 'question')} without evidence left out" if trained.left_out else ""
     out().print(f"learned from {number(trained.learned, 'question')}, {trained.held_out:,} held out{left}")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from catena.cli.graph_options import GraphChoices
-    from catena.graph_search import GraphResult
+    from catena.effects.ports import Graph
+    from catena.graph.search import GraphResult
     from catena.model import Chain, Edge, Hop
-    from catena.ports import Graph
 
 _TITLE = 90  # characters of a question above a picture
 
@@ -29,7 +29,7 @@ def chains_as_json(found: GraphResult) -> dict[str, Any]:
 
 
 def _hop_as_json(number: int, hop: Hop, chain: Chain) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     edge = None if hop.edge is None else {"weights": hop.edge.weights, "words": hop.edge.words}
     return {

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from catena.effects import Journal, Services
     from catena.enrichment.detectors import Detector
     from catena.library import Library
+    from catena.library.pipeline import Preparation
     from catena.model import Outcome
-    from catena.pipeline import Preparation
     from catena.structure.segment_tree import Under
     from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
 

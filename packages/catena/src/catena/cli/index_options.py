@@ -29,8 +29,8 @@ from catena.cli.view_options import MadeBy, ViewKinds, made_kinds
 
 if TYPE_CHECKING:
     from catena.cli.index_models import Models
-    from catena.enrichment.critical_terms import CriticalTermOptions
-    from catena.pipeline import Preparation
+    from catena.enrichment.term_selection import CriticalTermOptions
+    from catena.library.pipeline import Preparation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class IndexOptions(ModelOptions):
 
 
 def _terms(expert: Path | None) -> CriticalTermOptions:
-    from catena.enrichment.critical_terms import CriticalTermOptions
     from catena.enrichment.expert_terms import ExpertTerms
+    from catena.enrichment.term_selection import CriticalTermOptions
 
     return CriticalTermOptions() if expert is None else CriticalTermOptions(expert=ExpertTerms.read(expert))

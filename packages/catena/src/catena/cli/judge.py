@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from catena.evaluation.judging import Pair
     from catena.evaluation.pairwise import Verdict
-    from catena.evaluation.pairwise_result import PairwiseResult, Tally
+    from catena.evaluation.pairwise_summary import PairwiseResult, Tally
 
 UNDECIDED_SHOWN = 5  # questions that are named on stderr
 
@@ -53,7 +53,7 @@ def judge(
     kept in the journal.
     """
     from catena.evaluation.judging import judge_pairs
-    from catena.evaluation.pairwise_result import pairwise_result
+    from catena.evaluation.pairwise_summary import pairwise_result
 
     if not 0 < level < 1:
         raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")

@@ -21,16 +21,16 @@ from catena.cli.options import AsJson, FilePaths, LibraryPath
 from catena.cli.progress import progress
 from catena.cli.terminal import printable
 from catena.cli.view_options import MadeBy
-from catena.discovery import discover, path_text
-from catena.nearest import meant
+from catena.library.discovery import discover, path_text
+from catena.model.near_names import meant
 
 if TYPE_CHECKING:
     from catena.effects import Event
-    from catena.file_ingestion import Progress
-    from catena.indexing.store import LibraryStore
     from catena.library import Library
+    from catena.library.file_ingestion import Progress
     from catena.model import IngestState, Outcome
-    from catena.server_library import ServerLibrary
+    from catena.server.library import ServerLibrary
+    from catena.store.store import LibraryStore
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
@@ -203,7 +203,7 @@ def advise(outcomes: Sequence[Outcome], where: str = "the library") -> None:
 @contextmanager
 def stored(library: Path) -> Iterator[LibraryStore]:
     """Open a library for what needs no embedding model, whichever model made its vectors."""
-    from catena.indexing.store import LibraryStore
+    from catena.store.store import LibraryStore
 
     with LibraryStore.open(library, create=False) as store:
         yield store
@@ -213,7 +213,7 @@ def around(store: LibraryStore) -> Library:
     """Return the library around a store, for what asks where files are and embeds nothing."""
     from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library import Library
-    from catena.pipeline import Preparation
+    from catena.library.pipeline import Preparation
 
     return Library(store, StaticEmbedder(), Preparation(), None)
 

@@ -202,7 +202,7 @@ def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
     Raises:
         Exit: it was stopped.
     """
-    from catena.errors import CancelledError
+    from catena.model.errors import CancelledError
 
     try:
         yield

@@ -11,8 +11,8 @@ from catena.cli.terminal import printable
 from catena.model import NO_DOCUMENTS
 
 if TYPE_CHECKING:
-    from catena.extraction import Extraction
     from catena.model import Degraded, Ranking
+    from catena.segments import Extraction
 
 
 def tell_degraded(degraded: Sequence[Degraded]) -> None:

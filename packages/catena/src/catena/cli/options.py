@@ -16,7 +16,7 @@ from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
     from catena.library import SegmentSearchOptions
-    from catena.pipeline import Preparation
+    from catena.library.pipeline import Preparation
     from catena.retrieval.multi_route import OnUnknown
 
 
@@ -158,8 +158,8 @@ def preparation_of(
         timeout: in seconds, for one page and, with a share for each page, for one file.
         memory: of the reading process, in megabytes.
     """
+    from catena.library.pipeline import Preparation
     from catena.parsing import Limits
-    from catena.pipeline import Preparation
 
     limits = Limits()
     if timeout is not None:

@@ -25,14 +25,14 @@ from catena.cli.options import (
 )
 from catena.cli.progress import counted
 from catena.cli.terminal import printable
-from catena.errors import ParseError
+from catena.model.errors import ParseError
 
 if TYPE_CHECKING:
     from catena.formatting.fidelity_report import FidelityReport
     from catena.formatting.llm_markdown import FormatOptions
-    from catena.layout import Parsed
+    from catena.library.pipeline import Preparation
     from catena.model import Section
-    from catena.pipeline import Preparation
+    from catena.model.layout import Parsed
 
 
 @grouped
@@ -138,7 +138,7 @@ def _read(
 ) -> tuple[dict[Path, Parsed], dict[Path, ParseError]]:
     """Read the files; of several, those that cannot be read are returned with the reason."""
     from catena import parsing
-    from catena.pipeline import read
+    from catena.library.pipeline import read
 
     parsed: dict[Path, Parsed] = {}
     failed: dict[Path, ParseError] = {}
@@ -170,7 +170,7 @@ def _write(
     *,
     as_json: bool,
 ) -> None:
-    from catena.structure.outline import outline
+    from catena.structure.headings import outline
 
     found = {file: outline(each.document) for file, each in parsed.items()}
     for file, each in parsed.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catena.effects import Event, Plan, Services, Step
     from catena.formatting.fidelity_report import FidelityReport
     from catena.formatting.llm_markdown import FormatOptions, Formatted
-    from catena.layout import Parsed
+    from catena.model.layout import Parsed
 
 
 def formatted(

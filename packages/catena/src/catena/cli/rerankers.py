@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
-    from catena.ports import Reranker
+    from catena.effects.ports import Reranker
 
 RERANKER_KEYS = {"cohere": "CO_API_KEY", "voyage": "VOYAGE_API_KEY"}
 """Service -> the variable of the environment that holds its key."""

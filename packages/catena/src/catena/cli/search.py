@@ -62,7 +62,7 @@ from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, r
 from catena.cli.where import filter_of
 
 if TYPE_CHECKING:
-    from catena.graph_search import GraphResult
+    from catena.graph.search import GraphResult
     from catena.library import Library, SegmentSearchOptions
     from catena.model import Figure, Hit, Ranking, Segment
     from catena.retrieval.multi_route import Fusion
@@ -330,7 +330,7 @@ def _figure(hit: Hit, figures: Mapping[str, tuple[Figure, Path | None]]) -> dict
 
 
 def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), "provenance": hit.provenance}
     return {**found, "chunk": hit.chunk, **({} if section is None else {"section": section})}

@@ -11,7 +11,7 @@ from catena.cli.graph_options import GraphChoices
 from catena.cli.graph_views import draw_chains
 
 if TYPE_CHECKING:
-    from catena.graph_search import GraphResult
+    from catena.graph.search import GraphResult
     from catena.library import Library
     from catena.model import Where
     from catena.retrieval.multi_route import Fusion
@@ -65,7 +65,7 @@ def walked(
     budget_tokens: int | None = None,
 ) -> GraphResult:
     """Search an open library over its graph; what is not said is as usual."""
-    from catena.graph_search import GraphSearch
+    from catena.graph.search import GraphSearch
 
     usual = GraphSearch()
     how = GraphSearch(

@@ -21,9 +21,9 @@ from catena.cli.segment_views import (
 )
 
 if TYPE_CHECKING:
-    from catena.extraction import Extraction
     from catena.library import Library, SegmentSearchOptions
     from catena.retrieval.multi_route import Fusion
+    from catena.segments import Extraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

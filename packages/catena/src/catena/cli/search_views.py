@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catena.library import Library
     from catena.model import Hit, Ranking, Where
     from catena.retrieval.multi_route import Fusion
-    from catena.retrieval.multi_view import ViewRule
+    from catena.retrieval.view_search import ViewRule
 
 ALL = "all"
 OWN = "headed"
@@ -129,7 +129,7 @@ def found_by_views(
     Raises:
         ProblemError: the library has no such views.
     """
-    from catena.section_search import ViewSearch
+    from catena.retrieval.section_search import ViewSearch
 
     kinds = _held(opened.store.view_kinds(), wanted.kinds)
     how = ViewSearch(
@@ -167,7 +167,7 @@ def _held(held: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _rule(name: RuleName | None) -> ViewRule:
-    from catena.retrieval import multi_view
+    from catena.retrieval import view_search as multi_view
 
     rules: Mapping[RuleName, Callable[[], ViewRule]] = {
         RuleName.PAPER: multi_view.PaperQuota,
@@ -181,7 +181,7 @@ def _rule(name: RuleName | None) -> ViewRule:
 
 def with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wanted: ViewsWanted) -> dict[str, Any]:
     """Return a ranking as JSON with the rank (from 1) of each hit in each view that found it."""
-    from catena.retrieval.multi_view import found_by
+    from catena.retrieval.view_search import found_by
 
     hits = [{**shown, "views": found_by(hit)} for shown, hit in zip(told["hits"], ranking.hits, strict=True)]
     return {**told, "views": kinds, "rule": wanted.rule or RuleName.PAPER, "hits": hits}
@@ -202,7 +202,7 @@ def show_by_views(
 
     from catena.cli.terminal import printable
     from catena.cli.views import cited_as, excerpt, source_of, table
-    from catena.retrieval.multi_view import found_by
+    from catena.retrieval.view_search import found_by
 
     made = table("#", *(f"{printable(kind, one_line=True)}#" for kind in kinds), "Found")
     shown = bodies or [excerpt(hit.chunk, question) for hit in found]

@@ -11,11 +11,11 @@ from catena.cli.console import err
 from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint
 from catena.cli.progress import counted
 from catena.cli.terminal import printable
-from catena.errors import ParseError
+from catena.model.errors import ParseError
 
 if TYPE_CHECKING:
+    from catena.library.pipeline import Preparation
     from catena.model import Entry
-    from catena.pipeline import Preparation
 
 
 def sections_of(
@@ -31,9 +31,9 @@ def sections_of(
     Raises:
         ProblemError: there are no files, or none could be read.
     """
-    from catena.discovery import discover, path_text
+    from catena.library.discovery import discover, path_text
+    from catena.library.pipeline import prepare, read
     from catena.parsing import SUPPORTED_SUFFIXES
-    from catena.pipeline import prepare, read
 
     found = [
         (path, name)

@@ -64,7 +64,7 @@ def segment(
     read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for twice.
     `catena index --segmentation` divides files so while it indexes them.
     """
-    from catena.pipeline import read
+    from catena.library.pipeline import read
 
     asking.require(llm, plan=plan)
     with _services(llm, asking, dry=plan) as services:

@@ -17,11 +17,11 @@ from catena.cli.rerankers import RERANKER_KEYS, opened_reranker
 
 if TYPE_CHECKING:
     from catena.effects import Services
-    from catena.extraction import ExtractionParams
-    from catena.ports import LLM, Reranker
-    from catena.rerank.calibration import Calibration
+    from catena.effects.ports import LLM, Reranker
     from catena.retrieval.multi_route import Fusion
-    from catena.segment_search import SegmentSearch
+    from catena.segments import ExtractionParams
+    from catena.segments.calibration import Calibration
+    from catena.segments.search import SegmentSearch
 
 
 class PresetName(StrEnum):
@@ -233,8 +233,8 @@ class SegmentChoices:
             CalibrationError: the calibration is of other scores than these.
             ProblemError: these scores cannot be calibrated.
         """
-        from catena.extraction import preset
-        from catena.segment_search import SegmentSearch
+        from catena.segments import preset
+        from catena.segments.search import SegmentSearch
 
         usual = SegmentSearch()
         return SegmentSearch(
@@ -250,9 +250,9 @@ class SegmentChoices:
     def _calibration(
         self, reranker: Reranker | None, embedder: str, fusion: Fusion | None, fused: bool
     ) -> Calibration:
-        from catena.rerank.artefact import fused_scores_of, load
-        from catena.rerank.calibration import COHERE, VOYAGE, Constant
         from catena.retrieval.fusion import ScoreFusion
+        from catena.segments.artefact import fused_scores_of, load
+        from catena.segments.calibration import COHERE, VOYAGE, Constant
 
         if self.fitted is None:
             return {"cohere": COHERE, "voyage": VOYAGE}.get(self.calibration or BY_RANK, Constant())

@@ -15,8 +15,8 @@ from catena.cli.terminal import printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from catena.extraction import Explanation, Extraction, SegmentHit
-    from catena.extraction.explaining import Weighed
+    from catena.segments import Explanation, Extraction, SegmentHit
+    from catena.segments.explaining import Weighed
 
 OTHERS_SHOWN = 20
 """So many chunks that are in no segment are explained in a terminal: a search weighs some hundred."""
@@ -47,7 +47,7 @@ def no_segment(found: Extraction) -> ProblemError:
 
 def segments_as_json(question: str, found: Extraction, *, explained: bool = False) -> dict[str, Any]:
     """Return segments with all that is known of each; positions are 0-based, pages and lines count from 1."""
-    from catena.extraction import explain
+    from catena.segments import explain
 
     return {
         "question": question,
@@ -63,8 +63,8 @@ def segments_as_json(question: str, found: Extraction, *, explained: bool = Fals
 
 
 def _as_data(rank: int, hit: SegmentHit) -> dict[str, Any]:
-    from catena.citation import citation
-    from catena.context import segment_header
+    from catena.model.places import citation
+    from catena.structure.context_header import segment_header
 
     return {
         "rank": rank,
@@ -78,7 +78,7 @@ def _as_data(rank: int, hit: SegmentHit) -> dict[str, Any]:
 
 def show_segments(found: Extraction, *, explained: bool = False) -> None:
     """Write segments to stdout, and below them, where asked for, what every chunk is worth."""
-    from catena.extraction import explain
+    from catena.segments import explain
 
     if len(found.asked) > 1:
         for number, query in enumerate(found.asked, start=1):
@@ -115,7 +115,7 @@ def _listed(found: Extraction) -> RenderableType:
     from rich.text import Text
 
     from catena.cli.views import cited_as, source_of
-    from catena.context import segment_header
+    from catena.structure.context_header import segment_header
 
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(justify="right", no_wrap=True)

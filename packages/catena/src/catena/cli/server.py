@@ -109,7 +109,7 @@ def delete(
 ) -> None:
     """Remove documents with every chunk, view and vector of them."""
     from catena.cli.views import number
-    from catena.discovery import document_id_of
+    from catena.library.discovery import document_id_of
 
     with stored(at) as store:
         ids = {}

@@ -88,10 +88,10 @@ def transport_to(at: Address) -> Transport:
     key = os.environ.get(KEY) or None
     ca_certs = None if at.ca_certs is None else str(at.ca_certs)
     if at.opensearch:
-        from catena.backends.opensearch import OpenSearchTransport
+        from catena.server.opensearch import OpenSearchTransport
 
         return OpenSearchTransport.connect(at.url, bearer_auth=key, ca_certs=ca_certs)
-    from catena.backends.elasticsearch import ElasticsearchTransport
+    from catena.server.elasticsearch import ElasticsearchTransport
 
     return ElasticsearchTransport.connect(at.url, api_key=key, ca_certs=ca_certs)
 

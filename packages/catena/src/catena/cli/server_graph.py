@@ -24,8 +24,8 @@ def graph(*, at: Address, edges: Edges, as_json: AsJson = False) -> None:
     when all of it is written. It does not follow what is indexed later: the same command builds it anew.
     """
     from catena.cli.views import number
+    from catena.server.graph_upload import graph_of, upload_graph
     from catena.server.store import ServerStore
-    from catena.server_graph import graph_of, upload_graph
 
     began = time.monotonic()
     with connected(at) as transport, building(f"the graph that set {at.name} had is kept") as tell:

@@ -24,10 +24,10 @@ from catena.cli.server_address import Address, Lying, connected, transport_to
 if TYPE_CHECKING:
     from catena.cli.index_models import Models
     from catena.effects import Services
+    from catena.library.pipeline import Preparation
     from catena.model import Outcome
-    from catena.pipeline import Preparation
     from catena.server.contents import ServerStats
-    from catena.server_library import ServerLibrary
+    from catena.server.library import ServerLibrary
 
 Workers: TypeAlias = Annotated[
     int, typer.Option("--workers", min=1, metavar="N", help="Processes that read, embed and write.")
@@ -97,7 +97,7 @@ class IndexRun:
     def opened(self, at: Address, name: str, lying: Lying | None = None) -> Iterator[ServerLibrary]:
         """Open the library of a name, or make it where `lying` says how."""
         from catena.cli.index_models import asked_models, journal_of
-        from catena.server_library import ServerLibrary
+        from catena.server.library import ServerLibrary
 
         shape: dict[str, Any] = {} if lying is None else lying.given
         with ExitStack() as stack:
@@ -122,8 +122,8 @@ class IndexRun:
         """Index the files with a progress bar on stderr."""
         if self.workers == 1:
             return indexed(library, [*self.paths], self.password)
-        from catena.bulk_ingestion import ingest_files
-        from catena.bulk_preparation import Recipe
+        from catena.server.bulk_ingestion import ingest_files
+        from catena.server.bulk_preparation import Recipe
 
         recipe = Recipe(
             layout=library.store.layout,
@@ -159,7 +159,7 @@ def stoppable(name: str, models: Models | None = None) -> Iterator[None]:
     Raises:
         Exit: it was stopped.
     """
-    from catena.errors import CancelledError
+    from catena.model.errors import CancelledError
 
     try:
         yield

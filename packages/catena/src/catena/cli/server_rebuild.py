@@ -98,9 +98,9 @@ def _read_anew(
     """
     from catena.effects import run as driven
     from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.server.library import several_kinds
     from catena.server.rebuilding import begin, finish
     from catena.server.store import ServerOptions, ServerStore, calling
-    from catena.server_library import several_kinds
 
     embedder = StaticEmbedder()
     with connected(at) as transport:

@@ -43,7 +43,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Rank the passages of a set for a question, as `catena search` does; the formula runs inside the server."""
-    from catena.server_library import ServerLibrary
+    from catena.server.library import ServerLibrary
 
     check_question(question)
     weights = Weights(routes=route_names(route), fusion=fusion, alpha=alpha, beta=beta)

@@ -147,7 +147,7 @@ def _all(entries: Sequence[Entry], makers: Sequence[ViewMaker]) -> Step[tuple[_M
 
 
 def _stand_ins() -> Any:
-    from catena.ingestion import PLANNED_ANSWERS
+    from catena.library.ingestion import PLANNED_ANSWERS
 
     return PLANNED_ANSWERS
 
@@ -159,7 +159,7 @@ def _tokens(chunk: Chunk) -> int:
 
 
 def _as_data(made: _Made, kinds: Sequence[str]) -> dict[str, Any]:
-    from catena.citation import citation
+    from catena.model.places import citation
 
     sections = [
         {

@@ -12,10 +12,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from catena.citation import citation
 from catena.cli.failures import split_hint
 from catena.cli.terminal import printable
 from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment
+from catena.model.places import citation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -145,7 +145,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
         query: decides which part of it.
         width: characters, at most; escapes of control characters come on top.
     """
-    from catena.figures import in_words
+    from catena.model.figures import in_words
     from catena.structure.cascade import body_of
 
     wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}

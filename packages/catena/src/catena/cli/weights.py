@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from catena.library import Library
     from catena.retrieval.fusion import ScoreFusion
     from catena.retrieval.multi_route import Fusion
-    from catena.server_library import ServerLibrary
+    from catena.server.library import ServerLibrary
 
 
 class RouteName(StrEnum):

@@ -1,1 +1,8 @@
-"""What is added to chunks so that they are found: critical terms, embeddings, keywords."""
+"""Make what chunks are found by: titles, summaries, keywords, names, captions, vectors.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

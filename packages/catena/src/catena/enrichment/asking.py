@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeAlias
 from annotated_types import Ge
 
 from catena.effects import Failed, Request, Step
-from catena.errors import CatenaError, InvalidReplyError, ServiceError
-from catena.options import check_options
+from catena.model.errors import CatenaError, InvalidReplyError, ServiceError
+from catena.model.options import check_options
 
 Names: TypeAlias = tuple[str, ...]
 

@@ -11,8 +11,8 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 
-from catena.errors import MissingExtraError, ParameterError
-from catena.options import check_options
+from catena.model.errors import MissingExtraError, ParameterError
+from catena.model.options import check_options
 
 Matrix: TypeAlias = NDArray[np.float64]
 Members: TypeAlias = tuple[int, ...]

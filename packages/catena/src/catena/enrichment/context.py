@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from catena.citation import TITLE
-from catena.context import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
-from catena.errors import ParameterError
-from catena.ids import digest
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
+from catena.model.options import check_options
+from catena.model.places import TITLE
+from catena.structure.context_header import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
 from catena.text.words import same_words
 
 
@@ -140,7 +140,7 @@ def with_context(entry: Entry, context: DocumentContext, *, views: bool = True) 
     """Return the entry with what was made: titles, summaries in the chunks' metadata, and views of kind "context".
 
     Its fingerprint changes with it, so that a store that holds the entry without takes the new one. Other views stay
-    as they are: where a title was made, `catena.ingestion.contextualise` makes them anew.
+    as they are: where a title was made, `catena.library.ingestion.contextualise` makes them anew.
 
     Args:
         entry: of the document that the context was made for.

@@ -13,8 +13,8 @@ from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.enrichment.context import ContextOptions, DocumentContext, printed_title, sections_with_text
 from catena.enrichment.context_replies import clean_summary, clean_title, lead
-from catena.errors import ServiceError
 from catena.model import Degraded, Document, Section
+from catena.model.errors import ServiceError
 
 PLANNED: Mapping[str, str] = {
     "document title": "stand-in",

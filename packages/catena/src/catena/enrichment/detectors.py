@@ -14,9 +14,9 @@ from catena.effects import Complete, Recognise, Request, Step
 from catena.enrichment.asking import Bounds, Names, names_by_text
 from catena.enrichment.expert_terms import ExpertTerms
 from catena.enrichment.mentions import grounded, name_lists
-from catena.errors import CatenaError
-from catena.names import codes_in, says_something
-from catena.options import as_tuples, check_options
+from catena.model.errors import CatenaError
+from catena.model.options import as_tuples, check_options
+from catena.text.names import codes_in, says_something
 from catena.text.words import normalise_term
 
 KINDS = (

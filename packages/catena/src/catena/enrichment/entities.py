@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from catena.effects import Failed, Step, together
-from catena.enrichment.critical_terms import merge_terms
 from catena.enrichment.detectors import CodeDetector, Detected, Detector, Problem
-from catena.errors import ParameterError, ServiceError
-from catena.ids import digest
+from catena.enrichment.term_selection import merge_terms
 from catena.model import Chunk, Degraded, Document, Entry
-from catena.terms import TermMatcher
+from catena.model.errors import ParameterError, ServiceError
+from catena.model.ids import digest
+from catena.text.terms import TermMatcher
 
 OnError: TypeAlias = Literal["raise", "degrade"]
 SHOWN = 5  # ids in a report

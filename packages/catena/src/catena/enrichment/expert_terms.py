@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.terms import TermMatcher
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
 from catena.text.files import regular_file
+from catena.text.terms import TermMatcher
 from catena.text.words import normalise_term
 
 COLUMNS = ("term", "aliases", "weight")

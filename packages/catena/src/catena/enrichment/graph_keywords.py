@@ -14,9 +14,9 @@ from catena.enrichment.mentions import grounded
 from catena.enrichment.view_asking import Task, ask_about, check_obeyed, version_of
 from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import checked
-from catena.keyphrases import COUNT, keywords_of
 from catena.model import Chunk
-from catena.options import check_options
+from catena.model.options import check_options
+from catena.text.keyphrases import COUNT, keywords_of
 from catena.text.replies import read_items
 from catena.text.words import normalise_term
 
@@ -33,8 +33,8 @@ class GraphKeywords:
 
     Attributes:
         by: "llm" asks a language model, once per chunk and, where a chunk is longer than `part_tokens`, once per part
-            of it. "offline" takes what `catena.keyphrases` finds, and asks nobody: the same as a graph takes where
-            there is no such view.
+            of it. "offline" takes what `catena.text.keyphrases` finds, and asks nobody: the same as a graph takes
+            where there is no such view.
         count: at most so many of a chunk.
         guidance: what the user adds to the prompt; "" adds nothing.
         part_tokens: of the text in one request. Of a longer chunk the best keywords of each part count alike.

@@ -17,7 +17,7 @@ from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.enrichment.view_terms import sentences_of, terms_of
 from catena.model import Chunk
-from catena.options import check_options
+from catena.model.options import check_options
 from catena.text.replies import read_items
 from catena.text.words import normalise_term
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from catena.names import says_something
-from catena.terms import TermMatcher
+from catena.text.names import says_something
 from catena.text.replies import last_value
+from catena.text.terms import TermMatcher
 from catena.text.words import normalise_term
 
 SHOWN = 5  # refused names in a message

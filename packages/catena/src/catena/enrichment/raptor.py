@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from catena.effects import Step
 from catena.enrichment.clustering import Clustering, clusters
 from catena.enrichment.raptor_summaries import ClusterSummaries, Material, summarise, unit_vectors
-from catena.errors import InvalidReplyError
+from catena.enrichment.summary_tree import SummaryTree, TreeNode, leaf_of, parent_of
 from catena.model import Chunk, Degraded
-from catena.options import check_options
-from catena.summary_tree import SummaryTree, TreeNode, leaf_of, parent_of
-from catena.tokens import count_tokens
+from catena.model.errors import InvalidReplyError
+from catena.model.options import check_options
+from catena.text.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,13 @@ from catena import prompts
 from catena.effects import Complete, Embed, Failed, Step, ask
 from catena.enrichment.context_llm import Beginning, beginning, shielded
 from catena.enrichment.raptor_sentences import central_sentences
+from catena.enrichment.summary_tree import TreeNode
 from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
-from catena.errors import InvalidReplyError, ParameterError, ServiceError
 from catena.model import Chunk, Degraded
-from catena.options import check_options
-from catena.sentences import sentence_ends
-from catena.summary_tree import TreeNode
+from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model.options import check_options
+from catena.text.sentences import sentence_ends
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from catena.errors import ServiceError
+from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

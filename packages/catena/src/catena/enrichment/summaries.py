@@ -17,8 +17,8 @@ from catena.enrichment.view_replies import read_summary
 from catena.enrichment.view_sentences import count_words, running_sentences
 from catena.enrichment.view_terms import terms_of
 from catena.model import Chunk
-from catena.options import check_options
-from catena.tokens import count_tokens
+from catena.model.options import check_options
+from catena.text.tokens import count_tokens
 
 SUMMARY = "summary"
 """Kind of the view that is a chunk's summary."""

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 from catena import prompts
-from catena.citation import SEPARATOR
 from catena.effects import Complete, Failed, Step
 from catena.enrichment.context_llm import beginning, shielded
 from catena.enrichment.view_maker import MadeViews
-from catena.errors import ParameterError, ServiceError
-from catena.ids import digest
 from catena.model import Chunk, Degraded
+from catena.model.errors import ParameterError, ServiceError
+from catena.model.ids import digest
+from catena.model.places import SEPARATOR
+from catena.text.tokens import count_tokens
 from catena.text.words import same_words
-from catena.tokens import count_tokens
 
 Read = Callable[[str, str], tuple[str, ...]]
 """(reply, what it was made from) -> the texts in it; raises ValueError where it holds none, with the reason."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from catena.effects import Step
-from catena.errors import ParameterError
-from catena.foreign_steps import guarded
+from catena.effects.foreign_steps import guarded
 from catena.model import Chunk, Degraded
+from catena.model.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from catena.enrichment.view_maker import MadeViews
 from catena.enrichment.view_replies import check_language, checked
 from catena.enrichment.view_sentences import count_words
 from catena.model import Chunk
-from catena.options import check_options
+from catena.model.options import check_options
 from catena.text.replies import read_items
 from catena.text.words import UNSPACED, tokenise
 

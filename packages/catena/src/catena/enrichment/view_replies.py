@@ -8,8 +8,8 @@ from collections import Counter
 from itertools import accumulate, pairwise
 
 from catena.enrichment.view_sentences import count_words
-from catena.sentences import sentence_ends
 from catena.text.replies import CLOSING, TALK, bare, plain, refuses
+from catena.text.sentences import sentence_ends
 from catena.text.words import UNSPACED, folded, tokenise
 
 LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop

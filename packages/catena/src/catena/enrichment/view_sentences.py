@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from catena.model import Chunk
-from catena.sentences import sentence_ends
+from catena.text.sentences import sentence_ends
 from catena.text.words import UNSPACED, same_words
 
 SHORTEST = 20  # characters of a sentence that says something; one of a script without spaces counts twice

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from catena.sentences import sentence_ends
+from catena.text.sentences import sentence_ends
 from catena.text.words import UNSPACED, folded, tokenise
 
 _BREAK = re.compile(

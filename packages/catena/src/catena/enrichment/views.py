@@ -10,8 +10,8 @@ from catena.enrichment.keywords import Keywords
 from catena.enrichment.summaries import Summaries
 from catena.enrichment.view_maker import MadeViews, ViewMaker, check_maker, made_by
 from catena.enrichment.view_questions import Questions
-from catena.errors import ServiceError
 from catena.model import Chunk, Degraded, View
+from catena.model.errors import ServiceError
 
 __all__ = ["PLANNED", "GraphKeywords", "Keywords", "MadeViews", "Questions", "Summaries", "ViewMaker", "make_views"]
 

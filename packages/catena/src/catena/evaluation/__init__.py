@@ -1,1 +1,8 @@
-"""Metrics over rankings: the Log-Rank Index, standard measures, gold spans, TREC files and significance."""
+"""Measure rankings, answers and evidence.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,8 +17,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.scope_cutoffs import at_cutoff
+from catena.model.errors import EvaluationError, ParameterError
 from catena.text.words import UNSPACED
 
 Span: TypeAlias = tuple[int, int]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
 
-from catena.errors import EvaluationError
 from catena.evaluation.judgements import check_ids
 from catena.evaluation.significance import bootstrap_interval
+from catena.model.errors import EvaluationError
 
 GRADES = (0.0, 0.5, 1.0)  # wrong, partially correct, correct
 

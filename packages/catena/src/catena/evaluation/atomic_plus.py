@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, isfinite
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 
 
 def plus_factor(section_tokens: float, unit_tokens: float) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Embed, Step, ask
-from catena.errors import EvaluationError
 from catena.evaluation.significance import PairedComparison, compare
+from catena.model.errors import EvaluationError
 
 Matrix = NDArray[np.float64]
 

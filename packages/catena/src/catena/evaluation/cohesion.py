@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Step
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.closeness import normalised, unit_rows
 from catena.model import Entry
+from catena.model.errors import EvaluationError, ParameterError
 from catena.text.words import folded
 
 Matrix: TypeAlias = NDArray[np.float64]

@@ -9,9 +9,8 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.judgements import Qrels, Ranked, Run, as_relevant, match_queries, relevant_ids, scored_ids
-from catena.evaluation.log_rank_index import (
+from catena.evaluation.log_rank_measure import (
     LogRankRules,
     MeanLogRankIndex,
     Ties,
@@ -19,6 +18,7 @@ from catena.evaluation.log_rank_index import (
     log_rank_score,
     mean_log_rank_index,
 )
+from catena.model.errors import EvaluationError, ParameterError
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)  # HiQA draws several curves and names none of them as its own
 

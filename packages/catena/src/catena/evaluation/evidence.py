@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.judgements import QuerySet, Ranked, check_ids, match_queries, ranked_ids
 from catena.evaluation.spans import GoldSpan, chunks_of_items, item_recall
 from catena.model import Chain, Chunk
+from catena.model.errors import EvaluationError, ParameterError
 
 T = TypeVar("T")
 

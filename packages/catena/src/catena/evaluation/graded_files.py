@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 
-from catena.errors import EvaluationError
+from catena.model.errors import EvaluationError
 
 
 def read_grades(path: str | Path) -> tuple[dict[str, float], dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, ParameterError
 
 ClosedKind: TypeAlias = Literal["single", "multiple", "judgement"]
 

@@ -14,8 +14,8 @@ from numbers import Integral
 from operator import itemgetter
 from typing import TypeAlias
 
-from catena.errors import EvaluationError
 from catena.model import Ranking
+from catena.model.errors import EvaluationError
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]  # query id -> piece id -> grade; 1 and above is relevant
 Ranked: TypeAlias = Ranking | Mapping[str, float] | Sequence[str]  # best first, or a score per piece id

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step
-from catena.errors import EvaluationError, InvalidReplyError, ParameterError, ServiceError
 from catena.evaluation.pairwise import HIGHEST, LOWEST, Round, Side, Verdict, verdict_of
+from catena.model.errors import EvaluationError, InvalidReplyError, ParameterError, ServiceError
 from catena.text.replies import last_placed
 
 PURPOSE = "judge"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.errors import EvaluationError, MissingExtraError
 from catena.evaluation.grading import choice_letters
 from catena.evaluation.question_bank import KIND, BankQuestion, Gold
+from catena.model.errors import EvaluationError, MissingExtraError
 
 COLUMNS = {
     "question": ("question", "questions", "q", "query", "问题", "题目", "提问"),

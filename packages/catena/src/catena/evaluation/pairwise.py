@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Literal, TypeAlias
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 
 Side: TypeAlias = Literal["a", "b"]
 Decision: TypeAlias = Literal["win", "lose", "tie"]

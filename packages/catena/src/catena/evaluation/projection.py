@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
 
 Method: TypeAlias = Literal["pca", "t-sne"]
 Plane: TypeAlias = NDArray[np.float64]  # shape (n, 2)

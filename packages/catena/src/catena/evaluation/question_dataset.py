@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.question_rows import document_of_row, document_row, question_of_row, question_row
 from catena.evaluation.question_scope import ScopeQuestion
-from catena.json_lines import read_objects
 from catena.model import Document, Section
+from catena.model.errors import EvaluationError, ParameterError
+from catena.text.json_lines import read_objects
 
 DOCUMENTS, QUESTIONS = "documents", "questions"
 _ENDINGS = (".jsonl.gz", ".jsonl")

@@ -13,12 +13,12 @@ from typing import Any
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step
-from catena.errors import ParameterError, ServiceError
 from catena.evaluation.question_drafts import Draft, problem_of, read_drafts
 from catena.evaluation.question_quotes import CopySource
 from catena.evaluation.question_scope import EIGHT_TYPES, QuestionType, ScopeQuestion
-from catena.ids import digest
 from catena.model import Chunk, Degraded, Document
+from catena.model.errors import ParameterError, ServiceError
+from catena.model.ids import digest
 from catena.text.words import normalise_term, tokenise
 
 PURPOSE = "scope questions"

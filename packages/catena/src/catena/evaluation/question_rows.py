@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answer_scope import Span
 from catena.evaluation.question_scope import ScopeQuestion
-from catena.ids import span_id
 from catena.model import Document, Section
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.ids import span_id
 
 Row: TypeAlias = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from catena.errors import ParameterError
 from catena.evaluation.answer_scope import Span
+from catena.model.errors import ParameterError
 from catena.text.words import normalise_term
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
 
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.curves import ranks_of
 from catena.evaluation.judgements import Ranked, ranked_ids, scored_ids
-from catena.evaluation.log_rank_index import LogRankRules, MeanLogRankIndex, mean_log_rank_index
+from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, mean_log_rank_index
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
 from catena.evaluation.significance import detectable_difference
 from catena.evaluation.spans import item_recall
 from catena.evaluation.standard import evaluate
 from catena.model import Entry
+from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
 
 Items = Mapping[str, frozenset[str]]  # gold name -> ids of the chunks that hold it
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import floor, fsum, isfinite
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, ParameterError
 
 
 def at_cutoff(k: float, value: Callable[[int], float]) -> float:

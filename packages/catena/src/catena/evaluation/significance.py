@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.judgements import check_ids
+from catena.model.errors import EvaluationError, ParameterError
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -15,13 +15,13 @@ from typing import Any, Literal, TypeAlias
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step
-from catena.errors import EvaluationError, ParameterError, ServiceError
 from catena.evaluation.answer_scope import Span, coverage
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.question_dataset import ScopeDataset
 from catena.evaluation.question_quotes import CopySource
 from catena.evaluation.question_scope import ScopeQuestion
 from catena.model import Document
+from catena.model.errors import EvaluationError, ParameterError, ServiceError
 from catena.text.replies import last_value
 
 Given: TypeAlias = Literal["document", "section"]

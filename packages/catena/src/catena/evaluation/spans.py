@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.judgements import Ranked, check_ids, ranked_ids
 from catena.model import Chunk
+from catena.model.errors import EvaluationError, ParameterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

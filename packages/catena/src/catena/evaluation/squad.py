@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.judgements import check_ids
+from catena.model.errors import EvaluationError, ParameterError
 
 Accepted: TypeAlias = str | Sequence[str]  # one answer, or several of which any will do
 AnswerMeasure: TypeAlias = Literal["accuracy", "exact_match", "f1"]

@@ -9,8 +9,8 @@ from math import fsum
 from types import ModuleType
 from typing import Any
 
-from catena.errors import EvaluationError, MissingExtraError, ParameterError
 from catena.evaluation.judgements import Qrels, QuerySet, Ranked, Run, as_relevant, match_queries, ranked_ids
+from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
 
 DEFAULT_MEASURES = ("recall@10", "ndcg@10", "mrr@10", "map")
 

@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from catena.errors import EvaluationError
 from catena.evaluation.judgements import Qrels, Run, check_ids, match_queries, ranked_ids
+from catena.model.errors import EvaluationError
 
 FilePath: TypeAlias = str | PathLike[str]
 

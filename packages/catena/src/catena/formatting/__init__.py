@@ -1,6 +1,8 @@
-"""From a laid-out page to Markdown."""
+"""Turn laid-out pages into Markdown, by rules or by a language model, and check that nothing is lost.
 
-from catena.formatting.figures import figures_of
-from catena.formatting.layout_markdown import LayoutOptions, format_layout
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
 
-__all__ = ["LayoutOptions", "figures_of", "format_layout"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from catena.formatting.alignment import Piece, atoms_of, placed
 from catena.formatting.drafts import Draft
-from catena.formatting.fidelity import Fault, Fidelity, FidelityOptions, fidelity
+from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, fidelity
 from catena.formatting.fidelity_report import PageFidelity
 from catena.formatting.numbered_headings import with_levels
 from catena.formatting.source import SourceText

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from catena import prompts
-from catena.budget import approximate_tokens
-from catena.errors import ServiceError
+from catena.effects.budget import approximate_tokens
+from catena.effects.ports import Completion
+from catena.effects.steps import Complete, Failed, Step, Validate
 from catena.formatting.alignment import Piece, piece_of
-from catena.formatting.fidelity import Fault, Fidelity, FidelityOptions, fidelity
+from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, fidelity
 from catena.formatting.numbered_headings import heading_lines
 from catena.formatting.windows import Window
-from catena.ports import Completion
-from catena.steps import Complete, Failed, Step, Validate
+from catena.model.errors import ServiceError
 from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"

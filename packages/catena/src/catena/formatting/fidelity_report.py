@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from catena.formatting.fidelity import Fault
+from catena.formatting.fidelity_check import Fault
 
 PageSource: TypeAlias = Literal["llm", "re-asked", "layout"]
 """The model's first answer was taken; its second; none, and the page is as the layout formatter wrote it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from catena.figures import Link, figure_link, figure_links, figure_name, is_figure_caption
 from catena.formatting.blocks import Block, Piece
 from catena.formatting.rows import Row
-from catena.layout import FigureCrop, Page, Parsed
 from catena.model import Figure
+from catena.model.figures import Link, figure_link, figure_links, figure_name, is_figure_caption
+from catena.model.layout import FigureCrop, Page, Parsed
 
 _CAPTION_GAP = 72.0  # points between a figure and its caption, at most; no other line stands there
 _MARKS = 12  # characters of a line that may stand there all the same, such as "(a)   (b)"

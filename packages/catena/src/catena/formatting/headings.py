@@ -20,7 +20,7 @@ from catena.formatting.levels import levels_of, number_levels
 from catena.formatting.outlines import Match, match_outline
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import bullet, ends_with_page, first_word_width, has_leader, key
-from catena.layout import OutlineItem
+from catena.model.layout import OutlineItem
 
 _TITLE = 1.15  # times the body size
 _TITLE_LINES = 6

@@ -14,9 +14,9 @@ from catena.formatting.rows import measure, rows_of
 from catena.formatting.running import running_rows
 from catena.formatting.tables import ruled_tables, unruled_tables
 from catena.formatting.words import key
-from catena.layout import Parsed
 from catena.model import Document
-from catena.options import check_options
+from catena.model.layout import Parsed
+from catena.model.options import check_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
     Apart from running heads, hyphens at line ends, repeated headers of a table and merged cells (which may be
     repeated), every letter and digit of the layout is in the text, in the order of its lines (inside a table, of
     its cells). A figure is an image whose alternative text begins its caption and whose title is the text inside
-    it, see `catena.figures`.
+    it, see `catena.model.figures`.
 
     Args:
         parsed: a file as a parser read it; without a layout its document is returned as it is.

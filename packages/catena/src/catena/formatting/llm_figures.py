@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from catena.figures import Link, figure_links
 from catena.model import Document
+from catena.model.figures import Link, figure_links
 
 _WORD = re.compile(r"\w+")
 _ENOUGH = 6  # words by which a caption is known again

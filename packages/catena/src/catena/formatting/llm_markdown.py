@@ -8,20 +8,20 @@ from typing import Annotated
 
 from annotated_types import Ge
 
+from catena.effects.planning import StandIn
+from catena.effects.steps import Complete, Request, Step
 from catena.formatting.alignment import Piece, atom_keys, piece_of
 from catena.formatting.assembly import Assembled, assemble
 from catena.formatting.drafts import Draft, draft, planned_answer
-from catena.formatting.fidelity import FidelityOptions
+from catena.formatting.fidelity_check import FidelityOptions
 from catena.formatting.fidelity_report import FidelityReport, PageFidelity
 from catena.formatting.layout_markdown import LayoutOptions, format_layout
 from catena.formatting.numbered_headings import flat
 from catena.formatting.source import SourceText, source_of
 from catena.formatting.windows import Window, windows_of
-from catena.layout import Parsed
 from catena.model import Document
-from catena.options import check_options
-from catena.plan import StandIn
-from catena.steps import Complete, Request, Step
+from catena.model.layout import Parsed
+from catena.model.options import check_options
 
 PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: planned_answer}
 """For `plan(format_markdown(...), stand_ins=PLANNED_ANSWERS)`: each window is answered with its own words."""

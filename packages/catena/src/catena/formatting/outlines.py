@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from catena.formatting.candidates import Run, join_run, prominent
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import bare_title, has_leader, is_label, key, title_keys
-from catena.layout import OutlineItem
+from catena.model.layout import OutlineItem
 
 _MAX_LINES = 6  # of one wrapped title
 _NEAR = 40.0  # points between a destination and a heading whose words differ a little

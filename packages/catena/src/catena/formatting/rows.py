@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.layout import Layout, Line, Page
+from catena.model.layout import Layout, Line, Page
 
 PITCH = 1.2  # line distance / type size where nothing can be measured
 _ENOUGH = 8  # lines that show where the edges of their column are

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from catena.formatting.rows import Row
 from catena.formatting.words import roman
-from catena.layout import Page
+from catena.model.layout import Page
 
 _ZONE = 3  # printed lines from the top and from the bottom of a page that are looked at
 _SHARE = 0.7  # of the pages with a line at that height that have a running one there

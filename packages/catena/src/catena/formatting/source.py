@@ -13,7 +13,7 @@ from catena.formatting.joining import Compounds, glue
 from catena.formatting.rows import Measures, Row, measure, rows_of
 from catena.formatting.running import running_rows
 from catena.formatting.words import UNSPACED, is_cjk
-from catena.layout import Layout, Parsed
+from catena.model.layout import Layout, Parsed
 
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 _CELL_GAP = 1.0  # of the size: white that parts two cells of a table

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from catena.formatting.rows import Measures, Row
 from catena.formatting.words import has_leader, key
-from catena.layout import Line, Page, RuledTable
-from catena.merged_cells import Merged, header_rows, moved, title_rows, unmerged
+from catena.model.layout import Line, Page, RuledTable
+from catena.model.merged_cells import Merged, header_rows, moved, title_rows, unmerged
 
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catena.errors import ParameterError
 from catena.formatting.source import SourceText
+from catena.model.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

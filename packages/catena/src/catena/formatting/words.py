@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from catena.layout import Line
+from catena.model.layout import Line
 
 SOFT_HYPHEN = "\u00ad"
 UNSPACED = "\u3001-\u9fff\uf900-\ufaff\uff00-\uffef"  # scripts without spaces between words, for a character class

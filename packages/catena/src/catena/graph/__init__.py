@@ -1,1 +1,8 @@
-"""The chunk-interaction graph: how it is built, where a walk begins, how it goes on, and what scores each hop."""
+"""Build, keep and walk the chunk-interaction graph, and score its hops.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import MissingExtraError
+from catena.model.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from catena.effects.steps import Step
 from catena.graph.frontier import Ground, neighbours
 from catena.graph.paper_walk import by_depth, continuations
 from catena.graph.trails import Purse, Taken, Trails
-from catena.steps import Step
 
 Path: TypeAlias = tuple[Taken, ...]
 

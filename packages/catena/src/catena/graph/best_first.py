@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from catena.effects.steps import Step
 from catena.graph.frontier import Ground, concatenated, leading_on, neighbours, nowhere, scored
 from catena.graph.trails import Purse, Taken, Trails, path_of, worth_taking
-from catena.steps import Step
 
 
 def best_first(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Trails]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from catena.errors import CancelledError, ParameterError
+from catena.effects.steps import DescribeEdges
 from catena.graph.covering import covering
 from catena.graph.export import to_networkx, write_graphml
 from catena.graph.layers import starts_of
@@ -26,18 +26,18 @@ from catena.graph.shared_words import JoinedBy, joined_by, shared_words
 from catena.graph.state import GraphState, state_of
 from catena.graph.storage import load, save
 from catena.graph.updating import Places, updated_state
-from catena.ids import digest
 from catena.model import Edge
-from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
-from catena.steps import DescribeEdges
+from catena.model.errors import CancelledError, ParameterError
+from catena.model.ids import digest
+from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
 
 if TYPE_CHECKING:
     import networkx
     from numpy.typing import ArrayLike, NDArray
 
+    from catena.effects.services import Cancel
+    from catena.effects.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
     from catena.model import Chunk
-    from catena.services import Cancel
-    from catena.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
 
 _EDGES_KEPT = 1 << 14  # nodes whose edges are kept once they were asked for; some kilobytes each
 _NODES_KEPT = 1 << 10  # nodes that are kept once their lines were read
@@ -77,7 +77,7 @@ class Links:
 
 
 class ChunkGraph:
-    """A chunk-interaction graph, never changed: an update returns another one. It is a `catena.ports.Graph`.
+    """A chunk-interaction graph, never changed: an update returns another one. It is a `catena.effects.ports.Graph`.
 
     The order in which nodes come, the number of threads and the hash seed change nothing; ties go by id.
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from catena.errors import ParameterError
-from catena.faults import service_error
+from catena.effects.faults import service_error
 from catena.graph.node import Node
-from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model.errors import ParameterError
+from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
     import numpy as np

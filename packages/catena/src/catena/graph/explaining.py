@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catena.errors import MissingServiceError
+from catena.effects.steps import DescribeEdges, Failed, Step
 from catena.graph.frontier import Ground
 from catena.graph.trails import Purse, Taken, Trails
 from catena.model import Chain, Edge, Hit, Hop, Provenance, Ranking, Scale
-from catena.steps import DescribeEdges, Failed, Step
+from catena.model.errors import MissingServiceError
 from catena.text.words import tokenise, word_keys
 
 if TYPE_CHECKING:

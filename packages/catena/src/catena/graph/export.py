@@ -6,8 +6,8 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from catena.errors import LibraryError, MissingExtraError
-from catena.neighbourhood import SEMANTIC, STRUCTURAL
+from catena.model.errors import LibraryError, MissingExtraError
+from catena.model.neighbourhood import SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
     from pathlib import Path

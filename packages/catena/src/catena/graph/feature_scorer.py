@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ParameterError
 from catena.graph.features import FEATURES, features
-from catena.ids import digest
-from catena.weights_file import read_weights, write_weights
+from catena.graph.weights_file import read_weights, write_weights
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from numpy.typing import NDArray
 
+    from catena.effects.steps import Step
     from catena.graph.scoring import Candidates
-    from catena.steps import Step
 
     _SideBySide: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from catena.errors import CancelledError, ParameterError
 from catena.graph.feature_scorer import FeatureScorer
 from catena.graph.features import FEATURES, features
 from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk import walk
 from catena.graph.walk_options import WalkOptions
-from catena.options import check_options
+from catena.graph.walking import walk
+from catena.model.errors import CancelledError, ParameterError
+from catena.model.options import check_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from catena.effects.services import Cancel
+    from catena.effects.steps import Step
     from catena.graph.scoring import Candidates, Question, Scorer
     from catena.model import Ranking
-    from catena.services import Cancel
-    from catena.steps import Step
 
 _LEAST_SPREAD = 1e-3  # of a feature; one that varies less in training tells nothing
 _NOTHING_TO_LEARN = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.neighbourhood import MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model.neighbourhood import MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from catena.effects.steps import CountEdges, Expand, FetchById, Step, ask
 from catena.graph.scoring import Candidates, Question, Scorer, scores_by
 from catena.graph.walk_options import WalkOptions
-from catena.neighbourhood import Neighbourhood, Nodes
-from catena.steps import CountEdges, Expand, FetchById, Step, ask
+from catena.model.neighbourhood import Neighbourhood, Nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

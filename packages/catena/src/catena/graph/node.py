@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from catena.citation import TITLE
-from catena.errors import ParameterError
-from catena.keyphrases import keywords_of
 from catena.model import Chunk
-from catena.phrases import names_in, without_parenthesis
+from catena.model.errors import ParameterError
+from catena.model.places import TITLE
+from catena.text.keyphrases import keywords_of
+from catena.text.phrases import names_in, without_parenthesis
 from catena.text.words import normalise_term, tokenise
 
 # "3.1", "3.", "A.2": not "3.5 mm plug" and "2.4 GHz radio"; letters of appendices only, for "M.2" is a socket

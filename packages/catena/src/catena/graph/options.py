@@ -8,12 +8,12 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.errors import ParameterError
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges
 from catena.graph.mentions import MENTION_CAP
-from catena.ids import digest
-from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, SEMANTIC, STRUCTURAL
-from catena.options import as_tuples, check_options
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
+from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, SEMANTIC, STRUCTURAL
+from catena.model.options import as_tuples, check_options
 
 FORMAT = 2
 """Of what a graph keeps of a node; raised where equal nodes and options give other edges than before."""

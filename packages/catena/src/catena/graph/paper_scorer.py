@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from catena.citation import TITLE
-from catena.errors import ParameterError
-from catena.ids import digest
-from catena.paper_network import KINDS, checked_weights, network_scores
-from catena.steps import Embed, FetchById, Step, ask
-from catena.weights_file import read_weights, write_weights
+from catena.effects.steps import Embed, FetchById, Step, ask
+from catena.graph.paper_network import KINDS, checked_weights, network_scores
+from catena.graph.weights_file import read_weights, write_weights
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
+from catena.model.places import TITLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class PaperScorer:
     """`score = f_n(E_query, E_path, E_neighbour, f_r(W_struc, W_sim, W_keyword))`, trained.
 
     Attributes:
-        weights: of both networks, as `catena.paper_network.shapes` says.
+        weights: of both networks, as `catena.graph.paper_network.shapes` says.
         encoder: identity of the embedder of the questions' and nodes' vectors.
         path: "texts" embeds the texts of the path, joined in order, as the paper does: one request to the embedder a
             hop. "vectors" takes the mean of the nodes' vectors, made a unit vector, and asks nobody: what training

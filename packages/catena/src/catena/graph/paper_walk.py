@@ -7,10 +7,10 @@ from itertools import zip_longest
 
 import numpy as np
 
+from catena.effects.steps import Step
 from catena.graph.frontier import Ground, leading_on, neighbours, nowhere, scored
 from catena.graph.trails import Purse, Taken, Trails, path_of, worth_taking
-from catena.neighbourhood import Neighbourhood
-from catena.steps import Step
+from catena.model.neighbourhood import Neighbourhood
 
 
 def paper_walk(ground: Ground, seeds: Sequence[Taken], purse: Purse) -> Step[Trails]:

@@ -12,7 +12,7 @@ from catena.graph.edge_kinds import rarity
 from catena.graph.joins import Joined, Terms, all_joined
 from catena.graph.layers import distinct, ranges, starts_of
 from catena.graph.structural import NOBODY
-from catena.neighbourhood import MENTION, MENTIONED, SEMANTIC, STRUCTURAL
+from catena.model.neighbourhood import MENTION, MENTIONED, SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Lt
 
-from catena.errors import ParameterError
-from catena.foreign_steps import guarded
-from catena.options import check_options
-from catena.steps import CountWords, Step, ask
+from catena.effects.foreign_steps import guarded
+from catena.effects.steps import CountWords, Step, ask
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
 from catena.text.words import word_keys
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from catena.neighbourhood import Nodes, WordCounts
+    from catena.model.neighbourhood import Nodes, WordCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Question:
         holding: in how many nodes of the graph each word is, shape (words,), int64.
         nodes: of the graph.
         mean_length: words of a node of the graph, on average.
-        keywords: what seeds have to cover, as `catena.graph.question_keywords` finds them; none where no seed is
+        keywords: what seeds have to cover, as `catena.graph.keyword_seeds` finds them; none where no seed is
             sought by them.
     """
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from catena.effects.steps import FindCovering, Step, ask
 from catena.graph.frontier import Ground, allowed_of, rows_to_pool, scored
 from catena.graph.trails import Purse, Taken
-from catena.neighbourhood import Nodes
-from catena.steps import FindCovering, Step, ask
+from catena.model.neighbourhood import Nodes
 from catena.text.words import word_keys
 
 _LOOKED_THROUGH = 50  # nodes that cover the most, where a filter or a budget may refuse the best of them

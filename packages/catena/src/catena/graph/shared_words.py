@@ -10,7 +10,7 @@ import numpy as np
 from catena.graph.joins import term_number
 from catena.graph.mentions import words_of
 from catena.graph.words import title_number
-from catena.neighbourhood import MENTION, MENTIONED
+from catena.model.neighbourhood import MENTION, MENTIONED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catena.errors import ParameterError
-from catena.steps import Expand
+from catena.effects.steps import Expand
+from catena.model.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from catena.ports import Graph
+    from catena.effects.ports import Graph
 
 
 class Adjacency:

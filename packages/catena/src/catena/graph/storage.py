@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import numpy as np
 
-from catena.errors import LibraryError, ParameterError
 from catena.graph.edge_kinds import TermEdges, function_name, keywords_of_node, names_of_node
 from catena.graph.joins import Terms
 from catena.graph.layers import Layers
@@ -23,6 +22,7 @@ from catena.graph.state import GraphState
 from catena.graph.structural import Reading
 from catena.graph.updating import compact
 from catena.graph.words import Vocabulary, Words
+from catena.model.errors import LibraryError, ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

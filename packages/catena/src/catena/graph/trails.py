@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catena.effects.steps import FetchById, Step, ask
 from catena.graph.frontier import Frontier, Ground, concatenated
-from catena.neighbourhood import Nodes
-from catena.steps import FetchById, Step, ask
-from catena.tokens import count_tokens
+from catena.model.neighbourhood import Nodes
+from catena.text.tokens import count_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from catena.errors import EvaluationError, ParameterError
-from catena.json_lines import read_objects
-from catena.options import as_tuples, check_options
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.options import as_tuples, check_options
+from catena.text.json_lines import read_objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.choices import Choices, Texts, Vectors
-from catena.errors import ParameterError
+from catena.effects.steps import Embed, Expand, FetchById, FetchNodes, Step, ask
+from catena.graph.choices import Choices, Texts, Vectors
+from catena.graph.paper_network import KINDS
 from catena.graph.paper_scorer import PathEncoding, node_text, path_text, unit
-from catena.paper_network import KINDS
-from catena.steps import Embed, Expand, FetchById, FetchNodes, Step, ask
+from catena.model.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from catena.effects.ports import Graph
     from catena.graph.training import TrainingLists
     from catena.model import Chunk
-    from catena.ports import Graph
 
 _AT_ONCE = 256  # nodes expanded, or texts embedded, by one request
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.errors import ParameterError
 from catena.graph.features import FEATURES, features
-from catena.ids import digest
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
+from catena.model.options import check_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from catena.effects.steps import Step
     from catena.graph.scoring import Candidates
-    from catena.steps import Step
 
 BY_HAND: Mapping[str, float] = MappingProxyType(
     {

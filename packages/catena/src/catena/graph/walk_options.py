@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Gt, Lt
 
-from catena.errors import ParameterError
-from catena.neighbourhood import KEYWORD, SEMANTIC, STRUCTURAL
-from catena.options import as_tuples, check_options
+from catena.model.errors import ParameterError
+from catena.model.neighbourhood import KEYWORD, SEMANTIC, STRUCTURAL
+from catena.model.options import as_tuples, check_options
 
 Strategy: TypeAlias = Literal["best_first", "paper", "beam"]
 Seeds: TypeAlias = Literal["first", "scored", "keywords", "both"]

@@ -1,8 +1,8 @@
-"""Documents, chunks, views, vectors and indexes at one path: `Library`, and every question to it as one step."""
+"""Index files, and put every question to what they became.
 
-from __future__ import annotations
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
 
-from catena.library.ask import SearchOptions, SegmentSearchOptions
-from catena.library.library import Library
+import lazy_loader
 
-__all__ = ["Library", "SearchOptions", "SegmentSearchOptions"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

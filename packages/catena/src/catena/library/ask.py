@@ -15,25 +15,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from catena.answering.segment_answer import AnswerOptions, SegmentAnswer, answer_from
 from catena.effects import CheckGraph, Failed, FetchDocuments, Holdings, Inspect, Step
 from catena.enrichment.entities import QueryEntities, query_entities
-from catena.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
-from catena.extraction import Extraction
-from catena.filters import checked
 from catena.graph.paper_scorer import PaperScorer
-from catena.graph_search import GraphResult, GraphSearch, search_graph, widen
+from catena.graph.search import GraphResult, GraphSearch, search_graph, widen
 from catena.model import Hit, Ranking, Segment, Where
-from catena.options import check_given
+from catena.model.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
+from catena.model.filters import checked
+from catena.model.options import check_given
 from catena.retrieval.figure_search import search_figures
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.limits import QuestionLimits
 from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve, routes_named
 from catena.retrieval.reading import ReadingOptions, check_budget
 from catena.retrieval.routes import Route, dense, dense_by_texts
+from catena.retrieval.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
 from catena.retrieval.tuned import Tuned
-from catena.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
-from catena.segment_answer import AnswerOptions, SegmentAnswer, answer_from
-from catena.segment_search import Place, SegmentSearch, find_segments
+from catena.segments import Extraction
+from catena.segments.search import Place, SegmentSearch, find_segments
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from catena.answering.integration import ValuedSegment
     from catena.enrichment.detectors import Detector
+    from catena.library.pipeline import Preparation
     from catena.model import Unknown
-    from catena.pipeline import Preparation
 
 BUDGET_TOKENS = 1_000  # of all passages together
 _PASSAGES = SECTION_ROUTES[-1]  # the route over the passages of long chunks

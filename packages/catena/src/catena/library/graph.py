@@ -20,15 +20,15 @@ import numpy as np
 
 from catena.effects import FetchNodes
 from catena.enrichment.graph_keywords import KIND, keywords_of_view
-from catena.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import KEYWORDS, NAMES, TermEdges, function_name
 from catena.graph.node import Node, node_of
 from catena.graph.options import GraphOptions
-from catena.indexing.contents import Contents
-from catena.indexing.schema import DRAFT
-from catena.indexing.store import LibraryStore
 from catena.library.graph_files import KeptGraph, options_of, options_text, read_files, write_files
+from catena.model.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
+from catena.store.contents import Contents
+from catena.store.schema import DRAFT
+from catena.store.store import LibraryStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from catena.graph.chunk_graph import Progress
     from catena.model import Chunk, Edge
-    from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+    from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
 
 FOLDER = "graph"
 SETTING = "graph"
@@ -65,7 +65,7 @@ class _Change:
 
 
 class LibraryGraph:
-    """The graph of one library, for all threads; implements `catena.ports.Graph`.
+    """The graph of one library, for all threads; implements `catena.effects.ports.Graph`.
 
     Nothing is read before something is asked of it. Each request is answered from the generation that its question
     sees, outside of one from the present one.

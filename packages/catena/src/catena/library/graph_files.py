@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from catena.errors import CatenaError, LibraryError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
 from catena.graph.edge_kinds import TermEdges, function_name
 from catena.graph.options import GraphOptions
-from catena.indexing.contents import STAMP
-from catena.indexing.derived import Manifest, cleared, seal, what_helps
-from catena.indexing.schema import DRAFT
+from catena.model.errors import CatenaError, LibraryError, ParameterError
+from catena.store.contents import STAMP
+from catena.store.derived import Manifest, cleared, seal, what_helps
+from catena.store.schema import DRAFT
 
 _LAYOUT = "graph 1"  # of the folder; the files in it are those of `ChunkGraph.save`, and the stamps
 _STAMPS = "stamps.npy"
@@ -32,7 +32,7 @@ class KeptGraph:
     Attributes:
         setting: its options, as `options_text` writes them.
         generation: of the library.
-        stamps: of all chunks at that generation, by id, see `catena.indexing.contents.Contents.stamps`.
+        stamps: of all chunks at that generation, by id, see `catena.store.contents.Contents.stamps`.
         changed: nodes that came or went since its files were written.
     """
 

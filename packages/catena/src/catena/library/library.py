@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from catena.discovery import discover
 from catena.effects import (
     Budget,
     Cancel,
@@ -21,27 +20,28 @@ from catena.effects import (
     run,
     together,
 )
-from catena.errors import (
+from catena.library.ask import SearchOptions, SegmentSearchOptions
+from catena.library.discovery import discover
+from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
+from catena.library.graph import LibraryGraph
+from catena.library.pipeline import Preparation
+from catena.library.questions import LibraryQuestions
+from catena.library.reading import Paths, embedder_given, inputs_given
+from catena.model import Chunk, Document, Entry, Hit, Outcome
+from catena.model.errors import (
     CancelledError,
     CatenaError,
     ParameterError,
 )
-from catena.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
-from catena.indexing.store import DocumentInfo, LibraryStats, LibraryStore
-from catena.library.ask import SearchOptions, SegmentSearchOptions
-from catena.library.graph import LibraryGraph
-from catena.library.questions import LibraryQuestions
-from catena.library.reading import Paths, embedder_given, inputs_given
-from catena.model import Chunk, Document, Entry, Hit, Outcome
-from catena.pipeline import Preparation
+from catena.store.store import DocumentInfo, LibraryStats, LibraryStore
 
 if TYPE_CHECKING:
+    from catena.effects.journal import Journal
+    from catena.effects.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
     from catena.graph.edge_kinds import TermEdges
     from catena.graph.options import GraphOptions
-    from catena.journal import Journal
-    from catena.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
-    from catena.vectors import ViewVectors
+    from catena.model.vectors import ViewVectors
 
     Addition: TypeAlias = tuple[Entry, ViewVectors]
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, Unpack
 
-from catena.call_names import checked_names
+from catena.answering.segment_answer import AnswerOptions, SegmentAnswer
 from catena.effects import Services, Step, arun, run
 from catena.enrichment.detectors import Detector
-from catena.errors import ParameterError
-from catena.extraction import Extraction
-from catena.graph_search import GraphResult, GraphSearch
+from catena.graph.search import GraphResult, GraphSearch
 from catena.library.ask import (
     SearchOptions,
     SegmentSearchOptions,
@@ -29,14 +27,16 @@ from catena.library.ask import (
 )
 from catena.library.reading import LibraryReading
 from catena.model import Ranking, Where
+from catena.model.call_names import checked_names
+from catena.model.errors import ParameterError
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.multi_route import Fusion
 from catena.retrieval.reading import ReadingOptions
 from catena.retrieval.routes import Route
+from catena.retrieval.section_search import ViewSearch
 from catena.retrieval.tuned import Tuned
-from catena.section_search import ViewSearch
-from catena.segment_answer import AnswerOptions, SegmentAnswer
-from catena.segment_search import SegmentSearch
+from catena.segments import Extraction
+from catena.segments.search import SegmentSearch
 from catena.structure.passages import PASSAGE
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class LibraryQuestions(LibraryReading):
 
         Args:
             query: as typed.
-            how: first ranking, walk and scorer; see `catena.graph_search`.
+            how: first ranking, walk and scorer; see `catena.graph.search`.
             k: length of the ranking, >= 0; 10 by default.
             where: a filter that every route obeys, and the graph.
 
@@ -227,7 +227,7 @@ class LibraryQuestions(LibraryReading):
 
         Args:
             question: as typed.
-            how: queries, reranker, calibration, and what a segment is worth; see `catena.segment_search`.
+            how: queries, reranker, calibration, and what a segment is worth; see `catena.segments.search`.
             options: as for `search`.
 
         Raises:

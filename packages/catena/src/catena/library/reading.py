@@ -9,24 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
-from catena.discovery import discover, is_gone
 from catena.effects import Plan, Services, Step, Tariff, one_state, plan, run
-from catena.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
-from catena.figures import FIGURE
-from catena.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
-from catena.frameworks import as_core
-from catena.ingestion import PLANNED_ANSWERS
+from catena.effects.frameworks import as_core
+from catena.library.discovery import discover, is_gone
+from catena.library.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
+from catena.library.ingestion import PLANNED_ANSWERS
+from catena.library.pipeline import embed
 from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment
-from catena.pipeline import embed
+from catena.model.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
+from catena.model.figures import FIGURE
 from catena.retrieval.adaptation import CorpusStatistics, adapted
 from catena.structure.sections import section_segment
 
 if TYPE_CHECKING:
-    from catena.file_ingestion import Source
-    from catena.pipeline import Preparation
-    from catena.ports import Embedder
+    from catena.effects.ports import Embedder
+    from catena.library.file_ingestion import Source
+    from catena.library.pipeline import Preparation
+    from catena.model.vectors import ViewVectors
     from catena.retrieval.fusion import ScoreFusion
-    from catena.vectors import ViewVectors
 
 
 Paths: TypeAlias = str | Path | Iterable[str | Path]
@@ -264,7 +264,7 @@ def embedder_given(given: object) -> Embedder:
     """Return an embedder as the core's, the shipped one for None.
 
     Raises:
-        ParameterError: it is no `catena.ports.Embedder`; the message says what it lacks.
+        ParameterError: it is no `catena.effects.ports.Embedder`; the message says what it lacks.
     """
     if given is None:
         from catena.enrichment.static_embedding import StaticEmbedder
@@ -276,7 +276,7 @@ def embedder_given(given: object) -> Embedder:
     if lacking or not is_made:
         what = f"which lacks {', '.join(lacking)}" if is_made else "a class, which is not yet made"
         allowed = (
-            f"an embedder with {', '.join(_OF_EMBEDDER)}, see catena.ports.Embedder; or None for the shipped one"
+            f"an embedder with {', '.join(_OF_EMBEDDER)}, see catena.effects.Embedder; or None for the shipped one"
         )
         shown = embedder.__name__ if isinstance(embedder, type) else type(embedder).__name__
         raise ParameterError("embedder", f"{shown}, {what}", allowed)

@@ -1,7 +1,8 @@
-"""From a file to a document, whatever the file does."""
+"""Read a file into a document, whatever the file does.
 
-from catena.parsing.files import Engine, file_bytes, parse, parse_bytes
-from catena.parsing.limits import Limits
-from catena.parsing.sniff import SUPPORTED_SUFFIXES
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
 
-__all__ = ["SUPPORTED_SUFFIXES", "Engine", "Limits", "file_bytes", "parse", "parse_bytes"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

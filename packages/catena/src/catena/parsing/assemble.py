@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from catena.layout import Layout, Page, PageNote, Parsed
 from catena.model import Document
+from catena.model.layout import Layout, Page, PageNote, Parsed
 from catena.parsing.failures import Unreadable
 from catena.parsing.pages import outline_of, page_of
 from catena.text.encodings import is_visible

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
-from catena.layout import Line, RuledTable
+from catena.model.layout import Line, RuledTable
 from catena.parsing.figure_clusters import clusters
 from catena.parsing.figure_judgement import draws_something
 from catena.parsing.figure_shapes import Box, Drawn, Shape, union

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence, Set
 
-from catena.figures import is_figure_caption
-from catena.layout import Line
+from catena.model.figures import is_figure_caption
+from catena.model.layout import Line
 from catena.parsing.figure_shapes import Box
 
 _WIDE = 0.6  # of the width of its column: from here on a line is one of running text

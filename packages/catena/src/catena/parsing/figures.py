@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from catena.layout import Page
+from catena.model.layout import Page
 from catena.parsing.failures import reason
 from catena.parsing.figure_images import cropped
 from catena.parsing.figure_objects import drawn_on

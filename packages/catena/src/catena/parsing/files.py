@@ -9,11 +9,11 @@ from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from annotated_types import Ge, Le
 
-from catena.errors import MissingExtraError, ParameterError, ParseError
-from catena.ids import digest
-from catena.layout import Parsed
 from catena.model import Document
-from catena.options import check_given
+from catena.model.errors import MissingExtraError, ParameterError, ParseError
+from catena.model.ids import digest
+from catena.model.layout import Parsed
+from catena.model.options import check_given
 from catena.parsing.assemble import parsed, whole
 from catena.parsing.failures import Unreadable
 from catena.parsing.limits import Limits

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
 
-from catena.html_table import TABLE_TAGS, HtmlRows, HtmlTable
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, check_visible, decode, told
+from catena.text.html_table import TABLE_TAGS, HtmlRows, HtmlTable
 from catena.text.loaded import MARKDOWN
 
 MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level

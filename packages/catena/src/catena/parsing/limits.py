@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Le
 
-from catena.errors import ParseError
-from catena.options import check_options
+from catena.model.errors import ParseError
+from catena.model.options import check_options
 
 LONGEST = 1e8  # seconds that clocks count to, three years
 MOST = 2**62  # of anything: systems and files count in 64 bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from catena.layout import Line, Span
+from catena.model.layout import Line, Span
 from catena.parsing.columns import reading_blocks
 from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
 

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catena.layout import FigureCrop, Line, OutlineItem, Page, PageState, RuledTable, Span
-from catena.merged_cells import Merged
+from catena.model.layout import FigureCrop, Line, OutlineItem, Page, PageState, RuledTable, Span
+from catena.model.merged_cells import Merged
 from catena.parsing.failures import failure_of
 from catena.parsing.frames import LETTER
 

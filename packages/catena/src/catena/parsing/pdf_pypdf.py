@@ -10,7 +10,7 @@ from pypdf import PasswordType, PdfReader
 from pypdf._configuration import overwrite_configuration
 from pypdf.generic import RectangleObject
 
-from catena.layout import Page, PageState
+from catena.model.layout import Page, PageState
 from catena.parsing.content import FontCache, page_text
 from catena.parsing.failures import Unreadable, reason
 from catena.parsing.frames import LETTER, Sides, page_frame, shown_box

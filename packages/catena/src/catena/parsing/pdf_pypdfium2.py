@@ -12,7 +12,7 @@ from typing import Any
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from catena.layout import Page, PageState
+from catena.model.layout import Page, PageState
 from catena.parsing.failures import Unreadable, reason
 from catena.parsing.figures import FigureFinder
 from catena.parsing.frames import LETTER, Matrix, multiply, page_frame, shown_box

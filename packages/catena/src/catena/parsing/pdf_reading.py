@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from catena.layout import Page
+from catena.model.layout import Page
 from catena.parsing.failures import Unreadable, failure_of
 from catena.parsing.pages import failed_page, page_event
 from catena.parsing.pdf_damage import Damage, StreamCheck, unpacked

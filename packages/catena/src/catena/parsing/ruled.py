@@ -6,8 +6,8 @@ from io import BytesIO
 from types import TracebackType
 from typing import Any
 
-from catena.layout import RuledTable
-from catena.merged_cells import Merged
+from catena.model.layout import RuledTable
+from catena.model.merged_cells import Merged
 from catena.parsing.runs import readable_text
 
 MAX_EDGES = 20_000  # lines drawn on one page; a map has more, a table has not, and finding cells is quadratic

@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, ParameterError
 from catena.plots.picture import Axis, Cells, Mark, Panel, Picture, Points, finished
 
 _ROWS = ("recall", "precision", "order")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from catena.errors import ParameterError
+from catena.effects.ports import Graph
 from catena.model import Chain, Chunk
-from catena.neighbourhood import MENTION, MENTIONED
+from catena.model.errors import ParameterError
+from catena.model.neighbourhood import MENTION, MENTIONED
 from catena.plots.graph_layout import force_layout, spread
 from catena.plots.graph_marks import Discs, Place, Strokes
 from catena.plots.graph_stage import Stage, chain_marks, margins, rows_of
@@ -30,7 +31,6 @@ from catena.plots.graph_view import (
 )
 from catena.plots.label_rows import shortened
 from catena.plots.picture import COLOURS, GREY, Axis, Mark, Panel, Picture, finished
-from catena.ports import Graph
 
 MOST_NODES = 5_000
 """Nodes that are drawn when the whole graph is: the layout takes time as their square."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from catena.errors import EvaluationError, ParameterError
 from catena.model import Chain, Hop
+from catena.model.errors import EvaluationError, ParameterError
 from catena.plots.graph_marks import Card, Cards, Dash, Discs, Strokes, Texts
 from catena.plots.graph_text import card_height, card_lines, lines_of
 from catena.plots.graph_view import excerpt, place_of, reasons, title_of, told

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from catena.errors import EvaluationError, ParameterError
 from catena.graph.chunk_graph import ChunkGraph
-from catena.neighbourhood import KEYWORD, MENTIONED
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.neighbourhood import KEYWORD, MENTIONED
 from catena.plots.graph_view import in_order
 from catena.plots.picture import BACKGROUND, Axis, Line, Mark, Panel, Picture, Points, finished
 

@@ -10,15 +10,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from catena.citation import TITLE, citation
-from catena.errors import EvaluationError, ParameterError
+from catena.effects.ports import Graph
+from catena.effects.steps import Expand, FetchById, FetchNodes
 from catena.model import Chain, Chunk, Edge
-from catena.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
-from catena.phrases import outermost
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model.places import TITLE, citation
 from catena.plots.graph_marks import Dash
 from catena.plots.label_rows import shortened
-from catena.ports import Graph
-from catena.steps import Expand, FetchById, FetchNodes
+from catena.text.phrases import outermost
 
 STYLES: Mapping[str, tuple[str, Dash]] = {
     STRUCTURAL: ("#4D4D4D", "solid"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, log
 from pathlib import Path
 
-from catena.errors import EvaluationError
+from catena.model.errors import EvaluationError
 from catena.plots.picture import Axis, Line, Panel, Picture, finished
 
 

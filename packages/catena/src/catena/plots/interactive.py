@@ -8,7 +8,7 @@ from math import log10
 from pathlib import Path
 from typing import Any
 
-from catena.errors import MissingExtraError
+from catena.model.errors import MissingExtraError
 from catena.plots import graph_interactive
 from catena.plots.picture import (
     GREY,

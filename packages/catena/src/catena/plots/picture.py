@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, ParameterError
 from catena.plots.graph_marks import GraphMark
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import log10
 from pathlib import Path
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answers import MeanScore
 from catena.evaluation.curves import GAMMAS, RecallCurve, score_curve
-from catena.evaluation.log_rank_index import MeanLogRankIndex
+from catena.evaluation.log_rank_measure import MeanLogRankIndex
 from catena.evaluation.report import RetrievalReport
+from catena.model.errors import EvaluationError, ParameterError
 from catena.plots.picture import BACKGROUND, Axis, Bars, Line, Mark, Panel, Picture, finished
 
 _GRID = 120  # ranks at which a curve is drawn

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from catena.errors import EvaluationError
+from catena.model.errors import EvaluationError
 from catena.plots.picture import BACKGROUND, Axis, Line, Mark, Panel, Picture, finished
-from catena.rerank.reliability import Reliability
+from catena.segments.reliability_bins import Reliability
 
 
 def reliability_diagram(
@@ -21,7 +21,7 @@ def reliability_diagram(
     On the diagonal, what is predicted happens; below it, scores promise too much.
 
     Args:
-        curves: by name, as `catena.rerank.reliability.reliability` gives them, e.g. before and after.
+        curves: by name, as `catena.segments.reliability_bins.reliability` gives them, e.g. before and after.
         path: a .png or .html to write; None returns the picture.
         title: of the picture.
 

@@ -8,11 +8,11 @@ from itertools import groupby, pairwise
 from math import nan
 from typing import TypeAlias
 
-from catena.citation import SEPARATOR, TITLE
-from catena.extraction.explaining import Weighed
 from catena.model import Chunk
+from catena.model.places import SEPARATOR, TITLE
 from catena.plots.label_rows import LETTER, label_rows, shortened
 from catena.plots.picture import BACKGROUND, Labels, Line, Mark, Points
+from catena.segments.explaining import Weighed
 
 AXIS = 8.3  # inches that the x axis is wide, about: of the picture's width less the legend
 PLAIN, DASHED = BACKGROUND - 3, BACKGROUND - 2  # series of grey lines

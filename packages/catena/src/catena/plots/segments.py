@@ -8,13 +8,13 @@ from itertools import groupby
 from math import nan
 from pathlib import Path
 
-from catena.citation import SEPARATOR
-from catena.errors import EvaluationError, ParameterError
-from catena.extraction.explaining import Explanation, Weighed, Worth, explain
-from catena.extraction.results import Extraction
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.places import SEPARATOR
 from catena.plots.label_rows import LETTER, position_ticks, round_ticks, shortened
 from catena.plots.picture import BACKGROUND, Axis, Line, Mark, Panel, Picture, Points, Spans, finished
 from catena.plots.segment_rows import DASHED, PLAIN, Row, ends_of, row_of, section_titles, segment_labels
+from catena.segments.explaining import Explanation, Weighed, Worth, explain
+from catena.segments.results import Extraction
 
 _TIER = 0.1  # height of a row of labels, in parts of the values' range
 _EXCERPT = 90  # letters of a chunk's text, on hovering
@@ -37,7 +37,7 @@ def relevance_curve(
     (from 1), probability, what made its value, and how its text begins.
 
     Args:
-        extraction: what `catena.extraction.extract` returned; or what `explain` says of it, without texts and with
+        extraction: what `catena.segments.extract` returned; or what `explain` says of it, without texts and with
             ids for titles.
         path: a .png or .html to write; None returns the picture.
         documents: how many rows at most, at least 1.

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.closeness import Shift
 from catena.evaluation.cohesion import CohesionStudy
 from catena.evaluation.projection import Method, Projection, project
+from catena.model.errors import EvaluationError, ParameterError
 from catena.plots.picture import BACKGROUND, Arrows, Axis, Line, Mark, Panel, Picture, Points, finished
 
 _MARGIN = 0.05  # of the width, around the points

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.errors import MissingExtraError
+from catena.model.errors import MissingExtraError
 from catena.plots import graph_static
 from catena.plots.picture import SHADE, Arrows, Bars, Cells, Labels, Line, Panel, Picture, Points, Spans, colour
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
 
-from catena.budget import Budget
-from catena.errors import EvaluationError
+from catena.effects.budget import Budget
+from catena.effects.services import Clock, Event, EventKind
+from catena.model.errors import EvaluationError
 from catena.plots.label_rows import round_ticks
 from catena.plots.picture import BACKGROUND, Axis, Labels, Line, Mark, Panel, Picture, finished
-from catena.services import Clock, Event, EventKind
 
 _COUNTED: tuple[tuple[EventKind, str], ...] = (
     ("finished", "answered by a service"),

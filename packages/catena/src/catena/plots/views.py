@@ -7,10 +7,10 @@ from math import inf, isfinite, log2, nan
 from pathlib import Path
 from typing import TypeAlias
 
-from catena.citation import SEPARATOR, TITLE
-from catena.errors import EvaluationError, ParameterError
 from catena.evaluation.answer_scope import Span, Spanned, chunking_error, spans_of
 from catena.model import Document, Hit, Ranking
+from catena.model.errors import EvaluationError, ParameterError
+from catena.model.places import SEPARATOR, TITLE
 from catena.plots.label_rows import round_ticks, shortened
 from catena.plots.picture import Axis, Cells, Line, Mark, Panel, Picture, Points, Spans, finished
 from catena.plots.segment_rows import PLAIN
@@ -38,7 +38,7 @@ def view_attribution(
     those that no other view ranked.
 
     Args:
-        ranking: of `catena.retrieval.multi_view`, or any whose provenance names views.
+        ranking: of `catena.retrieval.view_search`, or any whose provenance names views.
         path: a .png or .html to write; None returns the picture.
         views: the columns and their order; by default all views named, in the order in which hits name them.
         rows: at most so many hits are drawn, the best ones.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 
 _FILE = re.compile(
     r"---\nversion: (?P<version>\d+)\n---\n++# System\n++(?P<system>.+?)(?<!\n)\n++# Prompt\n++(?P<template>.+)\Z",

@@ -1,11 +1,8 @@
-"""One self-contained HTML page about a library and a question: what was found, how, and why.
+"""Write one page that shows a library and a question.
 
-The page needs no network: its script, its style and its data are inside it, and its policy forbids any other.
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
 """
 
-from catena.report.fidelity import read_fidelity
-from catena.report.options import ReportOptions
-from catena.report.reporting import Report, report
-from catena.report.values import Contents, Missing
+import lazy_loader
 
-__all__ = ["Contents", "Missing", "Report", "ReportOptions", "read_fidelity", "report"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

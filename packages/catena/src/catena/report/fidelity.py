@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.errors import EvaluationError
+from catena.model.errors import EvaluationError
 from catena.plots.fidelity import FidelityReportLike, fidelity_strip
 from catena.report.values import Missing, PageRow, Strip, Strips
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from catena.effects import one_state
-from catena.errors import CatenaError
+from catena.model.errors import CatenaError
 from catena.report.fidelity import strips_shown
 from catena.report.graph import graph_shown
 from catena.report.ranking import best_scores, hits_shown, notice_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.citation import citation
 from catena.model import Chain, Chunk, Hop
-from catena.neighbourhood import MENTION, MENTIONED
+from catena.model.neighbourhood import MENTION, MENTIONED
+from catena.model.places import citation
 from catena.plots.graph import document_colours
 from catena.plots.graph_layout import force_layout, spread
 from catena.plots.graph_view import (
@@ -33,8 +33,8 @@ from catena.report.values import EdgeKind, GraphShown, GroupMark, HopRow, Missin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.graph_search import GraphResult
-    from catena.ports import Graph
+    from catena.effects.ports import Graph
+    from catena.graph.search import GraphResult
 
 _PAGE = (16.0, 10.0)  # of the layout, in any unit: only the ratio reaches the page
 _AREA = (0.0, 0.0, *_PAGE)

@@ -9,7 +9,7 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le, Lt
 
 from catena.model import Where
-from catena.options import check_options
+from catena.model.options import check_options
 from catena.plots.graph import MOST_NODES
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from catena.report.values import Preview
 from catena.retrieval.question_words import content_words
-from catena.table_cells import cells_of, is_rule
+from catena.text.cells import cells_of, is_rule
 from catena.text.words import tokenise, word_key
 
 _ROWS: Final = 3  # of a table, below its header

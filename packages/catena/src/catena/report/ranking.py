@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
-from catena.citation import citation
-from catena.errors import CatenaError
 from catena.model import Entry, Hit, Provenance, Ranking, Scale
+from catena.model.errors import CatenaError
+from catena.model.places import citation
 from catena.report.previews import preview_of
 from catena.report.values import HitRow, Hits, Part, Preview, Way
 from catena.retrieval.fusion import ScoreFusion
@@ -16,7 +16,7 @@ from catena.retrieval.normalization import Bounds, by_maximum
 from catena.retrieval.question_words import content_words
 from catena.retrieval.shares import NAME_ROUTE
 from catena.structure.passages import PASSAGE
-from catena.terms import TermMatcher
+from catena.text.terms import TermMatcher
 
 if TYPE_CHECKING:
     from catena.report.options import ReportOptions

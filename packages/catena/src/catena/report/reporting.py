@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catena.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, ParameterError
 from catena.report.gathering import gather
 from catena.report.html import page_of
 from catena.report.options import ReportOptions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from catena.citation import citation
-from catena.extraction.explaining import Explanation, Weighed, explain
-from catena.extraction.results import Extraction
+from catena.model.places import citation
 from catena.plots.graph_view import excerpt
 from catena.plots.label_rows import shortened
 from catena.plots.segment_rows import Row, ends_of, row_of
 from catena.report.values import Bar, Curve, Curves, Missing, Span
+from catena.segments.explaining import Explanation, Weighed, explain
+from catena.segments.results import Extraction
 
 _EXCERPT = 160  # letters of a chunk's text
 
@@ -19,7 +19,7 @@ def curves_shown(found: Extraction, most: int) -> Curves | Missing:
     """Return the curves of the first documents that extraction considered.
 
     Args:
-        found: what `catena.extraction.extract` returned.
+        found: what `catena.segments.extract` returned.
         most: documents, >= 1.
     """
     if not found.considered.documents:

@@ -6,6 +6,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from catena.library import Library
-    from catena.server_library import ServerLibrary
+    from catena.server.library import ServerLibrary
 
     ReportLibrary: TypeAlias = Library | ServerLibrary

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from catena.citation import pages_in_words
 from catena.model import Entry, Ranking
+from catena.model.places import pages_in_words
 from catena.report.values import DocumentRow, SectionRow, Tree
 
 if TYPE_CHECKING:
-    from catena.indexing.store import DocumentInfo
     from catena.server.contents import DocumentInfo as ServerDocumentInfo
+    from catena.store.store import DocumentInfo
 
 
 def in_order(infos: Sequence[DocumentInfo | ServerDocumentInfo], ranking: Ranking) -> list[str]:

@@ -1,1 +1,8 @@
-"""Routes, normalisation and fusion: from a question to one ranking."""
+"""Rank chunks for a question: routes, their fusion, names and their shares, views, tuning.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum, isfinite, sqrt
 
-from catena.errors import ParameterError
 from catena.model import Entry
+from catena.model.errors import ParameterError
 from catena.retrieval.fusion import ScoreFusion
 
 PAGE = 3_000  # characters of a printed page of text: the stand-in where a source has no pages

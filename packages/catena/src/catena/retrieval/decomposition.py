@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from math import prod
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 from catena.retrieval.enumerations import Listing, Token, listings, tokens_of
 from catena.retrieval.question_words import Language, content_words, language_of
 from catena.text.words import tokenise

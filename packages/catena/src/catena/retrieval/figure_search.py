@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import log
 
 from catena.effects import Embed, Step, ask
-from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
+from catena.model.errors import ParameterError
 from catena.retrieval.fusion import ScoreFusion, weighted_sum
 from catena.retrieval.multi_route import Fusion, retrieve
 from catena.retrieval.normalization import Bounds

@@ -26,9 +26,9 @@ from catena.effects import (
     ask,
     run,
 )
-from catena.errors import FilterError, ParameterError
+from catena.effects.ports import Store, StoreSnapshot
 from catena.model import Chunk, Hit, Place, Provenance, Ranking, Scale
-from catena.ports import Store, StoreSnapshot
+from catena.model.errors import FilterError, ParameterError
 from catena.retrieval.fusion import RankFusion
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le
 
-from catena.errors import ParameterError, ScaleError
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
-from catena.options import check_options
+from catena.model.errors import ParameterError, ScaleError
+from catena.model.options import check_options
 from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
 
 _LARGEST = 1e100  # of a number that is multiplied with scores

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from catena.effects import Embed, Search, Step, ask
-from catena.errors import ParameterError, ServiceError
-from catena.filters import compiled, fields_of
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, View
+from catena.model.errors import ParameterError, ServiceError
+from catena.model.filters import compiled, fields_of
 from catena.retrieval.late_interaction import LATE_INTERACTION, TokenRows, embed_tokens, max_sim
 
 if TYPE_CHECKING:

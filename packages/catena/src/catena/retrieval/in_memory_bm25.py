@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 from catena.text.words import tokenise
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from catena.effects import Handler, Search, Step, ask
-from catena.errors import InvalidReplyError, ParameterError
+from catena.model.errors import InvalidReplyError, ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from catena.ports import TokenEmbedder
+    from catena.effects.ports import TokenEmbedder
 
 LATE_INTERACTION = "late_interaction"  # the name of the route
 

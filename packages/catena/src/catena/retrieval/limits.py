@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from catena.errors import FilterError, ParameterError
-from catena.filters import DEEPEST
 from catena.model import Where
-from catena.options import check_options
+from catena.model.errors import FilterError, ParameterError
+from catena.model.filters import DEEPEST
+from catena.model.options import check_options
 
 _SHOWN = 40  # characters of a question in a message
 

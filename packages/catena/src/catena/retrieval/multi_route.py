@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from catena.effects import Embed, Failed, FindNames, Fused, NamesFound, Search, SearchFused, Step, ask, together
-from catena.errors import FilterError, MissingServiceError, ParameterError, RouteError
-from catena.filters import check
 from catena.model import Degraded, Name, Ranking, Scale, Unknown, Where
-from catena.names import without
+from catena.model.errors import FilterError, MissingServiceError, ParameterError, RouteError
+from catena.model.filters import check
 from catena.retrieval.fusion import RankFusion, ScoreFusion, check_scores, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.limits import QuestionLimits
 from catena.retrieval.normalization import Bounds, by_maximum, half_cosine, log_count
 from catena.retrieval.routes import ROUTES, Route, stored
 from catena.retrieval.shares import interleave, standing_nowhere, unranked
+from catena.text.names import without
 
 Fusion: TypeAlias = ScoreFusion | RankFusion
 OnRouteError: TypeAlias = Literal["raise", "degrade"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isfinite, log1p
 from typing import TypeAlias
 
-from catena.errors import ParameterError
 from catena.model import Ranking
+from catena.model.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

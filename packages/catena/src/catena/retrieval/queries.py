@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step, ask, together
-from catena.errors import FilterError, ParameterError, RouteError, ServiceError
 from catena.model import Degraded, Ranking, Scale
+from catena.model.errors import FilterError, ParameterError, RouteError, ServiceError
 from catena.retrieval.decomposition import decompose, distinct_queries
 from catena.text.replies import read_items
 

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Ge, Le
 
-from catena.citation import SEPARATOR
 from catena.effects import Embed, Step, ask
-from catena.errors import ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
+from catena.model.places import SEPARATOR
 from catena.retrieval.in_memory_bm25 import Bm25Scorer
 from catena.retrieval.normalization import Bounds, by_maximum, half_cosine
 

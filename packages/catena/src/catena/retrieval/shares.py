@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from catena.effects import Failed, Search, Step
 from catena.model import Hit, Provenance, Ranking, Scale, Unknown, Where
-from catena.terms import TermMatcher
+from catena.text.terms import TermMatcher
 
 NAME_ROUTE = "name"  # in the provenance of a hit: found as the share of a name, which stands there as the view
 MOST_UNKNOWN = 50  # names of one question that are looked for: a log that is pasted in holds thousands of codes

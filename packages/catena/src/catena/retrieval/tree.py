@@ -8,9 +8,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from catena.effects import Embed, Step, ask
-from catena.errors import ParameterError
+from catena.enrichment.summary_tree import SummaryTree, TreeNode
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.summary_tree import SummaryTree, TreeNode
+from catena.model.errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from catena.errors import ModelMismatchError, ParameterError
+from catena.model.errors import ModelMismatchError, ParameterError
 from catena.retrieval.fusion import ScoreFusion
 from catena.text.files import regular_file
 

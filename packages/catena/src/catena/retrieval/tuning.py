@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Failed, Search, Step, ask, together
-from catena.errors import ParameterError
 from catena.model import Ranking
+from catena.model.errors import ParameterError
 from catena.retrieval.fusion import ScoreFusion
 from catena.retrieval.normalization import Bounds
 from catena.retrieval.routes import ROUTES

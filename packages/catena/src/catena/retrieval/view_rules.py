@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from annotated_types import Ge
 
-from catena.errors import ParameterError
 from catena.model import Ranking, Scale
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
 from catena.retrieval.fusion import RankFusion, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.normalization import Normalizer, min_max
 

@@ -1,5 +1,8 @@
-"""Catena past one machine: the same routes, formula and graph inside Elasticsearch or OpenSearch.
+"""Keep a library on a search server: the same questions past one machine.
 
-Everything here is plain functions and steps over `Call`, one HTTP request as a value; who sends it is in
-`catena.backends.elasticsearch` and `catena.backends.opensearch`, the only importers of the servers' clients.
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from catena.errors import ParameterError
 from catena.model import Chunk, Document, Entry, View
-from catena.names import unspaced
+from catena.model.errors import ParameterError
+from catena.model.vectors import ViewVectors, embedded_view
 from catena.server.entry_checks import check_addition
 from catena.server.filters import facet_fields, fields_seen
 from catena.server.layout import REPEAT, IndexLayout, field_name, repeated
 from catena.server.records import Action, Op, Source, figure_actions, record_action, text_actions
 from catena.server.wire import packed, sendable
 from catena.server.words import indexed_words
-from catena.vectors import ViewVectors, embedded_view
+from catena.text.names import unspaced
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,12 +13,12 @@ from typing import Annotated, Any, TypeAlias
 
 from annotated_types import Ge, Lt
 
-from catena.errors import ServerError, ServiceError
-from catena.options import check_options
+from catena.effects.steps import Failed, Step
+from catena.model.errors import ServerError, ServiceError
+from catena.model.options import check_options
 from catena.server.call import Call, Pause
 from catena.server.layout import Part
 from catena.server.records import Action
-from catena.steps import Failed, Step
 
 _BUSY = frozenset({429, 502, 503, 504})
 _TOO_LARGE = 413

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from catena.errors import LibraryError, ServerError, UnknownDocumentError
+from catena.effects.steps import Step, ask
 from catena.model import Entry, Figure, IngestState, Outcome
+from catena.model.errors import LibraryError, ServerError, UnknownDocumentError
 from catena.server.call import Call, Flavour
 from catena.server.filters import field_of
 from catena.server.layout import IndexLayout, Part, quoted
@@ -22,7 +23,6 @@ from catena.server.records import figure_id, piece_id, record_id
 from catena.server.restoring import StoredChunk, entry_of, figure_of, of_our_form, outcome_of, stored_chunk
 from catena.server.wire import restored
 from catena.server.writing import fingerprints
-from catena.steps import Step, ask
 
 PAGE = 500  # items; a chunk with its vectors has some 20 kB
 _AT_ONCE = 200  # documents fetched by id in one call

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from catena.errors import ParameterError, ServerError
+from catena.model.errors import ParameterError, ServerError
 from catena.server.call import Flavour
 from catena.server.layout import IndexLayout
 

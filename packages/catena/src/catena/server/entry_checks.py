@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from catena.errors import ParameterError
 from catena.model import Entry
+from catena.model.errors import ParameterError
+from catena.model.vectors import DEFAULT, ViewVectors
 from catena.server.layout import IndexLayout
-from catena.vectors import DEFAULT, ViewVectors
 
 _LONGEST_ID = 512  # bytes, a server's limit
 _LONGEST_DOCUMENT_ID = 2_000  # characters: every chunk must be found by it

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from catena.effects.steps import Step, ask
+from catena.model.vectors import DEFAULT_VIEW
 from catena.server.call import Call
 from catena.server.hits import search_call
 from catena.server.layout import REPEAT, IndexLayout, quoted
-from catena.steps import Step, ask
-from catena.terms import TermMatcher
+from catena.text.terms import TermMatcher
 from catena.text.words import is_border, normalise_query, normalise_term
-from catena.vectors import DEFAULT_VIEW
 
 Fact: TypeAlias = tuple[str, str, str]  # ("views" | "word" | "term" | "field", of which index and field, of what)
 

@@ -1,7 +1,7 @@
 """Filters on a server: what is indexed of a chunk for them, and a filter as a clause of the server's query language.
 
 Of each field that filters see of a chunk, `facets` holds the values by what they are, so that the server compares
-like with like, as `catena.filters` does, and exactly:
+like with like, as `catena.model.filters` does, and exactly:
 
     has          the keys of all fields, whatever their values
     many         the keys of the fields that hold several values, of which `$contains` looks for whole ones
@@ -25,10 +25,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
-from catena.errors import FilterError
-from catena.filters import check, page_fields
-from catena.ids import digest
 from catena.model import Chunk, Document, Where
+from catena.model.errors import FilterError
+from catena.model.filters import check, page_fields
+from catena.model.ids import digest
 from catena.server.layout import safe_key
 
 Clause: TypeAlias = dict[str, Any]
@@ -87,7 +87,7 @@ def facet_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filter_query(where: Where) -> Clause:
-    """Return a filter as a clause for the filter context: it holds for the chunks for which `catena.filters` says so.
+    """Return a filter as a clause for the filter context: it holds where `catena.model.filters` lets a chunk pass.
 
     Raises:
         FilterError: the filter is malformed, or one of its operators asks for more than a server can do.

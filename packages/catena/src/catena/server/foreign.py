@@ -18,8 +18,8 @@ from catena.effects import (
     ask,
     run,
 )
-from catena.errors import LibraryError, ModelMismatchError, ParameterError
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.model.errors import LibraryError, ModelMismatchError, ParameterError
 from catena.server.call import Call, Transport
 from catena.server.certificate import Parts, Scoring
 from catena.server.foreign_fields import FieldType, ForeignFields, cosine_of, read_mapping
@@ -46,7 +46,7 @@ from catena.server.foreign_queries import (
 )
 from catena.server.formula import DENSE, KEYWORD, LEXICAL
 from catena.server.layout import quoted
-from catena.terms import TermMatcher
+from catena.text.terms import TermMatcher
 from catena.text.words import normalise_term
 
 if TYPE_CHECKING:

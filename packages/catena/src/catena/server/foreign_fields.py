@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias
 
-from catena.errors import LibraryError
+from catena.model.errors import LibraryError
 
 Kind: TypeAlias = Literal["string", "number", "boolean", "date", "vector", "object", "other"]
 

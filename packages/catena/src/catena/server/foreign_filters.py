@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
-from catena.errors import FilterError
-from catena.filters import check, matches
 from catena.model import Where
+from catena.model.errors import FilterError
+from catena.model.filters import check, matches
 from catena.server.foreign_fields import FieldType, ForeignFields
 
 Clause: TypeAlias = dict[str, Any]
@@ -41,8 +41,8 @@ class FilterFields:
 def foreign_filter(where: Where, at: FilterFields) -> Clause:
     """Return a filter as a clause for the filter context.
 
-    As `catena.filters` defines it, with what a foreign mapping makes of values: dates are compared as times, in the
-    forms that the index takes.
+    As `catena.model.filters` defines it, with what a foreign mapping makes of values: dates are compared as times, in
+    the forms that the index takes.
 
     Raises:
         FilterError: it is malformed, or the index does not hold what it asks for.

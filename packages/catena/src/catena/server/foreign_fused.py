@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from math import inf, log
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from catena.effects.steps import Step
 from catena.server.certificate import Parts, Scoring, Seen, Verdict, judge
 from catena.server.foreign_fields import FieldType, cosine_of
 from catena.server.foreign_filters import ALL, Clause, both, ids_clause
 from catena.server.foreign_queries import MOST, ForeignIndex, dense_body
 from catena.server.formula import DENSE, KEYWORD, LEXICAL, count_of
-from catena.steps import Step
 
 if TYPE_CHECKING:
     import numpy as np

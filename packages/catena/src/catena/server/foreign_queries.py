@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from catena.errors import LibraryError, ParameterError
 from catena.model import Chunk, ChunkKind, Scalar
-from catena.options import check_options
+from catena.model.errors import LibraryError, ParameterError
+from catena.model.options import check_options
 from catena.server.foreign_fields import FieldType
 from catena.server.foreign_filters import ALL, NO_DOCUMENT, Clause
 from catena.text.words import is_border, normalise_query

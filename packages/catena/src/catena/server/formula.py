@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import expm1, log
 from typing import Any
 
+from catena.model.vectors import DEFAULT_VIEW
 from catena.server.dialect import Dialect, Nearest, Query
 from catena.server.layout import IndexLayout
-from catena.vectors import DEFAULT_VIEW
 
 DENSE, LEXICAL, KEYWORD = "dense", "lexical", "keyword"  # names of the routes, and of the parts of a score
 MOST_VALUES = 30  # of terms in one ladder, which has m * m clauses: the servers' default limit is 1,024

@@ -13,9 +13,11 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 
-from catena.errors import ParameterError, ServerError
+from catena.effects.steps import Certificate, Failed, Fused, SearchFused, Step, ask, together
 from catena.model import Hit, Provenance, Ranking, Scale
-from catena.options import check_options
+from catena.model.errors import ParameterError, ServerError
+from catena.model.options import check_options
+from catena.model.vectors import DEFAULT_VIEW
 from catena.server.certificate import Parts, Scoring, Seen, Verdict, judge
 from catena.server.dialect import MOST, Nearest, explained
 from catena.server.facts import Facts, find_facts, find_values, spans_of
@@ -47,8 +49,6 @@ from catena.server.searching import (
     over_all_shards,
     words_of,
 )
-from catena.steps import Certificate, Failed, Fused, SearchFused, Step, ask, together
-from catena.vectors import DEFAULT_VIEW
 
 MOST_COMPARED = 1_000  # chunks whose vectors are compared by one further request
 _SCORES = {"filter_path": "hits.hits._id,hits.hits._score"}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from catena.effects import Retry, Step, arun, run
-from catena.errors import ParameterError, ServerError
-from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.model.errors import ParameterError, ServerError
+from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
 from catena.server import graph_reading as reading
 from catena.server.call import Transport
 from catena.server.graph_index import GraphAbout
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ServerGraph:
-    """The graph behind the alias `NAME-graph`, for all threads; implements `catena.ports.Graph`, sync and async.
+    """The graph behind the alias `NAME-graph`, for all threads; implements `catena.effects.Graph`, sync and async.
 
     It answers as the `ChunkGraph` that was written there does, array by array. (Words are compared as such, where
     that one compares 32-bit numbers of them.) A graph that is written anew takes the old one's place between two

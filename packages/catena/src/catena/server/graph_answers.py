@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.errors import ParameterError
 from catena.model import Edge
-from catena.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes
+from catena.model.errors import ParameterError
+from catena.model.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

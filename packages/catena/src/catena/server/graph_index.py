@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from catena.errors import LibraryError
+from catena.model.errors import LibraryError
 from catena.server.layout import META
 
 FORMAT = 1  # raise it when documents change: a graph of another format is refused, not misread

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import LibraryError, ParameterError
-from catena.ids import digest
 from catena.model import Chunk, FrozenMetadata, plain_metadata
+from catena.model.errors import LibraryError, ParameterError
+from catena.model.ids import digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

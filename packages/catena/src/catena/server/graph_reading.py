@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.effects import Step, ask
-from catena.errors import LibraryError, ParameterError, ServerError
-from catena.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.model.errors import LibraryError, ParameterError, ServerError
+from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
 from catena.server.call import Call
 from catena.server.graph_answers import (
     asked_kinds,

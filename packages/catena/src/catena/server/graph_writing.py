@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catena.effects import Step, ask
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 from catena.server.bulk import BulkOptions, send
 from catena.server.call import Call
 from catena.server.graph_index import (

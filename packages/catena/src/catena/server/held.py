@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from catena.errors import LibraryError, UnknownDocumentError
+from catena.effects.steps import Step
 from catena.model import View
+from catena.model.errors import LibraryError, UnknownDocumentError
 from catena.server.call import Flavour
 from catena.server.contents import export, get
 from catena.server.layout import IndexLayout
 from catena.server.pages import Cursor
-from catena.steps import Step
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from catena.errors import LibraryError
+from catena.effects.steps import Step, ask
 from catena.model import Chunk, FrozenMetadata
+from catena.model.errors import LibraryError
+from catena.model.vectors import DEFAULT_VIEW
 from catena.server.call import Call
 from catena.server.layout import IndexLayout, quoted
 from catena.server.wire import restored
-from catena.steps import Step, ask
-from catena.vectors import DEFAULT_VIEW
 
 SOURCE_FIELDS = (
     "document",

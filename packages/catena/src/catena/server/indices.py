@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from catena.errors import LibraryError, ModelMismatchError, ServerError, ServiceError
+from catena.effects.steps import Step, ask
+from catena.model.errors import LibraryError, ModelMismatchError, ServerError, ServiceError
 from catena.server.call import Call, Flavour
 from catena.server.dialect import kept_as
 from catena.server.layout import META, IndexLayout, Part, quoted
 from catena.server.mapping import PARTS, index_body, kinds_body, other_fields
-from catena.steps import Step, ask
 
 T = TypeVar("T")
 

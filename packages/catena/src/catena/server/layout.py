@@ -17,7 +17,7 @@ A chunk is one document of `N-chunks`, under the chunk's id:
     page_labels                       kept in the source only: printed on its first and its last page
     text, metadata, views             kept in the source only; `views`: [kind, text, made] of each view, in order
     embedded                          kept in the source only: of which kind of view the default vectors were made,
-                                      as `catena.vectors.embedded_view` says
+                                      as `catena.model.vectors.embedded_view` says
     rows, said                        kept in the source only, for `contents`: of each vector, in order, its kind, the
                                       digest of its text and whether it is there; the terms in their own order
 
@@ -40,9 +40,9 @@ from urllib.parse import quote
 
 from annotated_types import Ge
 
-from catena.errors import LibraryError, ParameterError
-from catena.options import as_tuples, check_options
-from catena.vectors import DEFAULT
+from catena.model.errors import LibraryError, ParameterError
+from catena.model.options import as_tuples, check_options
+from catena.model.vectors import DEFAULT
 
 FORMAT = 1  # raise it when fields change: an index set of another format is refused, not misread
 REPEAT = "\x1f"  # between a term and the number of its repetition: stands in no normalised term

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from catena.model.vectors import DEFAULT
 from catena.server.call import Flavour
 from catena.server.dialect import vector_mapping
 from catena.server.filters import FACETS
 from catena.server.layout import META, IndexLayout, Part, field_name
-from catena.vectors import DEFAULT
 
 Body = dict[str, Any]
 

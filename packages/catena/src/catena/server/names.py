@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from catena.effects.steps import Failed, FindNames, NamesFound, Step, ask, together
 from catena.model import Name
-from catena.names import NameIndex, other_forms, unspaced
-from catena.question_names import (
+from catena.server.call import Call
+from catena.server.layout import IndexLayout, Part, quoted
+from catena.server.wire import restored, sendable
+from catena.store.question_names import (
     LOOKED_AT,
     is_value_in,
     names_besides,
@@ -19,10 +22,7 @@ from catena.question_names import (
     possible_names,
     possible_patterns,
 )
-from catena.server.call import Call
-from catena.server.layout import IndexLayout, Part, quoted
-from catena.server.wire import restored, sendable
-from catena.steps import Failed, FindNames, NamesFound, Step, ask, together
+from catena.text.names import NameIndex, other_forms, unspaced
 from catena.text.words import normalise_term
 
 _PAGE: Final = 1_000  # titles of one answer
@@ -33,7 +33,7 @@ _MOST_TERMS: Final = 65_536  # in one clause, the default of servers
 
 
 def find_names(request: FindNames, layout: IndexLayout) -> Step[NamesFound]:
-    """Return what a question names, as `catena.question_names` decides it: two rounds of requests, in general.
+    """Return what a question names, as `catena.store.question_names` decides it: two rounds of requests, in general.
 
     Names of more than `question_names.LONGEST_NAME` characters are not looked for. The passages that decide whether
     a name is a property are taken by document id; the embedded library takes those that were indexed first.

@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from catena.errors import LibraryError, ServerError
+from catena.effects.steps import Step, ask
+from catena.model.errors import LibraryError, ServerError
 from catena.server.call import Call, Flavour
 from catena.server.layout import quoted
-from catena.steps import Step, ask
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from catena.errors import ServerError
+from catena.effects.steps import FetchChunks, FetchText, Step, ask
 from catena.model import Chunk, Place
+from catena.model.errors import ServerError
 from catena.server.call import Call
 from catena.server.hits import SOURCE_FIELDS, chunk_of
 from catena.server.layout import IndexLayout, quoted
 from catena.server.records import PIECE, piece_id, record_id
 from catena.server.wire import restored
-from catena.steps import FetchChunks, FetchText, Step, ask
 
 _PAGE: Final = 1_000  # chunks of one answer
 _AT_ONCE: Final = 500  # documents in one request

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from catena.errors import LibraryError
+from catena.effects.steps import Step, ask
+from catena.model.errors import LibraryError
+from catena.model.vectors import ViewVectors
 from catena.server.bulk import BulkOptions
 from catena.server.call import Call, Flavour
 from catena.server.contents import documents, export, get, ledger
@@ -35,8 +37,6 @@ from catena.server.mapping import PARTS
 from catena.server.pages import Cursor
 from catena.server.restoring import StoredChunk
 from catena.server.writing import put, record
-from catena.steps import Step, ask
-from catena.vectors import ViewVectors
 
 _FEW = 20  # documents copied before the server is asked for more of them
 

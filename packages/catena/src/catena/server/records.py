@@ -23,11 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from catena.ids import digest
 from catena.model import Document, Entry, Figure, Outcome, Section
-from catena.names import names_of, patterns_of
+from catena.model.ids import digest
 from catena.server.layout import Part
 from catena.server.wire import sendable
+from catena.text.names import names_of, patterns_of
 
 Op: TypeAlias = Literal["index", "delete"]
 Source: TypeAlias = dict[str, Any]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.errors import ParameterError, ServerError
+from catena.effects.steps import SearchFused, Step, ask
 from catena.model import Ranking, Scale
+from catena.model.errors import ParameterError, ServerError
 from catena.server.dialect import MOST, Dialect, explained
 from catena.server.formula import Formula, formula_body, words_query
 from catena.server.fused import PARTS, FusedOptions, hits_of, parts_of, prepared, weights_of
 from catena.server.hits import rows_in, search_call, sources
 from catena.server.layout import IndexLayout
 from catena.server.searching import QueryOptions, over_all_shards
-from catena.steps import SearchFused, Step, ask
 
 _SCRIPT = """\
 int count = 0;

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catena.errors import LibraryError
 from catena.model import Chunk, Document, Entry, Figure, FrozenMetadata, Outcome, Section, View
+from catena.model.errors import LibraryError
 from catena.server.hits import chunk_of
 from catena.server.layout import REPEAT, IndexLayout
 from catena.server.wire import restored, unpacked

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Ge, Le, Lt
 
-from catena.errors import ParameterError, ServerError
+from catena.effects.steps import Search, SearchFused, Step, ask
 from catena.model import NO_DOCUMENTS, Degraded, Hit, Provenance, Ranking, Scale
-from catena.options import check_options
+from catena.model.errors import ParameterError, ServerError
+from catena.model.options import check_options
+from catena.model.vectors import DEFAULT, DEFAULT_VIEW
 from catena.server.dialect import ELASTICSEARCH, MOST, MOST_TERMS, Dialect, Nearest, Query, explained
 from catena.server.facts import FactsCache, find_facts, find_values, is_mapped, spans_of
 from catena.server.filters import filter_query
@@ -26,9 +28,7 @@ from catena.server.formula import DENSE, KEYWORD, LEXICAL, count_query, rows_of,
 from catena.server.hits import SOURCE_FIELDS, chunk_of, embedded_of, rows_in, search_call, sources
 from catena.server.layout import IndexLayout
 from catena.server.words import indexed_word
-from catena.steps import Search, SearchFused, Step, ask
 from catena.text.words import tokenise
-from catena.vectors import DEFAULT, DEFAULT_VIEW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Lt
 
-from catena.options import check_options
+from catena.model.options import check_options
 from catena.server.layout import VectorIndex
 
 GRAPH_BYTES = 64  # of the graph of neighbours, per vector

@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar
 from annotated_types import Ge, Le, Lt
 
 from catena.effects import Clock, Handler, Holdings, Inspect, Retry, Services, Step, arun, run
-from catena.errors import DuplicateDocumentError, LibraryError, ParameterError, ServerError, UnknownDocumentError
-from catena.options import check_options
+from catena.model.errors import (
+    DuplicateDocumentError,
+    LibraryError,
+    ParameterError,
+    ServerError,
+    UnknownDocumentError,
+)
+from catena.model.options import check_options
 from catena.server import contents, held, names, reading, rebuilding, verifying, writing
 from catena.server.bulk import BulkOptions
 from catena.server.call import Call, Flavour, Pause, Transport
@@ -35,9 +41,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from catena.effects.steps import FetchChunks, FetchText, FindNames, Fused, NamesFound, Search, SearchFused
     from catena.model import Chunk, Document, Entry, Figure, Outcome, Place, Ranking, View
     from catena.server.restoring import StoredChunk
-    from catena.steps import FetchChunks, FetchText, FindNames, Fused, NamesFound, Search, SearchFused
 
 T = TypeVar("T")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from catena.effects.steps import Step, ask
 from catena.server.call import Call, Flavour
 from catena.server.indices import refresh
 from catena.server.layout import IndexLayout, Part, quoted
 from catena.server.pages import WHOLE, Cursor, page_of
 from catena.server.records import record_id
-from catena.steps import Step, ask
 
 _PAGE = 500  # documents compared at once
 _BELONGING = {"terms": {"record": ["text", "figure"]}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catena.ids import digest
+from catena.model.ids import digest
 from catena.text.words import tokenise
 
 LONGEST = 255  # UTF-16 units in a token: the server's "whitespace" analyzer cuts what is longer into several

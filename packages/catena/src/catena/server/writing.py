@@ -26,8 +26,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
-from catena.errors import ParameterError, ServerError, UnknownDocumentError
+from catena.effects.steps import Step, ask
 from catena.model import Entry, Outcome
+from catena.model.errors import ParameterError, ServerError, UnknownDocumentError
+from catena.model.vectors import ViewVectors
 from catena.server.actions import content_actions, kinds_of
 from catena.server.bulk import BulkFailure, BulkOptions, BulkReport, send
 from catena.server.call import Call, Flavour
@@ -56,8 +58,6 @@ from catena.server.records import (
     record_id,
     writing_action,
 )
-from catena.steps import Step, ask
-from catena.vectors import ViewVectors
 
 __all__ = [
     "Addition",

@@ -1,1 +1,8 @@
-"""From a document to its sections and chunks."""
+"""Cut a document into sections and chunks that are exact slices of it.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

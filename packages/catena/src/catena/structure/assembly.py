@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from catena.ids import span_id
 from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
+from catena.model.ids import span_id
 
 HEADING_ONLY = "heading_only"
 """Metadata key: True on a chunk that is the heading of a section without any text of its own."""

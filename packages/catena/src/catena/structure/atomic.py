@@ -12,11 +12,11 @@ from annotated_types import Ge, Gt, Le
 
 from catena import prompts
 from catena.effects import Complete, Failed, Request, Step, together
-from catena.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.effects.planning import StandIn
+from catena.effects.ports import Completion
 from catena.model import Chunk, Degraded, Document, Section
-from catena.options import check_options
-from catena.plan import StandIn
-from catena.ports import Completion
+from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model.options import check_options
 from catena.structure.assembly import Piece, assemble
 from catena.structure.atomic_mapping import Mapped, UnitRepairKind, map_units, read_units, sentences_of
 from catena.structure.atomic_windows import Window, cut_sentences, windows_of

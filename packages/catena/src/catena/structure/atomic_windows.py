@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.errors import ParameterError
 from catena.model import Chunk, Document, Section
+from catena.model.errors import ParameterError
 from catena.structure.assembly import Piece, assemble, heading_metadata
 from catena.structure.atomic_mapping import folded
 from catena.structure.division import Counter, Span, blank_lines, divide, lines, pack, words

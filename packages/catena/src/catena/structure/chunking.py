@@ -13,9 +13,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.errors import ParameterError
 from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Section
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
 from catena.structure.assembly import TABLE_HEADER, Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, ROWS, Counter, Span, divide, even_share, pack

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from catena.errors import ParameterError
 from catena.model import Document, Section
+from catena.model.errors import ParameterError
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.contents_alignment import Aligned, align
 from catena.structure.contents_entries import Entry, printed_contents
-from catena.structure.outline import Heading, headings_of, outline, tree_of
+from catena.structure.headings import Heading, headings_of, outline, tree_of
 from catena.structure.title_numbers import Numbered, numbered
 
 _MOST_TRIED = 8  # places that look like a table of contents; of these the first that fits is taken

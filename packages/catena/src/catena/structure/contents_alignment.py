@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from catena.structure.blocks import Block
 from catena.structure.contents_entries import Entry, Printed
+from catena.structure.headings import Heading, next_line
 from catena.structure.lines import split_lines
-from catena.structure.outline import Heading, next_line
 from catena.structure.title_numbers import Numbered, numbered
 from catena.structure.titles import plain_title
 from catena.text.loaded import PLAIN

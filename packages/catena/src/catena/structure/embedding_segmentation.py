@@ -14,9 +14,9 @@ from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
 from catena.effects import Embed, Step, ask
-from catena.errors import ParameterError
 from catena.model import Document
-from catena.options import check_options
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, divide
 from catena.structure.segment_titles import first_text, offline_title

@@ -13,9 +13,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from catena.figures import CAPTION as SAID
-from catena.figures import FIGURE, Link, figure_links
 from catena.model import Chunk, Document, Entry, View
+from catena.model.figures import CAPTION as SAID
+from catena.model.figures import FIGURE, Link, figure_links
 from catena.structure.cascade import SEPARATOR, body_of, titles_above
 
 CAPTION = "caption"
@@ -33,7 +33,7 @@ _MARKS = re.compile(r"^[#>*\-|\s\\]+|[|*`]+", re.MULTILINE)
 
 
 def mark_figures(document: Document, chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """Return the chunks; those of kind "figure" name their figure in the metadata `catena.figures.FIGURE`.
+    """Return the chunks; those of kind "figure" name their figure in the metadata `catena.model.figures.FIGURE`.
 
     A long caption may be a chunk of its own: it names the figure that it follows.
 

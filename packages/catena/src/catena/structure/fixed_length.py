@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from catena.errors import ParameterError
 from catena.model import Chunk, Document, Section
+from catena.model.errors import ParameterError
 from catena.structure.assembly import Piece, assemble, heading_metadata
 from catena.structure.division import Counter, Span, blank_lines, divide, lines, pack, words
 from catena.structure.sentences import sentence_ends

@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from catena.errors import ParameterError
 from catena.model import Document
+from catena.model.errors import ParameterError
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.lines import split_lines
 from catena.structure.sentences import sentence_ends

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from catena.errors import ParameterError
-from catena.ids import span_id
 from catena.model import Chunk, Document, Section, View
+from catena.model.errors import ParameterError
+from catena.model.ids import span_id
 from catena.structure.assembly import HEADING_ONLY
 from catena.structure.cascade import body_of, headed_views, searchable
 from catena.structure.chunking import ChunkOptions, cut

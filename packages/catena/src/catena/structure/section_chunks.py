@@ -9,9 +9,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.errors import ParameterError
 from catena.model import Chunk, ChunkKind, Document, Section
-from catena.options import as_tuples, check_options
+from catena.model.errors import ParameterError
+from catena.model.options import as_tuples, check_options
 from catena.structure.assembly import Piece, assemble, heading_metadata
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import by_section

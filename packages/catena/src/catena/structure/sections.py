@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catena.errors import ParameterError
-from catena.ids import span_id
 from catena.model import Chunk, Document, Section, Segment, common_metadata
+from catena.model.errors import ParameterError
+from catena.model.ids import span_id
 from catena.structure.assembly import trimmed
 
 

@@ -13,10 +13,10 @@ from annotated_types import Ge, Le
 
 from catena import prompts
 from catena.effects import Complete, Failed
-from catena.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.effects.ports import Completion
 from catena.model import Document
-from catena.options import check_options
-from catena.ports import Completion
+from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model.options import check_options
 from catena.structure.blocks import Block
 from catena.structure.line_runs import Run, by_paragraphs
 from catena.structure.numbered_lines import NumberedLines, number_lines

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 from catena.structure.line_numbers import Numbered, read_number, rebased
 from catena.structure.segment_answers import RawSection
 from catena.structure.segment_titles import clean_title

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.citation import GENERATED_TITLE
-from catena.ids import span_id
 from catena.model import Chunk, Degraded, Document, Section
+from catena.model.ids import span_id
+from catena.model.places import GENERATED_TITLE
 from catena.structure.blocks import Block
-from catena.structure.outline import outline
+from catena.structure.headings import outline
 from catena.structure.segment_repair import Repair
 from catena.structure.segment_titles import first_text, same_title
 from catena.structure.titles import plain_title

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catena.effects import Complete, Failed, Request, Step, together
-from catena.errors import InvalidReplyError, ServiceError
+from catena.effects.planning import StandIn
+from catena.effects.ports import Completion
 from catena.model import Degraded, Document
-from catena.plan import StandIn
-from catena.ports import Completion
+from catena.model.errors import InvalidReplyError, ServiceError
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
 from catena.structure.line_runs import Answered, Run, joined

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 
 _BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
 _NO_DIRECTION = 1e-12

@@ -1,5 +1,5 @@
 """Where sentences end: what chunks and segments are cut by."""
 
-from catena.sentences import sentence_ends
+from catena.text.sentences import sentence_ends
 
 __all__ = ["sentence_ends"]

@@ -10,10 +10,10 @@ from itertools import accumulate, pairwise
 
 from markdown_it.rules_block.table import escapedSplit
 
-from catena.html_table import TABLE_TAGS, HtmlRows, HtmlTable
-from catena.merged_cells import Merged, Row, unmerged
+from catena.model.merged_cells import Merged, Row, unmerged
 from catena.structure.blocks import Block
 from catena.structure.titles import plain_title
+from catena.text.html_table import TABLE_TAGS, HtmlRows, HtmlTable
 
 _OPENING = re.compile(r"<table\b", re.IGNORECASE)
 _TAGS = re.compile(r"<(/?)table\b", re.IGNORECASE)

@@ -1,1 +1,8 @@
-"""Shipped for tests: deterministic fakes, strategies, conformance suites."""
+"""Fakes, conformance suites and reply shapes, to test own parts with.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
-from catena.errors import CatenaError
-from catena.ids import digest
+from catena.model.errors import CatenaError
+from catena.model.ids import digest
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from catena.ids import digest
+from catena.model.ids import digest
 from catena.testing.conformance import Check, Detector, Report, async_problems, refusal_problems, report_of
 
 Judge = Callable[[Sequence[str], Sequence[str]], float | None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from catena.errors import ServiceError
+from catena.effects.ports import Completion
+from catena.effects.steps import Complete
 from catena.formatting.alignment import atom_keys, atoms_of
 from catena.formatting.drafts import planned_answer
 from catena.formatting.numbered_headings import flat
-from catena.ports import Completion
-from catena.steps import Complete
+from catena.model.errors import ServiceError
 from catena.testing.fakes import Recorder
 
 _REST = re.compile(r"[^\w\n]*(?=\n|\Z)|[^\w\s]*")

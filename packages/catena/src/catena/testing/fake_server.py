@@ -16,9 +16,9 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from catena.errors import ServerError
+from catena.effects.steps import Failed, Step
+from catena.model.errors import ServerError
 from catena.server.call import Call, Flavour, Pause
-from catena.steps import Failed, Step
 
 T = TypeVar("T")
 Source: TypeAlias = dict[str, Any]

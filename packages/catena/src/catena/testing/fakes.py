@@ -17,21 +17,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from catena.citation import TITLE
-from catena.errors import ServiceError
-from catena.filters import compiled
+from catena.effects.ports import Completion
+from catena.effects.services import Clock
+from catena.effects.steps import Complete, Search
 from catena.model import Chunk, Edge, Hit, Ranking, Scale
-from catena.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordCounts
-from catena.ports import Completion
-from catena.services import Clock
-from catena.steps import Complete, Search
+from catena.model.errors import ServiceError
+from catena.model.filters import compiled
+from catena.model.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordCounts
+from catena.model.places import TITLE
 from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+    from catena.effects.steps import (
+        CountEdges,
+        CountWords,
+        DescribeEdges,
+        Expand,
+        FetchById,
+        FetchNodes,
+        FindCovering,
+    )
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
-from catena.errors import ParameterError
+from catena.model.errors import ParameterError
 
 Kind: TypeAlias = Literal["any", "json", "list", "objects", "text"]
 _PLACE = re.compile(r"<<(\w+)>>")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from catena.effects import Search, Services, Step, arun, ask, run
-from catena.errors import CatenaError, ParameterError
+from catena.effects.ports import Store
 from catena.model import Hit, Ranking
-from catena.ports import Store
+from catena.model.errors import CatenaError, ParameterError
 
 MANY = 1_000
 

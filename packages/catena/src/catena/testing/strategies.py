@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.errors import MissingExtraError
-from catena.ids import span_id
 from catena.model import Chunk, Document, Hit, Ranking, Scale
+from catena.model.errors import MissingExtraError
+from catena.model.ids import span_id
 
 try:
     from hypothesis import strategies as st

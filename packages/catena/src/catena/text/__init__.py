@@ -1,1 +1,8 @@
-"""Text as it is read and compared: words, and every foreign syntax, by one reader each."""
+"""Read what others write: words, names, tables, model replies, encodings. One reader for each form.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

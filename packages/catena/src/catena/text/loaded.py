@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from catena.errors import ParameterError
-from catena.ids import digest
+from catena.model.errors import ParameterError
+from catena.model.ids import digest
 
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 """The media types of a document's text."""

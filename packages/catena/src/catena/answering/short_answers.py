@@ -1,0 +1,157 @@
+"""A short answer from the given passages alone, by which systems are compared: no citations, maybe no answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from catena import prompts
+from catena.answering.integration import Header, IntegratedContext, integrate
+from catena.effects import Complete, Step, ask
+from catena.model import Chunk, Hit, Segment
+from catena.model.errors import InvalidReplyError, ParameterError
+from catena.structure.context_header import segment_header
+from catena.text.replies import plain
+
+Readable: TypeAlias = Chunk | Segment | Hit
+
+NOT_ANSWERABLE = "Not answerable."
+"""The text of an answer that says so, in whatever words the model did."""
+
+LONGEST = 2_000  # characters; a longer one is no short answer
+
+_NOT_ANSWERABLE = re.compile(r"\W*not answerable\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortAnswer:
+    """What a model wrote, and what it was given to read.
+
+    Attributes:
+        text: `NOT_ANSWERABLE` where the passages do not answer the question.
+        context: the passages as they were given, and those that did not fit.
+    """
+
+    text: str
+    context: IntegratedContext
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def answerable(self) -> bool:
+        """Whether there is an answer."""
+        return self.text != NOT_ANSWERABLE
+
+
+def short_answer(
+    question: str,
+    passages: Sequence[Readable],
+    *,
+    budget_tokens: int | None = None,
+    count: Callable[[str], int] | None = None,
+    header: Header = segment_header,
+    max_tokens: int = 512,
+) -> Step[ShortAnswer]:
+    """Answer a question in a few words from passages alone.
+
+    Passages are given best first, each under its header; those that overlap or say the same are given once. Of a
+    budget the best take their share first; the first that does not fit is cut at the end of a sentence.
+
+    Args:
+        question: what the user asks, as typed.
+        passages: best first. Without any, nothing answers the question, and no model is asked.
+        budget_tokens: of all passages with their headers; None for no limit.
+        count: tokens of a text; needed where there is a budget.
+        header: what is said of a passage's document before its text, "" for nothing.
+        max_tokens: of the answer.
+
+    Raises:
+        ParameterError: the question is blank, the budget has no counter or holds no passage at all.
+        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
+
+    Source: MC-indexing, section 5.4 and Figure 10; the wording is ours, and so is "not answerable".
+    """
+    segments = [_segment(passage) for passage in passages]
+    context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", cut=True, header=header)
+    answer = yield from answer_from_context(
+        "short_answer", question, context, budget_tokens=budget_tokens, max_tokens=max_tokens
+    )
+    return answer
+
+
+def answer_from_context(
+    name: str, question: str, context: IntegratedContext, *, budget_tokens: int | None, max_tokens: int
+) -> Step[ShortAnswer]:
+    """Answer a question from a context with the prompt of this name; without any passage, no model is asked.
+
+    Raises:
+        ParameterError: the question is blank, or the budget held no passage at all.
+        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
+    """
+    asked = _checked(question)
+    if not context.passages:
+        if any(left.reason == "budget" for left in context.left_out):
+            raise ParameterError("budget_tokens", budget_tokens, "enough for the beginning of a passage")
+        return ShortAnswer(text=NOT_ANSWERABLE, context=context)
+    answer = yield from _ask(name, context, max_tokens, question=asked, passages=context.text)
+    return answer
+
+
+def answer_from_memory(name: str, question: str, *, max_tokens: int) -> Step[ShortAnswer]:
+    """Answer a question from nothing, with the prompt of this name.
+
+    Raises:
+        ParameterError: the question is blank.
+        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
+    """
+    nothing = IntegratedContext(text="", passages=())
+    answer = yield from _ask(name, nothing, max_tokens, question=_checked(question))
+    return answer
+
+
+def _checked(question: str) -> str:
+    if not isinstance(question, str) or not question.strip():
+        raise ParameterError("question", question, "a text that is not blank")
+    return question.strip()
+
+
+def _ask(name: str, context: IntegratedContext, max_tokens: int, **places: str) -> Step[ShortAnswer]:
+    prompt = prompts.load(name)
+    purpose = name.replace("_", " ")
+    request = Complete(
+        prompt=prompt.filled(**places),
+        purpose=purpose,
+        system=prompt.system,
+        max_tokens=max_tokens,
+        prompt_version=prompt.version,
+        validate=read_short_answer,
+    )
+    (reply,) = yield from ask([request])
+    try:
+        text = read_short_answer(reply.text)
+    except ValueError as error:  # a driver of one's own that does not look at `validate`
+        raise InvalidReplyError("model", f"invalid reply to {purpose!r}: {error}") from None
+    return ShortAnswer(text=text, context=context, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
+
+
+def read_short_answer(reply: str) -> str:
+    """Return the answer in a reply, without fences, tags and the word "Answer:" around it.
+
+    Raises:
+        ValueError: it is no short answer, with the reason.
+    """
+    text = plain(reply)
+    if not any(map(str.isalnum, text)):
+        raise ValueError("the reply holds no answer")
+    if _NOT_ANSWERABLE.match(text):
+        return NOT_ANSWERABLE
+    if len(text) > LONGEST:
+        raise ValueError(f"an answer of {len(text)} characters, more than {LONGEST}")
+    return text
+
+
+def _segment(passage: Readable) -> Segment:
+    chunk = passage.chunk if isinstance(passage, Hit) else passage
+    return chunk if isinstance(chunk, Segment) else chunk.as_segment()

@@ -1,0 +1,501 @@
+"""Who answers which request, and how a run is to behave: concurrency, retries, limits, journal, budget, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias
+
+from catena import prompts
+from catena.effects.budget import Budget
+from catena.effects.frameworks import as_core
+from catena.effects.journal import Journal
+from catena.effects.ports import (
+    LLM,
+    Captioner,
+    Completion,
+    Embedder,
+    EntityRecognizer,
+    Graph,
+    Reranker,
+    Store,
+    StoreSnapshot,
+)
+from catena.effects.redaction import secrets_of
+from catena.effects.replies import FORMS, Form
+from catena.effects.service_health import Health
+from catena.effects.steps import (
+    CheckGraph,
+    Complete,
+    CountEdges,
+    CountWords,
+    Describe,
+    DescribeEdges,
+    Embed,
+    Expand,
+    FetchById,
+    FetchChunks,
+    FetchDocuments,
+    FetchNodes,
+    FetchPlaces,
+    FetchText,
+    FindCovering,
+    FindNames,
+    Holdings,
+    Inspect,
+    NamesFound,
+    Rate,
+    Recognise,
+    Request,
+    Search,
+    SearchFused,
+)
+from catena.model import Place
+from catena.model.errors import MissingServiceError, ParameterError
+
+MORE = 4  # times the limit at which a reply was cut
+LEAST_MORE = 4_096  # tokens
+
+EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Progress of a run: something happened to one request.
+
+    Attributes:
+        done, total: requests ended, and requests asked for so far; `total` grows with each batch.
+        attempt: from 1.
+        detail: why the request failed or is tried again.
+    """
+
+    kind: EventKind
+    purpose: str
+    done: int
+    total: int
+    attempt: int = 1
+    detail: str = ""
+
+
+class Cancel:
+    """A flag by which any thread stops a run: calls in flight end and are kept, no new one starts."""
+
+    def __init__(self) -> None:
+        self._flag = threading.Event()
+
+    def set(self) -> None:
+        """Ask every run that was given this flag to stop."""
+        self._flag.set()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._flag.is_set()
+
+
+class Clock:
+    """Time as the driver sees it; tests give one whose hours pass at once."""
+
+    def now(self) -> float:
+        """Return seconds on a clock that never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Suspend this task."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When to try again: `wait = min(max_seconds, base_seconds * 2^(attempt - 1)) * (1 - jitter * u)`, u in [0, 1).
+
+    A wait asked for by the service (Retry-After) is obeyed instead, by all requests of the type; one longer
+    than `patience_seconds` counts as a failure at once.
+
+    A request that is refused because there were too many (429) waits with all of its type, and is asked again,
+    however many attempts that takes, until `rate_limit_seconds` have passed since the first of the type was refused
+    and none was answered: limits are mostly per minute. Later ones then have one call each. A call that failed after
+    more than 10 s, as by a time limit, is repeated once at most. What a question waits for is tried again once, and
+    not after such a wait.
+    """
+
+    attempts: int = 4  # calls in all, the first included
+    base_seconds: float = 0.5
+    max_seconds: float = 30.0
+    jitter: float = 0.5  # share of the wait that is random, in [0, 1]
+    patience_seconds: float = 300.0
+    rate_limit_seconds: float = 60.0
+    random: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ParameterError("attempts", self.attempts, "at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise ParameterError("jitter", self.jitter, "in [0, 1]")
+        if min(self.base_seconds, self.max_seconds, self.patience_seconds, self.rate_limit_seconds) < 0:
+            raise ParameterError("retry seconds", (self.base_seconds, self.max_seconds), "numbers >= 0")
+
+    def wait(self, attempt: int) -> float:
+        """Return the seconds between a failed attempt (from 1) and the next one."""
+        longest = min(self.max_seconds, self.base_seconds * 2.0 ** min(attempt - 1, 60))
+        return longest * (1 - self.jitter * self.random())
+
+
+class Limiter:
+    """Spaces out requests of a type, `60 / requests_per_minute` seconds apart, over all runs that share it."""
+
+    def __init__(self, requests_per_minute: Mapping[type[Request], float] | None = None) -> None:
+        self._per_minute = dict(requests_per_minute or {})
+        for kind, rate in self._per_minute.items():
+            if not rate > 0:
+                raise ParameterError(f"requests per minute of {kind.__name__}", rate, "a number > 0")
+        self._free_at: dict[type[Request], float] = {}
+        self._refusals: dict[type[Request], int] = {}  # rounds of them since the last reply
+        self._limited: dict[type[Request], tuple[float, float]] = {}  # first and last refusal since the last reply
+        self._under_way: dict[type[Request], int] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[Limiter], tuple[()]]:
+        if self._per_minute:
+            allowed = "without rates in what other processes are given: they would not count together"
+            raise ParameterError("limiter", "requests per minute", allowed)
+        return Limiter, ()
+
+    @property
+    def per_minute(self) -> Mapping[type[Request], float]:
+        """Requests per minute, by their type; empty for no limit."""
+        return dict(self._per_minute)
+
+    def take(self, kind: type[Request], now: float) -> float:
+        """Take the next slot and return 0, or return the seconds after which to ask again."""
+        with self._lock:
+            wait = self._free_at.get(kind, now) - now
+            if wait > 0:
+                return wait
+            if kind in self._per_minute:
+                self._free_at[kind] = now + 60.0 / self._per_minute[kind]
+            return 0.0
+
+    def hold(self, kind: type[Request], until: float) -> None:
+        """Let no request of this type start before `until`: the service asked for a pause."""
+        with self._lock:
+            self._free_at[kind] = max(until, self._free_at.get(kind, until))
+
+    def refused(self, kind: type[Request], now: float, wait: Callable[[int], float]) -> None:
+        """Hold the type after a refusal that names no wait; those that come while it is held are of the same round.
+
+        Args:
+            kind: of the request that was refused.
+            now: the time.
+            wait: round, from 1 -> seconds.
+        """
+        with self._lock:
+            if self._free_at.get(kind, now) > now:
+                return
+            self._refusals[kind] = self._refusals.get(kind, 0) + 1
+            self._free_at[kind] = now + wait(self._refusals[kind])
+
+    def begun(self, kind: type[Request]) -> None:
+        """Note that a call of this type begins."""
+        with self._lock:
+            self._under_way[kind] = self._under_way.get(kind, 0) + 1
+
+    def ended(self, kind: type[Request]) -> None:
+        """Note that a call of this type ended."""
+        with self._lock:
+            self._under_way[kind] -= 1
+
+    def replied(self, kind: type[Request]) -> None:
+        """Note that a request of this type was answered: limits let some through."""
+        with self._lock:
+            self._refusals.pop(kind, None)
+            self._limited.pop(kind, None)
+
+    def patience(self, kind: type[Request], now: float, seconds: float) -> float:
+        """Note a refusal for too many requests; return for how many seconds such are waited out, 0 or less for none.
+
+        The time is that of the type, not of one request: `seconds` since its first refusal. A reply ends it, and so
+        does as long without a call. Refusals come faster than replies: while other calls are under way, as long again
+        is waited for theirs.
+        """
+        with self._lock:
+            first, last = self._limited.get(kind, (now, now))
+            if now - max(last, self._free_at.get(kind, last)) > seconds:
+                first = now
+            self._limited[kind] = first, now
+            return first + seconds * (2 if self._under_way.get(kind) else 1) - now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How one type of request is answered: by threads, by asyncio, or both.
+
+    Attributes:
+        identity: service and model; replies kept under one identity are never served for another.
+        call: request -> reply.
+        acall: request -> awaitable of the reply.
+        form: what a valid reply is; without it replies are neither checked nor kept in the journal.
+        holder: the service itself, by default that whose methods are called; its secrets show in no error.
+    """
+
+    identity: str
+    call: Callable[[Any], Any] | None = None
+    acall: Callable[[Any], Awaitable[Any]] | None = None
+    form: Form | None = None
+    holder: object = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.call is None and self.acall is None:
+            raise ParameterError(f"handler {self.identity}", None, "given `call`, `acall` or both")
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The keys, tokens and passwords that the service was given; looked for each time."""
+        own = getattr(self.call or self.acall, "__self__", None)
+        return secrets_of(own if self.holder is None else self.holder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The outside world of a run, and how to behave towards it.
+
+    Attributes:
+        llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
+            `Recognise`, `Search`; a store also `SearchFused`, `FindNames`, `FetchChunks`, `FetchText`, `FetchPlaces`,
+            `FetchDocuments` and `Inspect`, as far as it can.
+        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges`,
+            `CountEdges` and `CheckGraph`, as far as it can.
+        handlers: further types of request; a handler named here goes before the services above.
+        max_concurrency: calls in flight at once, per run.
+        limiter: requests per minute, shared by all runs that hold it.
+        health: which services are dead for the moment, shared likewise.
+        output_tokens: limits of replies in place of those that prompts ask for: one for all, or by the name of the
+            prompt ("section_summary", "figure_caption"). Without one, a reply that is cut at its limit is asked for
+            once again with four times as much, at least 4,096, and a model that is seen to think before it writes
+            gets room for that beside each limit.
+        journal: keeps every valid reply; nothing in it is asked or paid for again.
+        budget: the cap that no run with it passes.
+        progress: told of every event, one at a time, by whichever thread does the work; if it raises, that is
+            logged once, and the run goes on without telling it anything more.
+        cancel: a flag by which another thread stops the run.
+    """
+
+    llm: LLM | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+    captioner: Captioner | None = None
+    recognizer: EntityRecognizer | None = None
+    store: Store | None = None
+    graph: Graph | None = None
+    handlers: Mapping[type[Request], Handler] = field(default_factory=dict)
+    max_concurrency: int = 8
+    retry: Retry = field(default_factory=Retry)
+    limiter: Limiter = field(default_factory=Limiter)
+    health: Health = field(default_factory=Health)
+    output_tokens: int | Mapping[str, int] | None = None
+    journal: Journal | None = None
+    budget: Budget | None = None
+    progress: Callable[[Event], None] | None = None
+    cancel: Cancel | None = None
+    clock: Clock = field(default_factory=Clock)
+    _handlers: Mapping[type[Request], Handler] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.max_concurrency < 1:
+            raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
+        _check_limits(self.output_tokens)
+        for kind in ("llm", "embedder", "reranker", "captioner"):
+            object.__setattr__(self, kind, as_core(kind, getattr(self, kind)))
+        known: dict[type[Request], Handler] = {}
+        if self.llm is not None:
+            known[Complete] = _answering(self.llm, Complete, "complete", lambda request: (request,))
+        if self.embedder is not None:
+            known[Embed] = _embedding(self.embedder)
+        if self.reranker is not None:
+            known[Rate] = _answering(self.reranker, Rate, "score", lambda request: (request.query, request.texts))
+        if self.captioner is not None:
+            known[Describe] = _describing(self.captioner)
+        if self.recognizer is not None:
+            known[Recognise] = _answering(
+                self.recognizer, Recognise, "recognise", lambda request: (request.texts, request.labels)
+            )
+        if self.store is not None or self.embedder is not None:
+            known.update(_store_handlers(self.store, "" if self.embedder is None else _identity(self.embedder)))
+        if self.graph is not None:
+            known.update(_graph_handlers(self.graph))
+        object.__setattr__(self, "_handlers", {**known, **self.handlers})
+
+    def __reduce__(self) -> tuple[Callable[..., Services], tuple[Mapping[str, Any]]]:
+        return _services, ({each.name: getattr(self, each.name) for each in fields(self) if each.init},)
+
+    def handler(self, kind: type[Request]) -> Handler:
+        """Return who answers this type of request.
+
+        Raises:
+            MissingServiceError: nobody was given for it.
+        """
+        if kind not in self._handlers:
+            raise MissingServiceError(kind.__name__, tuple(sorted(known.__name__ for known in self._handlers)))
+        return self._handlers[kind]
+
+    def sized(self, request: Any, service: str) -> Any:
+        """Return a request with the limit that its reply is to have at this service."""
+        if not isinstance(request, Complete | Describe):
+            return request
+        limit = self._own_limit(request) or request.max_tokens + self.health.room(service)
+        return replace(request, max_tokens=limit)
+
+    def wider(self, request: Any, reply: Any) -> Any:
+        """Return the request with more room where its reply was cut at a limit that nobody set; else None."""
+        cut = isinstance(reply, Completion) and reply.finish_reason == "length"
+        if not cut or not isinstance(request, Complete | Describe) or self._own_limit(request):
+            return None
+        return replace(request, max_tokens=max(MORE * request.max_tokens, LEAST_MORE))
+
+    def _own_limit(self, request: Complete | Describe) -> int | None:
+        if isinstance(self.output_tokens, Mapping):
+            return self.output_tokens.get(request.prompt_version.split("/")[0])
+        return self.output_tokens
+
+    def snapshot(self) -> StoreSnapshot | None:
+        """Return one state of the store for a whole run; None where it has none, or the run sees one already."""
+        begin = getattr(self.store, "snapshot", None)
+        return None if begin is None else begin()
+
+    def keeps(self, kind: type[Request]) -> bool:
+        """Return whether replies to this type of request are kept in the journal."""
+        return self.journal is not None and kind in self._handlers and self._handlers[kind].form is not None
+
+
+def _check_limits(own: int | Mapping[str, int] | None) -> None:
+    for name in own if isinstance(own, Mapping) else ():
+        try:
+            prompts.load(name)
+        except ParameterError as unknown:
+            raise ParameterError("a prompt of output_tokens", name, unknown.allowed) from None
+    for limit in own.values() if isinstance(own, Mapping) else () if own is None else (own,):
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ParameterError("output_tokens", limit, "an integer >= 1, or such by the name of a prompt")
+
+
+def _services(given: Mapping[str, Any]) -> Services:
+    return Services(**given)
+
+
+_OF_GRAPH: Mapping[type[Request], str] = {
+    Expand: "expand",
+    FetchNodes: "nodes",
+    CountWords: "count_words",
+    FetchById: "chunks_by_id",
+}
+_ALSO_OF_GRAPH: Mapping[type[Request], str] = {
+    FindCovering: "covering",
+    DescribeEdges: "describe_edges",
+    CountEdges: "count_edges",
+}
+
+
+def _store_handlers(store: Store | None, embedder: str) -> dict[type[Request], Handler]:
+    """Return who answers what a store is asked; without one, what it holds is at least of this embedder."""
+    held: dict[type[Request], Handler] = {
+        Inspect: _if_able(store, Inspect, "inspect", lambda request: Holdings(embedder=embedder))
+    }
+    if store is None:
+        return held
+    return held | {
+        Search: _answering(store, Search, "search", lambda request: (request,)),
+        SearchFused: _if_able(store, SearchFused, "search_fused", lambda request: None),
+        FindNames: _if_able(store, FindNames, "names", lambda request: NamesFound()),
+        FetchChunks: _if_able(store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)),
+        FetchText: _if_able(store, FetchText, "texts", lambda request: (None,) * len(request.spans)),
+        FetchPlaces: _if_able(
+            store,
+            FetchPlaces,
+            "places",
+            lambda request: (Place(),) * len(request.spans),
+            lambda request: request.spans,
+        ),
+        FetchDocuments: _if_able(
+            store, FetchDocuments, "whole", lambda request: (None,) * len(request.ids), lambda request: request.ids
+        ),
+    }
+
+
+def _graph_handlers(graph: Graph) -> dict[type[Request], Handler]:
+    """Return who answers what a graph is asked; what it need not have and has not, nobody answers."""
+    able = {kind: name for kind, name in _ALSO_OF_GRAPH.items() if hasattr(graph, name) or hasattr(graph, f"a{name}")}
+    return {
+        kind: _answering(graph, kind, method, lambda request: (request,))
+        for kind, method in {**_OF_GRAPH, **able}.items()
+    } | {CheckGraph: _if_able(graph, CheckGraph, "check", lambda request: None)}
+
+
+def _answering(
+    service: Any, kind: type[Request], method: str, arguments: Callable[[Any], tuple[Any, ...]]
+) -> Handler:
+    """Answer requests with `service.method(*arguments)`, and with its async twin where it has one.
+
+    A store gets no form: what it holds changes, so its rankings are never kept.
+    """
+    call, acall = getattr(service, method, None), getattr(service, f"a{method}", None)
+    return Handler(
+        identity=_identity(service),
+        call=None if call is None else lambda request: call(*arguments(request)),
+        acall=None if acall is None else lambda request: acall(*arguments(request)),
+        form=FORMS.get(kind),
+        holder=service,
+    )
+
+
+def _describing(captioner: Any) -> Handler:
+    """Answer `Describe` with `describe(request)`, which tells why a caption ended, or else with `caption`."""
+    if hasattr(captioner, "describe") or hasattr(captioner, "adescribe"):
+        return _answering(captioner, Describe, "describe", lambda request: (request,))
+    return _answering(captioner, Describe, "caption", lambda request: (request.image, request.prompt))
+
+
+def _if_able(
+    store: Any,
+    kind: type[Request],
+    method: str,
+    otherwise: Callable[[Any], Any],
+    argument: Callable[[Any], Any] = lambda request: request,
+) -> Handler:
+    """Answer with a method that a store need not have; one without it has nothing to say."""
+    if hasattr(store, method) or hasattr(store, f"a{method}"):
+        return _answering(store, kind, method, lambda request: (argument(request),))
+    return Handler(identity=_identity(store), call=otherwise)
+
+
+def _embedding(embedder: Any) -> Handler:
+    """Answer `Embed`; the queries of one request are embedded one after the other."""
+
+    def call(request: Embed) -> Any:
+        if request.kind == "document" or not request.texts:
+            return embedder.embed_documents(request.texts)
+        return [embedder.embed_query(text) for text in request.texts]
+
+    async def acall(request: Embed) -> Any:
+        if request.kind == "document" or not request.texts:
+            return await embedder.aembed_documents(request.texts)
+        return [await embedder.aembed_query(text) for text in request.texts]
+
+    return Handler(
+        identity=_identity(embedder),
+        call=call if hasattr(embedder, "embed_documents") and hasattr(embedder, "embed_query") else None,
+        acall=acall if hasattr(embedder, "aembed_documents") and hasattr(embedder, "aembed_query") else None,
+        form=FORMS[Embed],
+        holder=embedder,
+    )
+
+
+def _identity(service: Any) -> str:
+    return str(getattr(service, "identity", type(service).__name__))

@@ -1,0 +1,431 @@
+"""Whether a model's Markdown says what its source says: recall, precision and order of words, and named faults."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import fsum, inf
+from typing import Annotated, get_args
+
+from annotated_types import Ge, Le, Lt
+
+from catena.formatting import fidelity_excuses as excuses
+from catena.formatting.anomalies import (
+    Fault,
+    added_numbers,
+    first_of_each,
+    heading_faults,
+    origin,
+    shingles,
+    wholesale,
+)
+from catena.formatting.fidelity_alignment import Alignment, align, gaps
+from catena.formatting.fidelity_columns import unread_across
+from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, source_words
+from catena.model.errors import ParameterError
+from catena.model.options import check_options
+
+__all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
+
+_CHANGED = 6  # words; a longer difference is an omission and an invention
+_CUT = 3  # words missing at the end of a source, from where on an answer was cut
+_VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FidelityOptions:
+    """What counts how much, and what is let pass.
+
+    A value, a negation or a word that is lost, changed or added is a fault at once: one digit may be all that matters
+    on a page. The thresholds hold against the sum of what is let pass one by one (corrected spelling, added titles).
+
+    Attributes:
+        recall: least share of the source's weight that the answer must have.
+        precision: least share of the answer's weight that must be the source's.
+        slack: weight, in plain words, that may be lost or added in spite of the two, as a page may be short.
+        number: weight of a number or a code with digits, in plain words.
+        unit: weight of a unit behind a number, of a percent or comparison sign, in plain words.
+        negation: weight of "not" and its like, in plain words.
+        cell: factor on the weight of words in the cells of a table.
+        stray_words: plain words that may be missing, added or changed in a window; values may never.
+        added_titles: headings that a window may get where a part has none (a rule of HiQA's formatter).
+        title_words: length of such a heading at most, in words.
+        most_faults: of one kind that are listed; the last says how many more there are.
+    """
+
+    recall: Annotated[float, Ge(0), Le(1)] = 0.95
+    precision: Annotated[float, Ge(0), Le(1)] = 0.95
+    slack: Annotated[float, Ge(0), Lt(inf)] = 12.0
+    number: Annotated[float, Ge(1), Lt(inf)] = 3.0
+    unit: Annotated[float, Ge(1), Lt(inf)] = 2.0
+    negation: Annotated[float, Ge(1), Lt(inf)] = 3.0
+    cell: Annotated[float, Ge(1), Lt(inf)] = 1.5
+    stray_words: Annotated[int, Ge(0)] = 0
+    added_titles: Annotated[int, Ge(0)] = 2
+    title_words: Annotated[int, Ge(1)] = 8
+    most_faults: Annotated[int, Ge(1)] = 8
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """How faithful an answer is.
+
+    Attributes:
+        recall: share of the source's weight that the answer has; page furniture does not count.
+        precision: share of the answer's weight that the source has.
+        order: share of the weight of the shared words that stands in the source's order, or is out of it for a good
+            reason (a caption put above its table, a wrapped cell, columns that were read line by line).
+        missing: what the source says and the answer does not, as printed, in the order of the source.
+        invented: what the answer says and the source does not, in the order of the answer; additions that are let
+            pass (a title, a chapter number) included.
+        faults: why the answer should not be taken; empty when it should.
+    """
+
+    recall: float
+    precision: float
+    order: float
+    missing: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def faithful(self) -> bool:
+        """Whether nothing is wrong with the answer."""
+        return not self.faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A fault and the word of the source at which it was found, from 0."""
+
+    fault: Fault
+    at: int
+    words: int = 0  # plain words that it is about; 0 where a value or more is at stake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comparison:
+    """An answer laid beside its source: what is matched, and which differences are let pass."""
+
+    source: Words
+    answer: Words
+    aligned: Alignment
+    gaps: tuple[tuple[range, range], ...]  # what lies between neighbouring matches on both sides
+    dropped: frozenset[int]  # words of the source that are page furniture or said twice
+    marks: tuple[frozenset[int], frozenset[int]]  # small marks of source and answer
+    titles: frozenset[int]  # words of the answer
+    numbers: frozenset[int]
+    settled: frozenset[int]  # moved words of the answer
+    spelling: tuple[frozenset[int], frozenset[int]]  # corrected words
+
+    def lost(self, index: int) -> bool:
+        """Whether a word of the source is missing without an excuse."""
+        excused = index in self.dropped or index in self.marks[0] or index in self.spelling[0]
+        return self.aligned.there[index] < 0 and not excused
+
+    def new(self, index: int) -> bool:
+        """Whether a word of the answer is added without an excuse."""
+        excused = any(index in words for words in (self.marks[1], self.titles, self.numbers, self.spelling[1]))
+        return self.aligned.here[index] < 0 and not excused
+
+
+def fidelity(
+    source: str,
+    markdown: str,
+    options: FidelityOptions = FidelityOptions(),
+    *,
+    prompt: str = "",
+    previous: str = "",
+    furniture: Sequence[str] = (),
+) -> Fidelity:
+    """Compare the words of a window with the Markdown that a model made of them.
+
+    `recall = w(shared) / w(source)`, `precision = w(shared) / w(answer)`, `order = w(in order) / w(shared)`, where w
+    sums the weights of words. Words are matched by an alignment anchored at runs that both sides have once, so that
+    a value beside another label is a difference although both sides have the same words.
+
+    Args:
+        source: the words as the parser saw them: printed lines, one below the other; empty lines between pages help
+            to know running headers.
+        markdown: the model's answer.
+        options: weights, and what is let pass.
+        prompt: the rules that the model was given, to know an echo of them.
+        previous: the answer for the window before, to know a drift of heading levels.
+        furniture: lines known to be running headers or footers, which may be dropped wherever they stand.
+
+    Returns:
+        Shares from 0 to 1, and the faults in the order of the source.
+    """
+    return page_fidelity([source], markdown, options, prompt=prompt, previous=previous, furniture=furniture)[0]
+
+
+def page_fidelity(
+    pages: Sequence[str],
+    markdown: str,
+    options: FidelityOptions = FidelityOptions(),
+    *,
+    prompt: str = "",
+    previous: str = "",
+    furniture: Sequence[str] = (),
+) -> tuple[Fidelity, ...]:
+    """Compare pages with the one Markdown that was made of all of them; return one result per page.
+
+    Arguments as in `fidelity`. A word that was added belongs to the page of the matched word before it, a fault of
+    the whole answer to its first page.
+
+    Raises:
+        ParameterError: there is no page.
+    """
+    if not pages:
+        raise ParameterError("pages", pages, "at least one text")
+    side = _compare(source_words(pages), markdown_words(markdown), options, furniture)
+    faults = _faults(side, options, prompt, markdown_words(previous, headings_only=True))
+    return tuple(_of_page(side, options, page) for page in _pages(side, len(pages), faults))
+
+
+def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
+    aligned = _aligned(source, answer)
+    if any(aligned.moved):
+        reread = unread_across(source, answer)
+        if reread is not None:
+            source, aligned = reread, _aligned(reread, answer)
+    dropped = excuses.furniture(source, aligned, furniture) | excuses.repeated_heads(source, answer, aligned)
+    titles, numbers = excuses.added_titles(answer, aligned, options.added_titles, options.title_words)
+    numbers -= {i for i in numbers if _replaces_value(source, aligned, i, dropped)}
+    between = tuple(gaps(aligned))
+    return _Comparison(
+        source=source,
+        answer=answer,
+        aligned=aligned,
+        gaps=between,
+        dropped=dropped,
+        marks=excuses.small_marks(source, answer, aligned, between),
+        titles=titles,
+        numbers=numbers,
+        settled=excuses.settled_moves(source, answer, aligned),
+        spelling=_corrected(source, answer, aligned, between),
+    )
+
+
+def _aligned(source: Words, answer: Words) -> Alignment:
+    starts = frozenset(line.start for line in source.lines)
+    return align([word.key for word in source.words], [word.key for word in answer.words], starts)
+
+
+def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: frozenset[int]) -> bool:
+    """Whether an added number stands where the source has another one: before the word that follows it."""
+    after = aligned.here[index + 1] if index + 1 < len(aligned.here) else -1
+    lost = after > 0 and aligned.there[after - 1] < 0 and after - 1 not in dropped
+    return lost and source.words[after - 1].kind == "number"
+
+
+def _corrected(
+    source: Words, answer: Words, aligned: Alignment, between: Sequence[tuple[range, range]]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the words, on both sides, that differ by one letter only and stand at the same place."""
+    there: set[int] = set()
+    here: set[int] = set()
+    for lost, new in between:
+        if len(lost) == len(new) <= 3:
+            for one, other in zip(lost, new, strict=True):
+                free = aligned.there[one] < 0 and aligned.here[other] < 0
+                words = source.words[one], answer.words[other]
+                if free and words[0].kind == words[1].kind == "word" and excuses.similar(words[0].key, words[1].key):
+                    there.add(one)
+                    here.add(other)
+    return frozenset(there), frozenset(here)
+
+
+def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: Words) -> list[_Found]:
+    found = list(_residues(side, prompt))
+    if sum(one.words for one in found) <= options.stray_words:
+        found = [one for one in found if not one.words]
+    found += [_Found(fault=fault, at=0) for fault in _of_the_whole(side, previous)]
+    return sorted(found, key=lambda one: one.at)
+
+
+def _residues(side: _Comparison, prompt: str) -> Iterator[_Found]:
+    """Give what is lost, changed, added or moved, gap by gap."""
+    differences = [
+        ([i for i in there if side.lost(i)], [i for i in here if side.new(i)], there.start)
+        for there, here in side.gaps
+    ]
+    known: frozenset[tuple[str, ...]] = frozenset()
+    rules = known
+    if any(new for _, new, _ in differences):
+        known = shingles([word.key for word in side.source.words])
+        rules = shingles([word.key for word in markdown_words(prompt).words]) - known
+    for lost, new, at in differences:
+        yield from _residue(side, lost, new, at, (known, rules))
+    yield from _disorder(side)
+    yield from _merged(side)
+    yield from _changed_units(side)
+
+
+def _residue(
+    side: _Comparison,
+    lost: list[int],
+    new: list[int],
+    at: int,
+    known: tuple[frozenset[tuple[str, ...]], frozenset[tuple[str, ...]]],
+) -> Iterator[_Found]:
+    gone = [side.source.words[i] for i in lost]
+    come = [side.answer.words[i] for i in new]
+    plain = all(word.kind not in _VALUES for word in (*gone, *come))
+    if gone and come and max(len(gone), len(come)) <= _CHANGED:
+        fault = Fault(kind="changed-word" if plain else "changed-value", detail=f"{_phrase(gone)} → {_phrase(come)}")
+        yield _Found(fault=fault, at=lost[0], words=max(len(gone), len(come)) if plain else 0)
+        return
+    if gone:
+        cut = len(gone) >= _CUT and not come and lost[-1] == len(side.source.words) - 1
+        fault = Fault(kind="truncation" if cut else "omission", detail=_phrase(gone))
+        yield _Found(fault=fault, at=lost[0], words=len(gone) if plain else 0)
+    if come:
+        kind = origin([word.key for word in come], *known)
+        yield _Found(fault=Fault(kind=kind, detail=_phrase(come)), at=at, words=len(come) if plain else 0)
+
+
+def _disorder(side: _Comparison) -> Iterator[_Found]:
+    for run in excuses.moved_runs(side.aligned):
+        if not side.settled.issuperset(run):
+            words = [side.answer.words[i] for i in run]
+            yield _Found(fault=Fault(kind="order", detail=_phrase(words)), at=side.aligned.here[run[0]])
+
+
+def _merged(side: _Comparison) -> Iterator[_Found]:
+    """Give words that the answer joined although both are words of the source elsewhere and the whole is none."""
+    words, there = side.source.words, side.aligned.there
+    joined: dict[int, list[int]] = defaultdict(list)
+    for one, place in enumerate(there):
+        if place >= 0 and ((one and there[one - 1] == place) or (one + 1 < len(there) and there[one + 1] == place)):
+            joined[place].append(one)
+    counts = Counter(word.key for word in words) if joined else Counter[str]()
+    counts.subtract(words[one].key for parts in joined.values() for one in parts)
+    for place, parts in joined.items():
+        broken = any(side.source.lines[words[one].line].broken for one in parts[:-1])
+        whole = side.answer.words[place].key
+        if not broken and counts[whole] <= 0 and all(counts[words[one].key] > 0 for one in parts):
+            detail = f"{_phrase([words[one] for one in parts])} → {whole!r}"
+            yield _Found(fault=Fault(kind="merged-words", detail=detail), at=parts[0])
+
+
+def _changed_units(side: _Comparison) -> Iterator[_Found]:
+    """Give units whose capitals changed: "mA" and "MA" are not the same; titles may change theirs."""
+    for index, place in enumerate(side.aligned.here):
+        word = side.answer.words[index]
+        if word.kind != "unit" or place < 0 or side.answer.lines[word.line].kind == "heading":
+            continue
+        printed = side.source.words[place]
+        capitals = side.source.lines[printed.line].text.isupper()
+        if printed.key == word.key and printed.text != word.text and not capitals:
+            detail = f"{printed.text} → {word.text}"
+            yield _Found(fault=Fault(kind="changed-value", detail=detail), at=place)
+
+
+def _of_the_whole(side: _Comparison, previous: Words) -> Iterator[Fault]:
+    source, answer, aligned = side.source.words, side.answer.words, side.aligned
+    plain = [i for i, word in enumerate(source) if word.kind not in _VALUES and i not in side.dropped]
+    values = [i for i, word in enumerate(source) if word.kind in _VALUES and i not in side.dropped]
+    kept = sum(aligned.there[i] >= 0 for i in plain)
+    if plain:
+        fault = wholesale(
+            kept / len(plain),
+            sum(place >= 0 for place in aligned.here) / max(1, len(answer)),
+            sum(aligned.there[i] >= 0 for i in values) / len(values) if values else 0.0,
+            len(answer) / len(source),
+        )
+        if fault:
+            yield fault
+    if side.answer.fenced:
+        yield Fault(kind="fence", detail="the whole answer is one code block")
+    yield from heading_faults(side.answer, previous)
+    yield from added_numbers(side.answer, previous, side.numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What belongs to one page: word indexes of both sides, and faults."""
+
+    there: list[int] = field(default_factory=list)
+    here: list[int] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def _pages(side: _Comparison, n: int, faults: Iterable[_Found]) -> list[_Page]:
+    pages = [_Page() for _ in range(n)]
+    page_of = [side.source.lines[word.line].page for word in side.source.words]
+    for index, page in enumerate(page_of):
+        if index not in side.dropped:
+            pages[page].there.append(index)
+    page = 0
+    for index, place in enumerate(side.aligned.here):
+        page = page_of[place] if place >= 0 else page
+        pages[page].here.append(index)
+    for one in faults:
+        at = min(one.at, len(page_of) - 1)
+        pages[page_of[at] if one.at else 0].faults.append(one.fault)
+    return pages
+
+
+def _of_page(side: _Comparison, options: FidelityOptions, page: _Page) -> Fidelity:
+    """Return the shares and faults of one page."""
+    source, answer, aligned = side.source, side.answer, side.aligned
+    there, here = page.there, page.here
+    in_row = {i: answer.lines[answer.words[i].line].kind == "row" for i in here}
+    in_table = {source.words[aligned.here[i]].line for i in here if aligned.here[i] >= 0 and in_row[i]}
+    weights = {kind: 1.0 for kind in get_args(Kind)} | {
+        "number": options.number,
+        "unit": options.unit,
+        "symbol": options.unit,
+        "negation": options.negation,
+    }
+
+    def weight(word: Word, table: bool) -> float:
+        return weights[word.kind] * options.cell if table else weights[word.kind]
+
+    printed = {i: weight(source.words[i], source.words[i].line in in_table) for i in there}
+    said = {i: weight(answer.words[i], in_row[i]) for i in here}
+    gone, come = side.marks
+    recall = _share((printed[i] for i in there if aligned.there[i] >= 0 or i in gone), printed.values())
+    precision = _share((said[i] for i in here if aligned.here[i] >= 0 or i in come), said.values())
+    shared = [i for i in here if aligned.here[i] >= 0]
+    ordered = (said[i] for i in shared if not aligned.moved[i] or i in side.settled)
+    order = _share(ordered, (said[i] for i in shared))
+    faults = list(page.faults)
+    for kind, value, least, weights_of in (
+        ("low-recall", recall, options.recall, printed),
+        ("low-precision", precision, options.precision, said),
+    ):
+        if not faults and value < least and (1 - value) * fsum(weights_of.values()) > options.slack:
+            faults.append(Fault(kind=kind, detail=f"{value:.3f} is below {least:g}"))
+    return Fidelity(
+        recall=recall,
+        precision=precision,
+        order=order,
+        missing=tuple(_phrases(source, [i for i in there if side.lost(i)])),
+        invented=tuple(_phrases(answer, [i for i in here if aligned.here[i] < 0 and i not in come])),
+        faults=first_of_each(faults, options.most_faults),
+    )
+
+
+def _share(part: Iterable[float], whole: Iterable[float]) -> float:
+    total = fsum(whole)
+    return fsum(part) / total if total else 1.0
+
+
+def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
+    """Give runs of neighbouring words as printed."""
+    start = 0
+    for position in range(1, len(indexes) + 1):
+        if position == len(indexes) or indexes[position] != indexes[position - 1] + 1:
+            yield side.phrase(indexes[start], indexes[position - 1] + 1)
+            start = position
+
+
+def _phrase(words: Sequence[Word], most: int = 80) -> str:
+    text = " ".join(word.text for word in words)
+    return repr(text if len(text) <= most else text[: most - 1] + "…")

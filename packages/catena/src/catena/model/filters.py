@@ -1,0 +1,353 @@
+"""Filters on metadata: one grammar that every route obeys, as pure functions over plain values.
+
+A filter is a mapping; all of its items must hold:
+
+- `{"field": value}`: the field equals the value;
+- `{"field": {operator: operand, …}}`: every operator holds: `$eq $ne $in $nin $gt $gte $lt $lte $exists $contains`;
+- `{"$and": [filter, …]}`, `{"$or": [filter, …]}`, `{"$not": filter}`.
+
+Values are strings, numbers and truth values; what metadata keep as one of these (dates, paths, NumPy's numbers: see
+`catena.model.plain_metadata`) is compared as it is kept. 1 equals 1.0, but True is no number. A field that holds
+several values (`path`) fulfils `$eq`, `$in` and the comparisons when one of them does; `$ne` and `$nin` are the
+exact opposites of `$eq` and `$in`, so they hold for a missing field. Comparisons of a number with a string
+never hold. `$contains` looks for a part of a string, or for one of several values. Besides the metadata
+of document and chunk, the fields in `RESERVED` are always there and come before metadata of the same name.
+Field names are only ever looked up in a mapping: nothing of a filter becomes part of a query language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isnan
+from typing import Any, TypeAlias
+
+from catena.model import PATH_SEPARATOR, Chunk, Where, plain_value
+from catena.model.errors import FilterError, ParameterError
+from catena.model.near_names import meant
+
+RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page", "page_label")
+
+ALIASES = {"first_page": "page", "heading_path": "path", "header_path": "path", "headings": "path"}
+"""What hits call a field in the frameworks' metadata -> the field."""
+
+_ONLY_SHOWN = frozenset(
+    ("first_line", "last_line", "last_page_label", "position", "section", "start_index", "end_index", "citation",
+     "text", "score", "relevance_score")
+)  # fmt: skip
+_CALLED = {
+    **dict.fromkeys(("file", "filename", "file_name", "file_path"), "source"),
+    **dict.fromkeys(("id", "doc", "doc_id", "document"), "document_id"),
+}  # what people call a field that is nowhere -> the field that they mean
+
+Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+# of a path as LlamaIndex's "/A/B/", where "/" and "\" in a heading stand behind "\"
+_TOKEN = re.compile(r"\\.|/|[^\\/]++", re.DOTALL)
+_MISSING = object()
+_SHOWN = 12  # fields in a message
+DEEPEST = 50  # nested filters; more is a mistake or an attack
+
+
+def matches(where: Where, fields: Mapping[str, Any]) -> bool:
+    """Return whether the fields of one chunk fulfil the filter.
+
+    Raises:
+        FilterError: the filter is malformed.
+    """
+    return compiled(where)(fields)
+
+
+def check(where: Where) -> None:
+    """Raise `FilterError` when the filter is malformed, whatever the data."""
+    compiled(where)
+
+
+def checked(where: Where | None, known: Collection[str]) -> Where | None:
+    """Return a filter by the names that the library has for fields, after looking whether it can find anything.
+
+    Nothing is refused that could be found: `$ne`, `$nin`, `$exists: false` and `$not` may speak of any field, and of
+    the branches of an `$or` one with known fields is enough.
+
+    Args:
+        where: a filter; an alias in it, such as "first_page", becomes the field, unless something has a field of that
+            name. The aliases of "path" take a whole path, too, as hits show it.
+        known: the fields of all that is searched; those of `RESERVED` are known anyway. Where none are given it is
+            not known which there are: the filter is only checked for its form.
+
+    Raises:
+        FilterError: the filter is malformed, or asks for a field that is nowhere; the message says the nearest.
+    """
+    if where is None:
+        return None
+    check(where)
+    where = _plain(where)
+    if not known:
+        return where
+    aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
+    where = _renamed(where, aliases)
+    fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
+    missing = _nowhere(where, fields)
+    if missing:
+        hint = _hint(missing[0], fields, aliases)
+        raise FilterError(where, f"no chunk and no document here has the field {missing[0]!r}{hint}")
+    return where
+
+
+def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
+    """Return what to say of a field that is nowhere: which one is meant, or which there are."""
+    if name in _ONLY_SHOWN:
+        return ": hits show it, filters do not know it"
+    if name in _CALLED:
+        return f". Did you mean {_CALLED[name]!r}?"
+    more = ", …" if len(fields) > _SHOWN else ""
+    return meant(name, [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+
+
+def _plain(where: Where) -> Where:
+    """Return a well-formed filter with operands as metadata keep them."""
+    plain: dict[str, Any] = {}
+    for key, value in where.items():
+        if key in ("$and", "$or"):
+            plain[key] = [_plain(part) for part in value]
+        elif key == "$not":
+            plain[key] = _plain(value)
+        elif isinstance(value, Mapping):
+            plain[key] = {name: _operand(operand) for name, operand in value.items()}
+        else:
+            plain[key] = _operand(value)
+    return plain
+
+
+def _operand(operand: Any) -> Any:
+    """Return an operand as metadata keep it; one that they do not keep stays as it is."""
+    if isinstance(operand, (list, tuple, set, frozenset)):
+        return [_operand(each) for each in operand]
+    try:
+        return plain_value(operand, "operand")
+    except ParameterError:
+        return operand
+
+
+def surely(where: Where, fields: Mapping[str, Any], *, holds: bool) -> bool:
+    """Return whether a well-formed filter surely holds, or surely fails, where only some fields are known.
+
+    Args:
+        where: a filter.
+        fields: what is known; any other field may have any value.
+        holds: whether it is to hold, or to fail.
+    """
+    told = (_surely(key, value, fields, holds) for key, value in where.items())
+    return all(told) if holds else any(told)
+
+
+def fields_of(chunk: Chunk) -> dict[str, Any]:
+    """Return what filters see of a chunk that stands alone; its title and source are those in its metadata."""
+    reserved = {"document_id": chunk.document_id, "chunk_id": chunk.id, "kind": chunk.kind, "path": chunk.path}
+    return {**chunk.metadata, **reserved, **page_fields(chunk.pages, chunk.page_labels)}
+
+
+def page_fields(pages: Sequence[int] | None, labels: Sequence[str] | None = None) -> dict[str, int | str]:
+    """Return what filters see of the pages of a chunk: the first and the last, and what is printed on the first."""
+    if not pages:
+        return {}
+    return {"page": pages[0], "last_page": pages[1], "page_label": labels[0] if labels else str(pages[0])}
+
+
+def compiled(where: Where) -> Test:
+    """Return the filter as a function of a chunk's fields, for use on many chunks.
+
+    Raises:
+        FilterError: unknown operator, or an operand of the wrong type.
+    """
+    return _compile(where, where, 0)
+
+
+def _surely(key: str, value: Any, fields: Mapping[str, Any], holds: bool) -> bool:
+    if key == "$not":
+        return surely(value, fields, holds=not holds)
+    if key in ("$and", "$or"):
+        told = (surely(part, fields, holds=holds) for part in value)
+        return all(told) if (key == "$and") == holds else any(told)
+    return key in fields and matches({key: value}, fields) == holds
+
+
+def _under(value: Any) -> Where:
+    """Return a filter on the headings of a path that may be written as hits show it: "A › B" or "/A/B/"."""
+    operator, operand = (
+        next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else ("$eq", value)
+    )
+    if operator in ("$ne", "$nin"):
+        return {"$not": _under({"$eq" if operator == "$ne" else "$in": operand})}
+    if operator == "$in" and isinstance(operand, Sequence):
+        return {"$or": [_under(each) for each in operand]}
+    if operator != "$eq" or not isinstance(operand, str):
+        return {"path": value}
+    first, *rest = _steps(operand) or operand.split(PATH_SEPARATOR)
+    if not rest:
+        return {"path": first}
+    # a path that is shown may begin with the title of the document
+    return {"$and": [{"$or": [{"path": first}, {"title": first}]}, *({"path": heading} for heading in rest)]}
+
+
+def _steps(written: str) -> list[str]:
+    """Return the headings of a path that is written as "/A/B/"; nothing of another text."""
+    steps = [""]
+    for token in _TOKEN.findall(written):
+        if token == "/":
+            steps.append("")
+        else:
+            steps[-1] += token[1:] if token.startswith("\\") else token
+    before, *within, after = (*steps, "") if len(steps) < 2 else steps
+    return within if not before and not after and all(within) else []
+
+
+def _renamed(where: Where, names: Mapping[str, str]) -> Where:
+    """Return a filter with other names of fields; two conditions that come to speak of one field both hold."""
+    parts: list[Where] = []
+    for key, value in where.items():
+        if key in ("$and", "$or"):
+            parts.append({key: [_renamed(part, names) for part in value]})
+        elif key == "$not":
+            parts.append({key: _renamed(value, names)})
+        elif names.get(key) == "path":
+            parts.append(_under(value))
+        else:
+            parts.append({names.get(key, key): value})
+    whole = {key: value for part in parts for key, value in part.items()}
+    return whole if len(whole) == len(parts) else {"$and": parts}
+
+
+def _nowhere(where: Where, known: Collection[str]) -> list[str]:
+    """Return the fields for lack of which a well-formed filter holds for nothing."""
+    found: list[str] = []
+    for key, value in where.items():
+        if key == "$and":
+            found += (name for part in value for name in _nowhere(part, known))
+        elif key == "$or":
+            parts = [_nowhere(part, known) for part in value]
+            found += (name for part in parts for name in part) if all(parts) else ()
+        elif key != "$not" and key not in known and _needs_field(value):
+            found.append(key)
+    return found
+
+
+def _needs_field(condition: object) -> bool:
+    """Return whether a condition never holds for a field that is missing."""
+    if not isinstance(condition, Mapping):
+        return True
+    return not all(_OPERATORS[name][0](_MISSING, operand) for name, operand in condition.items())
+
+
+def _compile(where: object, whole: Where, depth: int) -> Test:
+    if not isinstance(where, Mapping):
+        raise FilterError(whole, f"a filter is a mapping, not {where!r}")
+    if depth > DEEPEST:
+        raise FilterError("…", f"nested more than {DEEPEST} deep")
+    tests = [_item(key, value, whole, depth) for key, value in where.items()]
+    return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
+
+
+def _item(key: object, value: object, whole: Where, depth: int) -> Test:
+    if not isinstance(key, str):
+        raise FilterError(whole, f"a field name is a string, not {key!r}")
+    if key in ("$and", "$or"):
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not value:
+            raise FilterError(whole, f"{key} takes a list of at least one filter, not {value!r}")
+        tests = [_compile(part, whole, depth + 1) for part in value]
+        together = all if key == "$and" else any
+        return lambda fields: together(test(fields) for test in tests)
+    if key == "$not":
+        inner = _compile(value, whole, depth + 1)
+        return lambda fields: not inner(fields)
+    if key.startswith("$"):
+        known = meant(key, ("$and", "$or", "$not"))
+        raise FilterError(whole, f"unknown operator {key!r}; known here: $and, $or, $not{known}")
+    operations = value if isinstance(value, Mapping) else {"$eq": value}
+    if not operations:
+        raise FilterError(whole, f"field {key!r} has no condition")
+    tests = [_field(key, name, operand, whole) for name, operand in operations.items()]
+    return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
+
+
+def _field(key: str, name: object, operand: object, whole: Where) -> Test:
+    if name not in _OPERATORS:
+        known = ", ".join(_OPERATORS) + meant(name, _OPERATORS)
+        raise FilterError(whole, f"unknown operator {name!r} for field {key!r}; known: {known}")
+    operator, valid, allowed = _OPERATORS[str(name)]
+    operand = _operand(operand)
+    if not valid(operand):
+        raise FilterError(whole, f"{name} of field {key!r} takes {allowed}, not {operand!r}")
+    return lambda fields: operator(fields.get(key, _MISSING), operand)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, (str, int, float, bool)) and not (isinstance(value, float) and isnan(value))
+
+
+def _is_scalars(value: object) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_scalar, value))
+
+
+def _is_comparable(value: object) -> bool:
+    return _is_scalar(value) and not isinstance(value, bool)
+
+
+def _several(value: Any) -> Sequence[Any]:
+    """Return the values of a field: none, one or several."""
+    if value is _MISSING:
+        return ()
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _eq(value: Any, operand: Any) -> bool:
+    return any(_same(one, operand) for one in _several(value))
+
+
+def _in(value: Any, operand: Any) -> bool:
+    return any(_eq(value, one) for one in operand)
+
+
+def _contains(value: Any, operand: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(operand, str) and operand in value
+    return isinstance(value, (list, tuple)) and _eq(value, operand)
+
+
+def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare(value: Any, operand: Any) -> bool:
+        return any(
+            isinstance(one, str) == isinstance(operand, str) and _is_comparable(one) and holds(one, operand)
+            for one in _several(value)
+        )
+
+    return compare
+
+
+_SCALAR, _SCALARS = "a string, number or truth value", "a list of strings, numbers or truth values"
+
+# operator -> (what it does, whether an operand is valid, the valid operands in words)
+_OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool], str]] = {
+    "$eq": (_eq, _is_scalar, _SCALAR),
+    "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, _SCALAR),
+    "$in": (_in, _is_scalars, _SCALARS),
+    "$nin": (
+        lambda value, operand: not _in(value, operand),
+        _is_scalars,
+        "a list of strings, numbers or truth values",
+    ),
+    "$gt": (_compares(lambda one, other: one > other), _is_comparable, "a string or a number"),
+    "$gte": (_compares(lambda one, other: one >= other), _is_comparable, "a string or a number"),
+    "$lt": (_compares(lambda one, other: one < other), _is_comparable, "a string or a number"),
+    "$lte": (_compares(lambda one, other: one <= other), _is_comparable, "a string or a number"),
+    "$exists": (
+        lambda value, operand: (value is not _MISSING) == operand,
+        lambda value: isinstance(value, bool),
+        "true or false",
+    ),
+    "$contains": (_contains, _is_scalar, _SCALAR),
+}

@@ -1,0 +1,138 @@
+"""Check the options of a dataclass against what its fields declare: type, range, choices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import inf, isnan
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from catena.model.errors import ParameterError
+
+_BOUNDS: dict[type, tuple[Callable[[Any, Any], bool], str, str]] = {
+    Ge: (operator.ge, "ge", ">="),
+    Gt: (operator.gt, "gt", ">"),
+    Le: (operator.le, "le", "<="),
+    Lt: (operator.lt, "lt", "<"),
+}
+_NAMED: dict[Any, tuple[Any, str]] = {
+    bool: (bool, "True or False"),
+    int: (Integral, "an integer"),
+    float: (Real, "a number"),
+    str: (str, "a string"),
+    NoneType: (NoneType, "None"),
+}
+
+
+def check_options(options: object) -> None:
+    """Raise where a field of a dataclass holds what its annotation does not allow.
+
+    Annotations say the type (`int`, `float | None`, `Literal["a", "b"]`, a class, `Callable[...]`) and with
+    `Annotated[int, Ge(1), Le(100)]` the range. True and False are no numbers, and not-a-number is in no range. Of
+    containers the kind is checked, and of tuples of any length (`tuple[str, ...]`) what is in them.
+
+    Raises:
+        ParameterError: names the field, its value and what is allowed.
+    """
+    hints = _hints(cast("Hashable", type(options)))
+    for name in (field.name for field in fields(cast("Any", options))):
+        value = getattr(options, name)
+        if not _holds(value, hints[name]):
+            raise ParameterError(name, value, _allowed(hints[name]))
+
+
+def as_tuples(options: object, *names: str) -> None:
+    """Put a tuple in place of a list, or of what else is iterated over, in fields of a frozen dataclass.
+
+    What is none, or is text or a mapping, stays as it is, for `check_options` to refuse.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+            object.__setattr__(options, name, tuple(value))
+
+
+def check_given(options: Mapping[str, object], declared: type) -> None:
+    """Raise where an option that was given is not what a class of options (a `TypedDict`) declares it to be.
+
+    Raises:
+        ParameterError: names the option, its value and what is allowed.
+    """
+    hints = _hints(cast("Hashable", declared))
+    for name, value in options.items():
+        if name in hints and not _holds(value, hints[name]):
+            raise ParameterError(name, value, _allowed(hints[name]))
+
+
+@cache
+def _hints(kind: Hashable) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _holds(value: object, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _holds(value, hint.__origin__) and all(_within(value, bound) for bound in hint.__metadata__)
+    if origin in (Union, UnionType):
+        return any(_holds(value, each) for each in get_args(hint))
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in get_args(hint))
+    kind = _NAMED[hint][0] if hint in _NAMED else origin or hint
+    return kind is Any or (isinstance(value, kind) and not _is_misread(value, kind) and _holds_items(value, hint))
+
+
+def _is_misread(value: Any, kind: type) -> bool:
+    """Return whether a value counts as of a kind to Python, but is not meant: True as 1, NaN, text as a sequence."""
+    if kind is Sequence:
+        return isinstance(value, str | bytes)
+    if kind is not Real:
+        return kind is Integral and isinstance(value, bool)
+    try:
+        return isinstance(value, bool) or isnan(value)
+    except OverflowError:  # an integer that no float is as large as
+        return True
+
+
+def _holds_items(value: Any, hint: Any) -> bool:
+    return not _is_of_any_length(hint) or all(_holds(each, get_args(hint)[0]) for each in value)
+
+
+def _is_of_any_length(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[1:] == (...,)
+
+
+def _within(value: Any, bound: object) -> bool:
+    """Return whether a value is in a range; all are where this is no bound, and None, which has none."""
+    return value is None or all(compare(value, getattr(bound, name)) for compare, name, _ in _bound(bound))
+
+
+def _bound(bound: object) -> Iterable[tuple[Callable[[Any, Any], bool], str, str]]:
+    """Return how to compare with a bound, the name of its limit and its sign; nothing where it is no bound."""
+    return (_BOUNDS[type(bound)],) if type(bound) in _BOUNDS else ()
+
+
+def _allowed(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        bounds = [(sign, getattr(each, name)) for each in hint.__metadata__ for _, name, sign in _bound(each)]
+        said = " and ".join(f"{sign} {limit:,}" for sign, limit in bounds if abs(limit) != inf)
+        words = _allowed(hint.__origin__)
+        is_finite = any(abs(limit) == inf for _, limit in bounds)
+        return f"{words.replace('a number', 'a finite number') if is_finite else words} {said}".rstrip()
+    if origin in (Union, UnionType):
+        *others, last = map(_allowed, get_args(hint))
+        return f"{', '.join(others)} or {last}"
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if hint in _NAMED:
+        return _NAMED[hint][1]
+    if _is_of_any_length(hint):
+        return f"a tuple, each item {_allowed(get_args(hint)[0])}"
+    name = getattr(origin or hint, "__name__", hint)
+    return "a function" if origin is Callable else f"{name}(...)" if is_dataclass(hint) else f"of type {name}"

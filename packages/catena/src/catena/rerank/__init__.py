@@ -1,1 +1,0 @@
-"""Score question and text together, and turn those scores into probabilities."""

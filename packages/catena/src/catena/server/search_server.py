@@ -1,0 +1,410 @@
+"""What the transports of Elasticsearch and OpenSearch share: a call as bytes, and every failure in our own words."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import isfinite, nan
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from catena.effects.faults import retry_after_seconds
+from catena.effects.redaction import redact
+from catena.model.errors import ParameterError, ServerError
+from catena.server.call import Call, Flavour
+
+try:
+    import orjson  # ten times as fast, where it is installed; what it cannot write `json` writes
+except ImportError:
+    orjson = None  # type: ignore[assignment]
+
+T = TypeVar("T")
+
+MAX_MESSAGE = 400  # characters of what a server says that an error repeats
+OVERLOADED = frozenset({408, 429, 502, 503, 504})  # a later try may succeed
+
+_AS_JSON = 0 if orjson is None else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_SHORTEST_SECRET = 4  # characters; what is shorter cannot be told from parts of words
+_READS = ("_search", "_msearch", "_count", "_mget", "_pit", "_termvectors", "_mtermvectors", "_explain")
+_SETTINGS = {"apikey": "api_key", "basic": "basic_auth", "bearer": "bearer_auth"}
+_LATER = "again later, with fewer requests at once (ServerOptions(in_flight=...))"
+_BY_STATUS = {
+    403: (
+        "a key whose role has read, write, view_index_metadata and, to make or rebuild it, manage on the indices of "
+        "this name"
+    ),
+    404: "check the name; an index set is made by opening it with create=True",
+    413: "smaller batches (ServerOptions), or a higher http.max_content_length on the server or its proxy",
+    **dict.fromkeys(OVERLOADED, _LATER),
+}
+_BY_KIND = {
+    "media_type_header_exception": (
+        "a client of the server's own major version: pip install 'elasticsearch<9' for a server 8"
+    ),
+    "circuit_breaking_exception": (
+        "fewer or smaller requests at once, a smaller batch, or more memory (heap) for the server"
+    ),
+}
+_OF_OPENSEARCH = ("unknown setting [index.knn]", "no handler for type [knn_vector]")  # with its k-NN plugin
+_OF_NEWER_SERVERS = (  # how a server refuses what a newer one knows
+    "future version",
+    "no handler for type",
+    "unknown field [",
+    "unknown key for",
+    "unknown query [",
+    "unknown vector index options",
+    "unrecognized parameter",
+    "unsupported parameters",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server as errors speak of it. Its secrets show nowhere, not even where the server repeats them.
+
+    Attributes:
+        identity: "elasticsearch at URL, URL", without credentials.
+        setting: the name of the argument that holds the credentials, "" where none are sent.
+        secrets: what is cut out of all that the server or its client says.
+    """
+
+    identity: str
+    flavour: Flavour
+    setting: str = ""
+    secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def of(cls, flavour: Flavour, urls: Iterable[str], authorizations: Iterable[str]) -> Server:
+        """Return the server at these addresses, asked under these Authorization headers."""
+        found = tuple(dict.fromkeys(authorizations))
+        schemes = [_SETTINGS.get(each.partition(" ")[0].lower(), "") for each in found]
+        places = ", ".join(dict.fromkeys(urls)) or "an address that its client keeps"
+        secrets = {secret for each in found for secret in _secrets_of(each)}
+        return cls(
+            identity=f"{flavour} at {places}",
+            flavour=flavour,
+            setting=next(filter(None, schemes), ""),
+            secrets=tuple(sorted(secrets, key=lambda secret: (-len(secret), secret))),
+        )
+
+    def said(self, text: object) -> str:
+        """Return foreign words as one short line without secrets."""
+        shown = " ".join(redact(str(text), self.secrets).split())
+        return f"{shown[:MAX_MESSAGE]}…" if len(shown) > MAX_MESSAGE else shown
+
+    def refused(self, call: Call, status: int, body: Any, retry_after: str | None = None) -> ServerError:
+        """Return the error for an answer that says no."""
+        kind, reason = _kind_and_reason(body)
+        kind, reason = self.said(kind), self.said(reason)
+        named = f" {kind}" if kind else ""
+        what = f"{_shown(call)} was refused (status {status}{named}){f': {reason}' if reason else ''}".rstrip(".")
+        what += f". {_kept(call, carried_out_maybe=status >= 500)}. Try: {self._advice(status, kind, reason)}"
+        retry = status in OVERLOADED and not _lasting(kind, reason, body)
+        return ServerError(
+            self.identity, what, retry, retry_after_seconds(retry_after) if retry else None, status, kind
+        )
+
+    def unreached(self, call: Call, kind: str, said: object, do_next: str, *, retry: bool) -> ServerError:
+        """Return the error for a request that got no answer that can be read."""
+        words = self.said(said)
+        what = f"{_shown(call)} failed{f': {words}' if words else ''}"
+        what += f". {_kept(call, carried_out_maybe=kind != 'tls')}. Try: {do_next}"
+        return ServerError(self.identity, what, retry, None, None, kind)
+
+    def timed_out(self, call: Call, said: object) -> ServerError:
+        """Return the error for an answer that did not come in time."""
+        limit = f" within {call.seconds:g} s" if call.seconds is not None else " within the client's limit"
+        hint = "again; a longer timeout, or fewer documents in a request"
+        return self.unreached(call, "timeout", f"no answer{limit} ({said})", hint, retry=True)
+
+    def out_of_reach(self, call: Call, said: object) -> ServerError:
+        """Return the error for a server that cannot be connected to."""
+        return self.unreached(call, "connection", said, "check that it runs at this address, then again", retry=True)
+
+    def untrusted(self, call: Call, said: object) -> ServerError:
+        """Return the error for a connection that TLS does not allow."""
+        hint = (
+            "ca_certs= with the authority that signed its certificate (http_ca.crt of the server), or "
+            "ssl_assert_fingerprint=; an address with the host name that the certificate is for, and https:// only "
+            "where the server speaks TLS"
+        )
+        return self.unreached(call, "tls", said, hint, retry=False)
+
+    def _advice(self, status: int, kind: str, reason: str) -> str:
+        low = reason.lower()
+        if status == 401:
+            return (
+                f"a valid credential in {self.setting}=, which this server does not accept"
+                if self.setting
+                else "api_key=..., or basic_auth=(user, password): no credentials were sent"
+            )
+        if kind == "cluster_block_exception":
+            return _about_block(low)
+        if other := _other_product(self.flavour, status, low):
+            return other
+        if "media-type" in low or "compatible-with" in low:
+            kind = "media_type_header_exception"
+        if status == 400 and any(words in low for words in _OF_NEWER_SERVERS):
+            return "a newer server: Elasticsearch 8.19 or later, OpenSearch 2.19 or later, with its k-NN plugin"
+        return _BY_KIND.get(kind) or _BY_STATUS.get(status) or "see the server's log for the whole reason"
+
+
+def encoded(call: Call) -> tuple[str, bytes | None]:
+    """Return the content type and the bytes of a call's body.
+
+    Text is sent as it is; where it holds halves of surrogate pairs, which are no UTF-8, all is escaped.
+
+    Raises:
+        ParameterError: the body is no JSON.
+    """
+    try:
+        if call.lines is not None:
+            return "application/x-ndjson", b"".join(_json(line) + b"\n" for line in call.lines)
+        return "application/json", None if call.body is None else _json(call.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ParameterError(f"body of {_shown(call)}", type(error).__name__, f"JSON values ({error})") from None
+
+
+def parameters(call: Call) -> dict[str, str]:
+    """Return what stands in the query string."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in call.params.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a server is, and the name and password that stood in its addresses."""
+
+    urls: tuple[str, ...]
+    basic_auth: tuple[str, str] | None = field(default=None, repr=False)
+
+
+def addresses(url: str | Iterable[str]) -> Addresses:
+    """Return addresses without the credentials in them.
+
+    Raises:
+        ParameterError: one is no http(s) address, or two name different users.
+    """
+    found: list[str] = []
+    users: set[tuple[str, str]] = set()
+    for number, each in enumerate([url] if isinstance(url, str) else list(url)):
+        try:
+            parts = urlsplit(each)
+            host, port = parts.hostname, parts.port
+        except (TypeError, ValueError, AttributeError):
+            parts, host, port = urlsplit(""), None, None
+        if parts.scheme not in {"http", "https"} or not host:
+            raise ParameterError(
+                f"url {number}",
+                "***",
+                "an address that begins with http:// or https://, as https://search.example.org:9200",
+            )
+        if parts.username or parts.password:
+            users.add((unquote(parts.username or ""), unquote(parts.password or "")))
+        shown = f"[{host}]" if ":" in host else host
+        port = port or (443 if parts.scheme == "https" else 80)
+        found.append(urlunsplit((parts.scheme, f"{shown}:{port}", parts.path.rstrip("/"), "", "")))
+    if not found:
+        raise ParameterError("url", url, "at least one address")
+    if len(users) > 1:
+        raise ParameterError("url", "***", "addresses of one cluster, with one name and password")
+    return Addresses(tuple(found), next(iter(users), None))
+
+
+def one_credential(given: Mapping[str, object]) -> None:
+    """Raise `ParameterError` where more than one kind of credential is given; no value is shown."""
+    several = [name for name, value in given.items() if value]
+    if len(several) > 1:
+        raise ParameterError("credentials", " and ".join(several), "only one of " + ", ".join(given))
+
+
+def check_timeout(timeout: float) -> None:
+    """Raise `ParameterError` for what is no time limit in seconds."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < float("inf"):
+        raise ParameterError("timeout", timeout, "seconds > 0")
+
+
+def trusting(
+    ca_certs: str | None = None, client_cert: str | None = None, client_key: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """Return what a connection trusts and shows, by paths of PEM files; certifi's authorities by default.
+
+    Raises:
+        OSError: a path leads to no certificates.
+    """
+    if ca_certs is None and find_spec("certifi") is not None:
+        import certifi
+
+        ca_certs = certifi.where()
+    folder = ca_certs is not None and os.path.isdir(ca_certs)
+    context = ssl.create_default_context(cafile=None if folder else ca_certs, capath=ca_certs if folder else None)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if client_cert is not None:
+        context.load_cert_chain(client_cert, client_key)
+    return context
+
+
+def about_tls(error: BaseException, causes: Iterable[object]) -> bool:
+    """Tell a certificate that is refused from a broken line, which clients call by one name."""
+    kinds = {kind.__name__ for each in (error, *causes) for kind in type(each).__mro__}
+    return not kinds.isdisjoint({"SSLError", "TlsError", "ClientSSLError", "ServerFingerprintMismatch"})
+
+
+def made(make: Callable[[], T], client: str) -> T:
+    """Return a client of ours.
+
+    Raises:
+        ParameterError: it refuses its settings; what it says may hold them, and is not repeated.
+    """
+    try:
+        return make()
+    except OSError as error:  # ssl's errors are such
+        name, why = type(error).__name__, "paths of certificates that can be read"
+    except Exception as error:
+        name, why = type(error).__name__, f"such as {client} takes"
+    raise ParameterError("settings of the client", name, why)
+
+
+def _json(value: Any) -> bytes:
+    if orjson is not None:
+        try:
+            data: bytes = orjson.dumps(value, default=_plain, option=_AS_JSON)
+        except (
+            TypeError
+        ):  # what it does not know `json` may: halves of surrogate pairs, keys and numbers of other kinds
+            pass
+        else:
+            if b"null" not in data or _is_finite(value):  # it writes NaN and infinities as null
+                return data
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether all numbers in a value are surely finite."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str) or one is None or isinstance(one, int):
+            continue
+        if isinstance(one, float):
+            if not isfinite(one):
+                return False
+        elif isinstance(one, (list, tuple)):
+            if not (one and isinstance(one[0], float)):
+                waiting.extend(one)
+            elif not isfinite(_sum(one)):  # of a vector: one that is not finite leaves none that is
+                return False
+        elif isinstance(one, (dict, Mapping)):
+            waiting.extend(one.values())
+        else:
+            waiting.append(_plain(one))
+    return True
+
+
+def _sum(values: Iterable[Any]) -> float:
+    try:
+        return float(sum(values))
+    except TypeError:  # other things stand among the numbers
+        return nan
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def _shown(call: Call) -> str:
+    path = call.path if len(call.path) <= 160 else f"{call.path[:160]}…"
+    return f"{call.method} {path}"
+
+
+def _kept(call: Call, *, carried_out_maybe: bool) -> str:
+    name = call.path.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+    if call.method in {"GET", "HEAD"} or name in _READS:
+        return "Nothing was changed"
+    if carried_out_maybe:
+        return "It may have been carried out; what was written before stays, and sending it again doubles nothing"
+    return "Nothing of this request was carried out; what was written before stays"
+
+
+def _kind_and_reason(body: Any) -> tuple[str, str]:
+    """Return the server's word for what is wrong, and its reasons, outermost first."""
+    error = body.get("error", body.get("message", "")) if isinstance(body, Mapping) else body
+    if not isinstance(error, Mapping):
+        text = error.decode("utf-8", "replace") if isinstance(error, bytes) else str(error or "")
+        return "", text
+    first = error
+    if error.get("type") == "search_phase_execution_exception":  # says only that shards failed; they say why
+        roots = [*_mappings(error.get("root_cause"))]
+        shards = [shard.get("reason") for shard in _mappings(error.get("failed_shards"))]
+        first = next((each for each in [*roots, *_mappings(shards)] if each.get("type")), error)
+    reasons = [str(error.get("reason") or ""), str(first.get("reason") or "")]
+    cause: Any = error.get("caused_by")
+    for _ in range(3):  # deeper ones repeat
+        if not isinstance(cause, Mapping):
+            break
+        reasons.append(str(cause.get("reason") or ""))
+        cause = cause.get("caused_by")
+    kind = str(first.get("type") or error.get("type") or "")
+    told: list[str] = []
+    for reason in filter(None, reasons):
+        if not any(reason in earlier for earlier in told):
+            told.append(reason)
+    return kind, "; ".join(told)
+
+
+def _mappings(values: Any) -> list[Mapping[str, Any]]:
+    return [each for each in values if isinstance(each, Mapping)] if isinstance(values, list) else []
+
+
+def _lasting(kind: str, reason: str, body: Any) -> bool:
+    """Tell what has an "again later" status, and yet will not go away by itself."""
+    if kind == "cluster_block_exception":
+        return "read-only" in reason.lower() or "flood" in reason.lower()
+    error = body.get("error") if isinstance(body, Mapping) else None
+    return isinstance(error, Mapping) and error.get("durability") == "PERMANENT"
+
+
+def _other_product(flavour: Flavour, status: int, reason: str) -> str:
+    """Return what to do where the server seems to be of the other product, "" where it does not."""
+    if flavour == "elasticsearch" and status == 406:  # OpenSearch knows no media type of Elasticsearch
+        return "catena.server.opensearch for OpenSearch, or a client of Elasticsearch's own major version"
+    if flavour == "opensearch" and status == 400 and any(words in reason for words in _OF_OPENSEARCH):
+        return "catena.server.elasticsearch for Elasticsearch; for OpenSearch, its k-NN plugin"
+    return ""
+
+
+def _about_block(reason: str) -> str:
+    if "flood" in reason or "read-only-allow-delete" in reason or "read-only / allow delete" in reason:
+        return "more room on the server's disk (it is over its flood-stage watermark), then again; nothing is lost"
+    if "read-only" in reason or "write" in reason:
+        return 'index.blocks.write and index.blocks.read_only set to null ("PUT /INDEX/_settings"), then again'
+    return "again when the cluster has recovered and has a master"
+
+
+def _secrets_of(authorization: str) -> set[str]:
+    """Return all that must not be shown of an Authorization header: the words, and what base64 hides."""
+    credential = authorization.partition(" ")[2].strip() or authorization.strip()
+    secrets = {authorization.strip(), credential}
+    try:
+        plain = base64.b64decode(credential, validate=True).decode()
+    except (binascii.Error, ValueError):
+        plain = ""
+    name, colon, secret = plain.partition(":")
+    secrets |= {plain, secret} if colon else {plain}
+    if authorization.lower().startswith("apikey "):
+        secrets.add(name)
+    return {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}

@@ -1,0 +1,8 @@
+"""Keep documents, views and vectors in a folder: SQLite holds the truth, the indexes are derived.
+
+`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
