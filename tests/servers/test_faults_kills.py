@@ -72,13 +72,15 @@ def test_a_process_killed_at_random_moments_leaves_nothing_out_and_nothing_twice
     shape = {"embedder_identity": MODEL.identity, "dim": MODEL.dim, "options": QUICK}
     ended: list[int | None] = []
     with told(f"indexing process killed (SIGKILL) {KILLS} times at random moments") as line:
-        for turn in range(KILLS):
-            process = started((turn // 2 + 1) % 2, name)
+        while ended.count(-9) < KILLS and len(ended) < 4 * KILLS:
+            process = started((len(ended) // 2 + 1) % 2, name)
             process.join(dice.uniform(0.1, seconds))
             process.kill()
             process.join()
             ended.append(process.exitcode)
-        line.notes["killed before they ended"] = ended.count(-9)
+            if process.exitcode == 0:  # the machine is less busy than it was in the undisturbed run
+                seconds = max(0.2, 0.8 * seconds)
+        line.notes["runs"] = len(ended)
         line.notes["seconds of a run"] = round(seconds, 1)
         with ServerStore.open(ElasticsearchTransport.connect(urls), name, **shape) as store:
             store.refresh()
@@ -92,7 +94,7 @@ def test_a_process_killed_at_random_moments_leaves_nothing_out_and_nothing_twice
             with ServerStore.open(ElasticsearchTransport.connect(urls), clean, **shape) as undisturbed_store:
                 assert undisturbed_store.verify() == ()
                 assert content(store) == content(undisturbed_store)
-        assert ended.count(-9) >= KILLS // 2
+        assert ended.count(-9) == KILLS
 
 
 def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
