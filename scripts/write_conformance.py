@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from catena.testing.conformance import Report
+from catena.testing.conformance import ConformanceReport
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
@@ -22,14 +22,14 @@ FRAMEWORKS = {
 }
 
 
-def row(framework: str, report: Report) -> str:
+def row(framework: str, report: ConformanceReport) -> str:
     """Return the line of one adapter."""
     left_out = ", ".join(report.left_out) or "none"
     counts = f"{len(report.made)} | {len(report.problems)}"
     return f"| {framework} | `{report.subject}` | {report.suite} | {counts} | {left_out} |\n"
 
 
-def reports() -> Iterator[tuple[str, Report]]:
+def reports() -> Iterator[tuple[str, ConformanceReport]]:
     """Run every case of both frameworks."""
     from blockbuster import blockbuster_ctx
 

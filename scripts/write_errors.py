@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from catena.cli.explain_error import Explained, catalogue
+from catena.cli.doctor import Explained, catalogue
 from catena_bench.servers.fetching import NoServersError
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"

@@ -1,6 +1,6 @@
 """Write the tables of docs/past-one-machine.md from what was measured; with `--check` only say if they are stale.
 
-What stands in the tables is `catena.server.measured_costs.MEASURED`, and what `catena plan` makes of it.
+What stands in the tables is `catena_server.sizing.MEASURED`, and what `catena plan` makes of it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from catena.cli.plan import in_bytes, in_hours
-from catena.server import MEASURED, Cluster, Collection, SizePlan, plan_size
+from catena_server import MEASURED, Cluster, Collection, SizePlan, plan_size
+from catena_server.cli.plan import in_bytes, in_hours
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "past-one-machine.md"
 BEGIN, END = "<!-- sizes: scripts/write_sizes.py writes what follows -->\n", "<!-- end of sizes -->\n"

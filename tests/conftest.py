@@ -17,9 +17,10 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("catena", deadline=None)  # speed is measured in benchmarks, not in tests
-settings.register_profile("few", deadline=None, max_examples=15)  # the laws once more, on other versions
-settings.load_profile("catena")
+# Speed is measured in benchmarks, not in tests: no deadline. The fast tests draw the same few examples each time.
+settings.register_profile("few", deadline=None, max_examples=20, derandomize=True)
+settings.register_profile("many", deadline=None, max_examples=200)  # `nox -s tests-slow`
+settings.load_profile("few")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.model import ServerError, digest
-from catena.server import Call
+from catena_server import Call
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ Nothing runs it; mypy and pyright read it. An ignored mistake that is not report
 
 from typing import assert_type
 
-from catena import Library, ServerLibrary
+from catena import Library
 from catena.model import Outcome, Ranking
+from catena_server import ServerLibrary
 from langchain_catena import CatenaRetriever
 from llama_index_catena import CatenaSegmentRetriever
 

@@ -28,7 +28,7 @@ from catena.graph import (
     training_lists,
     walk,
 )
-from catena.graph.paper_network import network_scores
+from catena.graph.paper_scorer import network_scores
 from catena.library import train_chain_scorer
 from catena.model import (
     CancelledError,
@@ -100,9 +100,10 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         train_network(*drawn(), OPTIONS)
 
 
+@pytest.mark.slow
 def test_no_torch_is_loaded_before_training() -> None:
     loaded = "print('torch' in sys.modules, 'sentence_transformers' in sys.modules)"
-    code = f"import sys, catena.library.scorer_training; {loaded}"
+    code = f"import sys, catena.library.training; {loaded}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
 
@@ -111,13 +112,14 @@ def test_no_torch_is_loaded_before_training() -> None:
 def test_torch_scores_as_numpy_does() -> None:
     import torch
 
-    from catena.backends.chain_encodings import FrozenEncodings
-    from catena.backends.chain_run import Run
+    from catena.backends.chain_network import FrozenEncodings, TrainingRun
 
     choices, vectors = drawn()
     device = torch.device("cpu")
-    scores, right = Run(choices, FrozenEncodings(vectors, device), OPTIONS, device)._scored(np.array([3, 0, 7]))
-    weights = Run(choices, FrozenEncodings(vectors, device), OPTIONS, device).network_arrays()
+    scores, right = TrainingRun(choices, FrozenEncodings(vectors, device), OPTIONS, device)._scored(
+        np.array([3, 0, 7])
+    )
+    weights = TrainingRun(choices, FrozenEncodings(vectors, device), OPTIONS, device).network_arrays()
     for place, each in enumerate((3, 0, 7)):
         rows = slice(*choices.starts[each : each + 2])
         expected = network_scores(
@@ -137,7 +139,7 @@ def test_torch_scores_as_numpy_does() -> None:
 def test_the_loss_and_the_figures_by_hand() -> None:
     import torch
 
-    from catena.backends.chain_run import losses_of
+    from catena.backends.chain_network import losses_of
 
     scores = torch.tensor([[1.0, 2.0, 0.0], [0.5, 0.0, 0.0]]).log()
     right = torch.tensor([[True, False, False], [True, False, False]])
@@ -238,7 +240,7 @@ def test_what_torch_cannot_do_is_our_error(monkeypatch: pytest.MonkeyPatch) -> N
     def out_of_memory(*_: object) -> None:
         raise RuntimeError("out of memory: tried to allocate\nmore")
 
-    monkeypatch.setattr("catena.backends.chain_run.Run._step", out_of_memory)
+    monkeypatch.setattr("catena.backends.chain_network.TrainingRun._step", out_of_memory)
     with pytest.raises(ServiceError, match=r"RuntimeError: out of memory: tried to allocate\); nothing was kept"):
         train_network(*drawn(), OPTIONS)
 
@@ -334,7 +336,7 @@ def test_training_encodes_long_texts_as_the_embedder_does(minilm: str) -> None:
     from sentence_transformers import SentenceTransformer
 
     from catena.backends import SentenceTransformerEmbedder
-    from catena.backends.chain_encodings import TrainedEncodings
+    from catena.backends.chain_network import TrainedEncodings
     from catena.graph import Texts
 
     model = SentenceTransformer(minilm, device="cpu")
@@ -344,7 +346,8 @@ def test_training_encodes_long_texts_as_the_embedder_does(minilm: str) -> None:
     encodings.train(False)
     embedder = SentenceTransformerEmbedder(model)
     with torch.no_grad():
-        rows = [encodings.paths(np.array([0])), encodings.nodes(np.array([1, 0])), encodings.queries(np.array([0]))]
+        places = {"paths": [0], "nodes": [1, 0], "queries": [0]}
+        rows = [encodings.rows(each, np.array(at)) for each, at in places.items()]  # type: ignore[arg-type]
     expected = embedder.embed_documents([long, long, "A pump."])
     assert torch.cat(rows[:2]).numpy() == pytest.approx(expected, abs=1e-5)
     assert rows[2][0].numpy() == pytest.approx(embedder.embed_query("Which pump?"), abs=1e-5)

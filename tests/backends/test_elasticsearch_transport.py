@@ -22,8 +22,8 @@ from stub_server import Answer, Stub, self_signed, serving
 
 from catena.effects import Handler, Retry, Services, arun, ask, run
 from catena.model import ParameterError, ServerError
-from catena.server import Call, ElasticsearchTransport, OpenSearchTransport
-from catena.server.search_server import Server, addresses, encoded
+from catena_server import Call, ElasticsearchTransport, OpenSearchTransport
+from catena_server.client_transport import Server, addresses, encoded
 
 Kind: TypeAlias = type[ElasticsearchTransport] | type[OpenSearchTransport]
 
@@ -173,7 +173,7 @@ def test_arrays_are_numbers_and_what_is_no_json_is_refused_before_it_is_sent() -
 def test_the_faster_writer_and_the_standard_one_write_the_same(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call = Call(method="POST", path="/", body={"v": value, "of": {"null": None}})
     fast = json.loads(encoded(call)[1] or b"")
-    monkeypatch.setattr("catena.server.search_server.orjson", None)
+    monkeypatch.setattr("catena_server.client_transport.orjson", None)
     assert json.loads(encoded(call)[1] or b"") == fast
 
 
@@ -185,7 +185,7 @@ def test_numbers_that_json_has_none_for_are_refused_by_either_writer(
     value: Any, is_fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_fast:
-        monkeypatch.setattr("catena.server.search_server.orjson", None)
+        monkeypatch.setattr("catena_server.client_transport.orjson", None)
     with pytest.raises(ParameterError, match="JSON values"):
         encoded(Call(method="POST", path="/", lines=[{"v": value, "text": None}]))
 
@@ -363,7 +363,7 @@ def test_an_answer_that_is_no_json_is_told_without_repeating_it(kind: Kind) -> N
 def test_opensearch_behind_the_other_client_is_named() -> None:
     error = failure(ElasticsearchTransport, Answer(product=False))
     assert (error.kind, error.retry) == ("unsupported_product", False)
-    assert "catena.server.opensearch" in str(error)
+    assert "catena_server.opensearch" in str(error)
 
 
 # TLS.

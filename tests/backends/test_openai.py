@@ -12,7 +12,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from catena.backends import OpenAILLM, openai_llm
+from catena.backends import OpenAILLM
+from catena.backends import openai as openai_llm
 from catena.cli.app import app
 from catena.effects import LLM, Complete, Completion, Retry, Services, arun, ask, run
 from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
@@ -459,8 +460,8 @@ def test_options_about_a_model_need_its_name(manual):
 def test_the_options_are_declared_once_for_all_commands():
     def taking(command, named):
         if hasattr(command, "commands"):
-            for name, inner in command.commands.items():
-                yield from taking(inner, f"{named} {name}")
+            for name in command.list_commands(None):
+                yield from taking(command.get_command(None, name), f"{named} {name}")
         options = {option for each in command.params for option in each.opts}
         if "--base-url" in options:
             yield named, options

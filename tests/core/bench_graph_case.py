@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from catena.graph import FeatureScorer
-from catena.graph.features import FEATURES
-from catena.graph.untrained import BY_HAND
+from catena.graph.scoring import BY_HAND, FEATURES
 
 PASSAGES = {
     "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import pairwise, permutations
 from typing import TypeAlias
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
-from catena.graph.edge_kinds import keywords_of_node, names_of_node
-from catena.graph.mentions import holds, titles_of, words_of
+from catena.graph.node import titles_of, words_of
+from catena.graph.options import keywords_of_node, names_of_node
+from catena.graph.state import compact
 from catena.model import Chunk, digest
 
 Weights: TypeAlias = dict[tuple[str, str], float]
@@ -92,6 +94,17 @@ def expected(nodes: Sequence[Node], vectors: NDArray[np.float32], options: Graph
     return edges
 
 
+def holds(words: Sequence[str], title: Sequence[str]) -> bool:
+    """Return whether a title's words are in a text's words, next to each other and in order.
+
+    One title inside another counts as well ("New York" in "New York City"): whether a text holds a title depends on
+    these two alone, so that a new title changes no old edge.
+    """
+    return bool(title) and any(
+        tuple(words[place : place + len(title)]) == tuple(title) for place in range(len(words))
+    )
+
+
 def _structural(nodes: Sequence[Node]) -> Weights:
     edges: Weights = {}
     order = sorted(nodes, key=lambda node: (node.chunk.document_id, node.chunk.position))
@@ -141,3 +154,30 @@ def _mentions(nodes: Sequence[Node], cap: int) -> Weights:
             for pair in ((sayer, bearer) for sayer in sayers for bearer in bearers):
                 edges[pair] = max(weight, edges.get(pair, 0.0))
     return edges
+
+
+def assert_equal(one: object, other: object) -> None:
+    """Assert that two values are equal, array by array."""
+    if isinstance(one, np.ndarray):
+        assert isinstance(other, np.ndarray)
+        assert one.shape == other.shape
+        assert np.array_equal(one, other)
+    elif isinstance(one, Mapping):
+        assert isinstance(other, Mapping)
+        assert list(one) == list(other)
+        for key in one:
+            assert_equal(one[key], other[key])
+    elif is_dataclass(one):
+        for field in fields(one):
+            assert_equal(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert one == other
+
+
+def assert_same(one: ChunkGraph, other: ChunkGraph) -> None:
+    """Assert that two graphs are equal in all that they hold."""
+    assert one.ids == other.ids
+    assert one.identity == other.identity
+    assert_equal(compact(one._state), compact(other._state))
+    for kind in one.kinds:
+        assert_equal(one.links(kind), other.links(kind))

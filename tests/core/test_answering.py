@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catena import prompts
 from catena.answering import answer, answer_cited
 from catena.answering.answers import numbered
-from catena.answering.citations import check_citations
+from catena.answering.written import check_citations
 from catena.effects import Complete, Completion, Services, run
 from catena.model import Chunk, Hit, InvalidReplyError, ParameterError, Unknown
 from catena.testing import FakeLLM
@@ -132,11 +132,6 @@ def test_without_passages_nothing_is_asked():
     with pytest.raises(ParameterError, match="at least one hit"):
         run(answer("Which torque?", ()), Services(llm=llm))
     assert llm.calls == []
-
-
-def test_every_prompt_that_ships_loads():
-    names = ["answer"]
-    assert [prompts.load(name).version.partition("/")[0] for name in names] == names
 
 
 def test_a_prompt_wants_exactly_its_values():

@@ -23,8 +23,7 @@ from catena.answering import (
     chain_context,
     short_answer,
 )
-from catena.answering.chain_answers import AnsweredQuestion
-from catena.answering.short_answers import NOT_ANSWERABLE
+from catena.answering.short_answers import NOT_ANSWERABLE, AnsweredQuestion
 from catena.effects import Services, arun, plan, run
 from catena.evaluation import squad_scores
 from catena.graph import ChunkGraph, node_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import prompts
-from catena.answering import answer_cited, check_answer, render
+from catena.answering import AnswerOptions, answer_cited, answer_from, check_answer, render
 from catena.answering.quotes import Quote
 from catena.answering.support import values_in, verify_answer
 from catena.answering.written import read_reply, statements_in
@@ -260,6 +260,18 @@ def test_the_model_is_asked_for_quotes_and_told_of_conflicts_and_names():
     assert "none of the documents:\n- 'HX230' stands nowhere in the documents\n" in request.prompt
     assert "Conflicts between the documents:\n- torque: 2.4 or ‹3.0›\n" in request.prompt
     assert request.prompt.endswith("Question: Which torque?")
+
+
+def test_documents_names_and_lengths_are_handed_on():
+    document = Document(id="HX210.pdf", text="x" * 100 + COVER, page_starts=(0, 100, 130))
+    llm = FakeLLM(lambda request: TIDY)
+    cited = run(answer_cited("Which?", PASSAGES, documents=[document]), Services(llm=llm))
+    options = {"nowhere": (Unknown("HX230"),), "documents": [document]}
+    hits = [Hit(each, 1.0) for each in PASSAGES]
+    found = run(answer_from("Which?", hits, AnswerOptions(max_tokens=77), **options), Services(llm=llm))
+    assert [each.citations[0].quote.pages for each in (cited, found.answer)] == [(2, 3), (2, 3)]
+    assert llm.calls[-1].max_tokens == 77
+    assert "'HX230' stands nowhere" in llm.calls[-1].prompt
 
 
 def test_a_context_that_is_already_one_text_is_shown_as_it_is_with_its_own_numbers():

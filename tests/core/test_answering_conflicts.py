@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.answering import Conflict, conflicts, integrate
+from catena.answering import conflicts, integrate
 from catena.answering.conflict_finding import notes
-from catena.answering.fields import are_variants, fields_in, same_section
-from catena.answering.quantities import numbers_of
-from catena.answering.tables import split
-from catena.answering.values import differ, value_of
+from catena.answering.fields import are_variants, fields_in, same_section, split
+from catena.answering.quantities import differ, numbers_of, value_of
 from catena.effects import Services, run
 from catena.library import read
 from catena.library.ingestion import ingest
@@ -48,138 +46,48 @@ def found(*passages: Chunk) -> list[tuple[str, str, list[str]]]:
 
 # Values
 
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("2.5 Nm", "2,5 N·m"),
-        ("2.5 N m", "250 N cm"),
-        ("24 V", "24V DC"),
-        ("18 to 36 V", "18-36 V"),
-        ("18–36 V", "18 V to 36 V"),
-        ("24 V", "18 to 36 V"),
-        ("1,200 m", "1.2 km"),
-        ("1.200", "1200"),
-        ("10 000 h", "10,000 hours"),
-        ("12 months", "1 year"),
-        ("June 2025", "2025-06"),
-        ("4 June 2025", "2025-06-04"),
-        ("June 4th, 2025", "4.6.2025"),
-        ("June 2025", "4 June 2025"),
-        ("03/04/2025", "4 March 2025"),
-        ("RS-485", "RS-485, half duplex"),
-        ("5 A", "5 A at 30 V DC"),
-        ("max. 30 V", "24 V"),
-        ("16MHz", "16000 kHz"),
-        ("stainless steel 1.4571", "Stainless steel, 1.4571"),
-        ("3 %", "3 per cent"),
-        ("24", "24 V"),
-        ("24 V", "2 A"),
-        ("-40 to 70 °C", "\u221240…70 °C"),
-        ("120 ohm", "120 \u2126"),
-        ("0.5 \u00b5A", "0.5 \u03bcA"),
-        ("88 × 2.5 mm", "88 mm x 2.5 mm"),
-        ("yes", "Yes."),
-        ("brown", "brown wire"),
-        ("a long description of one thing", "another and quite different text here"),
-        ("", "24 V"),
-    ],
-)
-def test_what_is_written_differently_does_not_differ(one, other):
-    assert not differ(value_of(one), value_of(other))
-    assert not differ(value_of(other), value_of(one))
+SAME = (
+    ("2.5 Nm", "2,5 N·m"), ("2.5 N m", "250 N cm"), ("24 V", "24V DC"), ("18 to 36 V", "18-36 V"), ("24", "24 V"),
+    ("18–36 V", "18 V to 36 V"), ("24 V", "18 to 36 V"), ("1,200 m", "1.2 km"), ("1.200", "1200"), ("24 V", "2 A"),
+    ("10 000 h", "10,000 hours"), ("12 months", "1 year"), ("June 2025", "2025-06"), ("4 June 2025", "2025-06-04"),
+    ("June 4th, 2025", "4.6.2025"), ("June 2025", "4 June 2025"), ("03/04/2025", "4 March 2025"), ("yes", "Yes."),
+    ("RS-485", "RS-485, half duplex"), ("5 A", "5 A at 30 V DC"), ("max. 30 V", "24 V"), ("16MHz", "16000 kHz"),
+    ("stainless steel 1.4571", "Stainless steel, 1.4571"), ("3 %", "3 per cent"), ("brown", "brown wire"),
+    ("-40 to 70 °C", "\u221240…70 °C"), ("120 ohm", "120 \u2126"), ("0.5 \u00b5A", "0.5 \u03bcA"), ("", "24 V"),
+    ("88 × 2.5 mm", "88 mm x 2.5 mm"), ("a long description of one thing", "another and quite different text here"),
+    # what may mean the same
+    ("24 V ± 10 %", "24 V"), ("24 V ± 10 %", "25 V"), ("24 V (±10 %)", "24 V ± 2.4 V"), ("24 V +/- 10 %", "26.4 V"),
+    ("2.4 ± 0.2 N·m", "2.5 N·m"), ("≤ 24 V", "20 V"), ("> 5 V", "24 V"), ("no more than 5 V", "4 V"),
+    ("no more than 5 V", "more than 6 V"), ("under 5 V", "4 V"), ("from 5 V", "24 V"), ("about 5 V", "5.1 V"),
+    ("≈ 24 V", "24.2 V"), ("typically 5 V", "5.2 V"), ("2 x 12 V", "24 V"), ("1 ½ inch", "1.5 inch"),
+    ("10^3 V", "1 kV"), ("1×10³ V", "1 kV"), ("1 GB", "1000 MB"), ("1 GB", "1024 MB"), ("60 psi", "4.1 bar"),
+    ("3000 mAh", "3 Ah"), ("5 m/s", "18 km/h"), ("6 pieces", "5 V"), ("24 V [1]", "24 V [2]"),
+    ("24 V (see p. 3)", "24 V (see p. 5)"),
+)  # fmt: skip
+UNLIKE = (
+    ("2.4 N·m", "1.8 N·m"), ("400 mA slow", "250 mA slow, 5 × 20 mm"), ("CR1220", "CR2032"), ("31", "32"),
+    ("4 to 20 mA", "0 to 20 mA"), ("18 to 36 V", "12 to 24 V"), ("12 V", "18 to 36 V"), ("12 months", "2 years"),
+    ("June 2025", "May 2025"), ("4 June 2025", "5.6.2025"), ("IP67", "IP65"), ("210-0316", "200-0316"),
+    ("yes", "no"), ("brown", "blue"), ("2.5", "25"), ("-40 °C", "40 °C"), ("16 MHz", "16 kHz"), ("16 mW", "16 MW"),
+    ("G 3/4 A", "G 1/2 A"), ("1.4571", "1.4404"), ("24 V ± 10 %", "12 V ± 10 %"), ("24 V ± 10 %", "36 V"),
+    ("≤ 24 V", "≤ 30 V"), ("120 x 80 mm", "130 x 80 mm"), ("2400 mAh", "3000 mAh"), ("about 24 V", "12 V"),
+    ("5 to 12 V", "from 10 to 36 V"), ("not permitted", "permitted"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("2.4 N·m", "1.8 N·m"),
-        ("400 mA slow", "250 mA slow, 5 × 20 mm"),
-        ("CR1220", "CR2032"),
-        ("4 to 20 mA", "0 to 20 mA"),
-        ("18 to 36 V", "12 to 24 V"),
-        ("12 V", "18 to 36 V"),
-        ("12 months", "2 years"),
-        ("June 2025", "May 2025"),
-        ("4 June 2025", "5.6.2025"),
-        ("IP67", "IP65"),
-        ("210-0316", "200-0316"),
-        ("yes", "no"),
-        ("brown", "blue"),
-        ("31", "32"),
-        ("2.5", "25"),
-        ("-40 °C", "40 °C"),
-        ("16 MHz", "16 kHz"),
-        ("16 mW", "16 MW"),
-        ("G 3/4 A", "G 1/2 A"),
-        ("1.4571", "1.4404"),
-        ("24 V ± 10 %", "12 V ± 10 %"),
-        ("24 V ± 10 %", "36 V"),
-        ("≤ 24 V", "≤ 30 V"),
-        ("120 x 80 mm", "130 x 80 mm"),
-        ("2400 mAh", "3000 mAh"),
-        ("about 24 V", "12 V"),
-        ("5 to 12 V", "from 10 to 36 V"),
-        ("not permitted", "permitted"),
-    ],
+    ("one", "other", "expected"), [*((*pair, False) for pair in SAME), *((*pair, True) for pair in UNLIKE)]
 )
-def test_what_says_another_thing_differs(one, other):
-    assert differ(value_of(one), value_of(other))
-    assert differ(value_of(other), value_of(one))
+def test_values_differ_only_where_that_is_certain(one: str, other: str, expected: bool):
+    assert differ(value_of(one), value_of(other)) == expected == differ(value_of(other), value_of(one))
 
 
-@pytest.mark.parametrize(
-    ("written", "numbers"),
-    [
-        ("5", (5.0,)),
-        ("1,200", (1.2, 1200.0)),
-        ("0.075", (0.075,)),
-        ("1,20", (1.2,)),
-        ("1.234,5", (1234.5,)),
-        ("1,234.5", (1234.5,)),
-        ("1.234.567", (1234567.0,)),
-        ("10 000", (10000.0,)),
-        ("12'500.5", (12500.5,)),
-    ],
-)
-def test_numbers_of_any_language(written, numbers):
-    assert numbers_of(written) == numbers
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("24 V ± 10 %", "24 V"),
-        ("24 V ± 10 %", "25 V"),
-        ("24 V (±10 %)", "24 V ± 2.4 V"),
-        ("24 V +/- 10 %", "26.4 V"),
-        ("2.4 ± 0.2 N·m", "2.5 N·m"),
-        ("≤ 24 V", "20 V"),
-        ("> 5 V", "24 V"),
-        ("no more than 5 V", "4 V"),
-        ("no more than 5 V", "more than 6 V"),
-        ("under 5 V", "4 V"),
-        ("from 5 V", "24 V"),
-        ("about 5 V", "5.1 V"),
-        ("≈ 24 V", "24.2 V"),
-        ("typically 5 V", "5.2 V"),
-        ("2 x 12 V", "24 V"),
-        ("1 ½ inch", "1.5 inch"),
-        ("10^3 V", "1 kV"),
-        ("1×10³ V", "1 kV"),
-        ("1 GB", "1000 MB"),
-        ("1 GB", "1024 MB"),
-        ("60 psi", "4.1 bar"),
-        ("3000 mAh", "3 Ah"),
-        ("5 m/s", "18 km/h"),
-        ("6 pieces", "5 V"),
-        ("24 V [1]", "24 V [2]"),
-        ("24 V (see p. 3)", "24 V (see p. 5)"),
-    ],
-)
-def test_what_may_mean_the_same_does_not_differ(one, other):
-    assert not differ(value_of(one), value_of(other))
-    assert not differ(value_of(other), value_of(one))
+def test_numbers_of_any_language():
+    for written, numbers in (
+        ("5", (5.0,)), ("1,200", (1.2, 1200.0)), ("0.075", (0.075,)), ("1,20", (1.2,)), ("1.234,5", (1234.5,)),
+        ("1,234.5", (1234.5,)), ("1.234.567", (1234567.0,)), ("10 000", (10000.0,)), ("12'500.5", (12500.5,)),
+    ):  # fmt: skip
+        assert numbers_of(written) == numbers
 
 
 @given(*[st.text(alphabet="12590.,-+±%^×x/½³⁻ VmkGBto~≤()", max_size=24) | st.text(max_size=40)] * 2)
@@ -303,6 +211,15 @@ def test_a_document_that_contradicts_itself():
     assert conflict.note == "Passage [1] gives different values for 'Supply voltage': 24 V [1] / 12 V [1]."
     apart = passage("Supply voltage: 24 V"), passage("Supply voltage: 12 V", line=40)
     assert found(*apart) == [("within_document", "Supply voltage", ["24 V", "12 V"])]
+
+
+def test_passages_without_line_numbers_are_apart():
+    one, other = (replace(passage(f"Supply voltage: {n} V"), lines=None, id=str(n)) for n in (24, 12))
+    (conflict,) = conflicts([one, other])  # not one row of a table, though both lines are unknown
+    assert (conflict.kind, conflict.numbers) == ("within_document", (1, 2))
+    again = replace(one, id="again")
+    (conflict,) = conflicts([one, again, passage("Supply voltage: 12 V", "b")])
+    assert conflict.numbers == (1, 2, 3)  # both state it
 
 
 def test_both_kinds_at_once():
@@ -458,6 +375,7 @@ def manuals() -> dict[str, tuple[Chunk, ...]]:
     }
 
 
+@pytest.mark.slow
 def test_a_manual_does_not_contradict_itself_or_its_copy():
     for name, chunks in manuals().items():
         assert conflicts(chunks) == (), name
@@ -487,6 +405,7 @@ def test_each_conflict_of_the_sister_manuals_shows_two_values_that_are_printed()
             assert stated.value in " ".join(numbered[stated.number - 1].text.split())
 
 
+@pytest.mark.slow
 def test_any_hash_seed_gives_the_same_conflicts():
     code = (
         "from catena.answering.conflict_finding import conflicts, notes; from catena.model import Chunk\n"
@@ -497,17 +416,6 @@ def test_any_hash_seed_gives_the_same_conflicts():
     outputs = printed_under_hash_seeds(code)
     assert len(outputs) == 1
     assert "Mass" in outputs.pop()
-
-
-def test_a_conflict_counts_each_passage_once():
-    conflict = Conflict(label="x", kind="within_document", stated=conflicts_of_one().stated)
-    assert conflict.numbers == (1,)
-    assert conflict.documents == ("a",)
-
-
-def conflicts_of_one() -> Conflict:
-    (conflict,) = conflicts([passage("Mass: 2 kg\nMass: 3 kg")])
-    return conflict
 
 
 def test_a_cell_that_is_no_value_is_no_field():

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.answering import IntegratedContext, integrate
-from catena.answering.layout import inside
-from catena.answering.shortening import beginning, shortened
+from catena.answering.integration import beginning, inside, shortened
 from catena.model import CAPTION, Chunk, Hit, ParameterError, Segment, citation
-from catena.structure import count_tokens
+from catena.text import count_tokens
 from conftest import printed_under_hash_seeds
 
 LAYOUTS = ("grouped", "value", "plain")
@@ -189,6 +188,8 @@ def test_the_best_is_taken_first_and_a_smaller_one_behind_what_does_not_fit():
     assert [passage.text for passage in context.passages] == ["best", "small"]
     assert [(left.segment, left.reason) for left in context.left_out] == [(long.segment, "budget")]
     assert context.tokens == words(context.text) <= 60
+    with_blank = integrate([Valued(segment(" ", "d"), 2.0), small, long, best], budget_tokens=60, count=words)
+    assert [left.reason for left in with_blank.left_out] == ["budget", "blank"]
 
 
 def test_a_passage_is_cut_at_a_line_or_a_sentence_only_where_that_is_wanted():

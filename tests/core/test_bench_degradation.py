@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from catena.model import ParameterError
-from catena_bench.collection import Collection, Question, read_collection
+from catena_bench.collection import CollectionQuestion, SimilarDocuments, read_collection
 from catena_bench.degradation import grown, run, sizes_for
 from catena_bench.fusion_speed import run as run_fusion_speed
 
@@ -21,12 +21,12 @@ TITLES = {
 }
 
 
-def collection() -> Collection:
-    return Collection(files={name: Path(name) for name in TITLES}, sections={}, questions=())
+def collection() -> SimilarDocuments:
+    return SimilarDocuments(files={name: Path(name) for name in TITLES}, sections={}, questions=())
 
 
-def question(*gold: str) -> Question:
-    return Question(id="q", text="?", kind="field", gold=gold)
+def question(*gold: str) -> CollectionQuestion:
+    return CollectionQuestion(id="q", text="?", kind="field", gold=gold)
 
 
 def test_sizes_are_powers_of_ten_and_all() -> None:
@@ -38,7 +38,7 @@ def test_sizes_are_powers_of_ten_and_all() -> None:
 
 
 def test_gold_comes_first_and_then_the_next_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Collection, "documents_of", lambda self, question: frozenset(question.gold))
+    monkeypatch.setattr(SimilarDocuments, "documents_of", lambda self, question: frozenset(question.gold))
     order = grown(question("a"), collection(), TITLES, Random(1))
     assert order[:2] == ["a", "b"]
     assert sorted(order) == sorted(TITLES)

@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_graph_case import PASSAGES, QUESTIONS, Letters, scorer_by_hand, write, write_split
+from bench_graph_case import QUESTIONS, Letters, scorer_by_hand, write, write_split
 from typer.testing import CliRunner
 
-from catena.graph import ChunkGraph, TermEdges
-from catena.graph.edge_kinds import keywords_of_node
-from catena.model import CatenaError, Chunk, Hit, ParameterError, Ranking, Scale
-from catena_bench import graph, graph_pictures, graph_speed, graph_speed_rounds, graph_studies
+from catena.graph import TermEdges
+from catena.graph.options import keywords_of_node
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena_bench import graph, graph_speed
+from catena_bench import graph as graph_studies
+from catena_bench import graph_speed as graph_speed_rounds
+from catena_bench import pictures as graph_pictures
+from catena_bench.graph import differences_of, figures_of, results_of
 from catena_bench.graph_cli import app
-from catena_bench.graph_data import Asked, read_split
-from catena_bench.graph_embedding import KeptVectors
-from catena_bench.graph_measures import differences_of, figures_of, results_of
-from catena_bench.graph_rankings import first_rankings
-from catena_bench.graph_speed_inputs import grown
-from catena_bench.graph_speed_peers import bytes_of, link_bytes, networkx_edges, plain_pairs, sparse_pairs
+from catena_bench.graph_data import HopQuestion, KeptVectors, read_split
+from catena_bench.graph_setting import first_rankings
+from catena_bench.graph_speed import grown, plain_pairs, sparse_pairs
 
 
 @pytest.fixture
@@ -30,21 +31,6 @@ def folder(tmp_path: Path) -> Path:
     data = tmp_path / "ferries"
     write_split(data)
     return data
-
-
-def test_a_passage_is_a_document_of_one_chunk(folder: Path) -> None:
-    split = read_split(folder)
-    assert split.name == "ferries dev"
-    assert [chunk.id for chunk in split.chunks] == sorted(chunk.id for chunk in split.chunks)
-    by_id = {document.id: (document, chunk) for document, chunk in zip(split.documents, split.chunks, strict=True)}
-    for name, (title, text) in PASSAGES.items():
-        document, chunk = by_id[name]
-        assert chunk.text == document.text == (f"{title}\n{text}" if title else text)
-        assert document.text[chunk.start : chunk.end] == chunk.text
-        assert (document.title, chunk.document_id) == (title, name)
-        assert chunk.path == ((title,) if title else ())
-    for entry in split.entries():
-        assert [view.text for view in entry.views] == [chunk.text for chunk in entry.chunks]
 
 
 def test_questions_name_chunks_and_those_without_evidence_are_left_out(folder: Path) -> None:
@@ -58,13 +44,6 @@ def test_questions_name_chunks_and_those_without_evidence_are_left_out(folder: P
     few = read_split(folder, most=2)
     assert len(few.questions) == 2
     assert len(few.chunks) == len(split.chunks)
-
-
-def test_evidence_that_is_not_in_the_corpus_is_counted_and_never_found(folder: Path) -> None:
-    write(folder, "dev_questions", [{"id": "q", "question": "Ferry Alda?", "supporting": ["ferry", "lost"]}])
-    assert read_split(folder).unknown == 1
-    figures = graph.run(folder, embedder=Letters(), methods=["bm25"], k=[5])
-    assert (figures["n_unknown"], figures["recall_at_5.bm25"], figures["all_at_5.bm25"]) == (1, 50, 0)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +62,6 @@ def test_what_is_not_of_the_layout_is_refused(folder: Path, name: str, rows: lis
     write(folder, name, rows)
     with pytest.raises(ParameterError):
         read_split(folder)
-
-
-def test_a_folder_without_the_split_says_which_files_are_needed(folder: Path) -> None:
-    with pytest.raises(ParameterError, match=r"train_corpus\.jsonl"):
-        read_split(folder, "train")
 
 
 def test_rankings_by_hand(folder: Path) -> None:
@@ -117,7 +91,10 @@ def ranking(*ids: str) -> Ranking:
 
 
 def test_the_figures_of_two_methods_by_hand() -> None:
-    asked = [Asked(id="1", text="?", evidence=("a", "b")), Asked(id="2", text="?", evidence=("c", "d", "e"))]
+    asked = [
+        HopQuestion(id="1", text="?", evidence=("a", "b")),
+        HopQuestion(id="2", text="?", evidence=("c", "d", "e")),
+    ]
     one = results_of(asked, [ranking("a", "x", "b"), ranking("c", "d", "x")], (1, 2, 3))
     other = results_of(asked, [ranking("x"), ranking("c", "d", "e")], (1, 2, 3))
     figures = figures_of("one", one)
@@ -149,12 +126,6 @@ def test_vectors_are_kept_between_runs_and_a_damaged_file_is_made_anew(tmp_path:
     assert KeptVectors(second, tmp_path, told.append).embed_documents(texts).tolist() == rows.tolist()
     assert (second.embedded, len(told)) == (3, 1)
     assert KeptVectors(Letters(), tmp_path).embed_documents([]).shape == (0, 26)
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CatenaError, match="a folder to write into"):
-        KeptVectors(Letters(), tmp_path / "file").embed_documents(["a", "b"])
 
 
 def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> None:
@@ -197,8 +168,7 @@ def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [["--k", "two"], ["--methods", "?"], ["--json", "/nowhere/at/all.json"], ["--size", "depth=3"]],
+    "wrong", [["--k", "two"], ["--methods", "?"], ["--json", "/nowhere/at/all.json"], ["--size", "depth=3"]]
 )
 def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
@@ -212,7 +182,7 @@ def test_what_cannot_be_had_is_left_out_by_name(folder: Path, monkeypatch: pytes
     assert figures["skipped.paper_trained"] == 1
     assert not any(key.endswith(".paper_trained") and key.startswith("recall") for key in figures)
     assert any("without paper_trained: needs train_corpus" in message for message in told)
-    monkeypatch.setattr("catena_bench.graph_training.find_spec", lambda name: None)
+    monkeypatch.setattr("catena_bench.graph_setting.find_spec", lambda name: None)
     write_split(folder, "train")
     graph.run(folder, embedder=Letters(), methods=["paper_trained"], tell=told.append)
     assert "without paper_trained: needs torch" in told[-1]
@@ -237,19 +207,6 @@ def test_the_encoder_is_fine_tuned_and_the_graph_is_made_of_its_vectors(folder: 
     assert figures["recall_at_20.paper_fine_tuned"] == 100
     assert figures["fine_tuning_seconds"] > 0 < figures["fine_tuning_lists"]
     assert "epoch 1 of 1" in result.output
-
-
-def test_fine_tuning_needs_a_model_and_to_be_asked_for(folder: Path) -> None:
-    command = ["--data", str(folder), "--methods", "bm25"]
-    for more, hint in (
-        (["--fine-tune"], "sentence-transformers"),  # the shipped embedding has no network
-        (["--epochs", "2"], "--fine-tune"),
-        (["--size", "train=2"], "--fine-tune"),
-    ):
-        result = CliRunner().invoke(app, [*command, *more])
-        assert (result.exit_code, hint in result.output) == (2, True)
-    figures = graph.run(folder, embedder=Letters(), methods=["paper_fine_tuned", "bm25"])
-    assert figures["skipped.paper_fine_tuned"] == 1
 
 
 def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,13 +243,6 @@ def test_grown_chunks_are_what_the_speed_bench_says() -> None:
     assert 400 < said < 600
 
 
-def test_grown_chunks_share_keywords_as_those_of_one_subject_do() -> None:
-    given = grown(1_000)
-    links = ChunkGraph.build(given.nodes, given.vectors).links("keyword")
-    assert 4 < len(links.targets) / 1_000 < 6  # edges of a node
-    assert set(links.weights.tolist()) == {3, 4, 5}
-
-
 def test_peers_find_the_same_pairs() -> None:
     nodes = grown(400).nodes
     kind = TermEdges(name="keyword", of=keywords_of_node, more_than=1, cap=100)
@@ -305,30 +255,7 @@ def test_peers_find_the_same_pairs() -> None:
     assert plain_pairs(nodes, kind) == sparse_pairs(nodes, kind) == expected
 
 
-def test_networkx_holds_the_same_edges() -> None:
-    given = grown(60)
-    built = ChunkGraph.build(given.nodes, given.vectors)
-    network: Any = networkx_edges(built)
-    assert network.number_of_nodes() == 60
-    for kind in built.kinds:
-        links = built.links(kind)
-        found = {(a, b): weight for a, b, weight in network.edges(data=kind) if weight is not None}
-        expected = zip(zip(links.sources.tolist(), links.targets.tolist(), strict=True), links.weights, strict=True)
-        assert found == {pair: pytest.approx(weight) for pair, weight in expected}
-    assert link_bytes(built) > 4 * 60 * len(built.kinds)
-    assert 40_000 < bytes_of(lambda: [bytes(1_000) for _ in range(40)]) < 60_000
-
-
-def test_the_recall_of_neighbours_falls_where_they_are_not_joined() -> None:
-    given = grown(300)
-    whole = ChunkGraph.build(given.nodes, given.vectors)
-    assert graph_speed_rounds.semantic_recall(whole, given, 0) == 1
-    other = ChunkGraph.build(given.nodes, given.vectors[::-1])
-    assert graph_speed_rounds.semantic_recall(other, given, 0) < 0.2
-    assert graph_speed_rounds.equal(whole, whole)
-    assert not graph_speed_rounds.equal(whole, other)
-
-
+@pytest.mark.slow
 def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
     class Here:
         """A pool that is this process."""

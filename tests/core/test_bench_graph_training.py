@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_graph_case import QUESTIONS, Letters, write_split
+from bench_graph_case import Letters, write_split
 from typer.testing import CliRunner
 
-from catena.graph import FeatureScorer, FeatureTraining, UntrainedScorer
+from catena.graph import FeatureScorer, FeatureTraining
 from catena.model import ParameterError
-from catena_bench import graph
 from catena_bench.graph_cli import app
-from catena_bench.graph_walk_training import collections, lesson, trained
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train_walk_scorer.py"
+NAMES = runpy.run_path(str(SCRIPT))
+collections, lesson, trained = (NAMES[name] for name in ("collections", "lesson", "trained"))
 FEW = FeatureTraining(networks=2, epochs=2)
 
 
@@ -52,15 +52,6 @@ def test_collections_are_discovered_and_can_be_left_out(several: Path) -> None:
             collections(data, without)
 
 
-def test_a_lesson_is_the_questions_with_their_first_rankings(several: Path) -> None:
-    taught = lesson(several / "towns", Letters(), None, silent)
-    assert [len(case.supporting) for case in taught.cases] == [len(set(found)) for _, found in QUESTIONS.values()]
-    assert [case.question.text for case in taught.cases] == [text for text, _ in QUESTIONS.values()]
-    assert [case.ranking for case in taught.cases] == list(taught.setting.first["hybrid"])
-    for choice in taught.choices(UntrainedScorer(), FEW):
-        assert 0 < choice.right.sum() < len(choice.right)
-
-
 def test_a_scorer_is_trained_the_same_twice_and_says_on_what(several: Path) -> None:
     places = collections(several)
     one, other = (
@@ -79,6 +70,7 @@ def test_a_scorer_is_trained_the_same_twice_and_says_on_what(several: Path) -> N
     assert again.identity == alone.identity
 
 
+@pytest.mark.slow
 def test_the_script_writes_a_file_that_the_bench_takes(
     several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,24 +95,3 @@ def test_the_script_writes_a_file_that_the_bench_takes(
     assert {"walk_ms_p50", "recall_at_5.walk", "difference.recall_at_5.walk-scorer_only"} <= figures.keys()
     lost = CliRunner().invoke(app, [*command, "--scorer", str(tmp_path / "nowhere")])
     assert (lost.exit_code, "Traceback" in lost.output) == (2, False)
-
-
-def test_the_walk_is_led_by_the_scorer_that_is_given(several: Path) -> None:
-    class Marked(FeatureScorer):
-        """Notes how often it is asked."""
-
-        asked = 0
-
-        def of_features(self, rows):  # type: ignore[no-untyped-def]
-            Marked.asked += 1
-            return super().of_features(rows)
-
-    taught = trained([lesson(several / "boats", Letters(), None, silent)], FEW, note="", tell=silent)
-    marked = Marked(weights=taught.weights)
-    graph.run(several / "towns", embedder=Letters(), methods=["walk_untrained"], scorer=marked)
-    assert Marked.asked == 0
-    graph.run(several / "towns", embedder=Letters(), methods=["walk"], scorer=marked)
-    by_walk = Marked.asked
-    assert by_walk > 0
-    graph.run(several / "towns", embedder=Letters(), methods=["scorer_only"], scorer=marked)
-    assert Marked.asked > by_walk

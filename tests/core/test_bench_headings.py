@@ -6,23 +6,15 @@ import itertools
 
 import pytest
 
-from catena.formatting import format_layout
-from catena.model import Document, ParameterError
-from catena.parsing import parse, parse_bytes
+from catena.parsing import parse_bytes
 from catena_bench import headings
 from catena_bench.generated_pdfs import generated_pdfs
-from catena_bench.headings import Counts, Title, compare, run, score_generated, score_outline, titles_of
+from catena_bench.headings import Counts, Title, compare, run, score_generated, score_outline
 
 
 @pytest.fixture(scope="module")
 def manuals():
     return list(itertools.islice(generated_pdfs(), 3))
-
-
-def test_titles_are_read_outside_fences_with_their_pages() -> None:
-    text = "# One\n\n```\n# code\n```\n\n~~~~\n```\n# code\n~~~~\n\n## Two\n"
-    document = Document(id="d", text=text, page_starts=(0, text.index("## Two")))
-    assert titles_of(document) == [Title(1, "One", 1), Title(2, "Two", 2)]
 
 
 def test_titles_match_without_case_number_and_marks_on_neighbouring_pages() -> None:
@@ -43,19 +35,9 @@ def test_titles_match_without_case_number_and_marks_on_neighbouring_pages() -> N
     }
 
 
-def test_a_title_is_matched_once() -> None:
-    twice = [Title(1, "Notes", 1), Title(1, "Notes", 1)]
-    assert compare(twice, twice[:1]).shared == 1
-    assert compare(twice[:1], twice).shared == 1
-
-
 def test_deeper_headings_than_the_outline_do_not_count_against_the_outlined_precision() -> None:
     counts = compare([Title(1, "Use", 1)], [Title(2, "Use", 1), Title(3, "Deep", 1), Title(1, "Document", 1)])
     assert (counts.found, counts.outlined) == (3, 1)
-
-
-def test_nothing_found_of_nothing_is_all_right() -> None:
-    assert set(Counts().metrics("x").values()) == {1.0}
 
 
 def test_headings_of_generated_pdfs_are_found_with_their_levels(manuals) -> None:
@@ -65,6 +47,7 @@ def test_headings_of_generated_pdfs_are_found_with_their_levels(manuals) -> None
         assert counts.level == counts.shared
 
 
+@pytest.mark.slow
 def test_real_files_are_found_in_a_folder_or_its_pdfs_and_the_rest_is_counted(tmp_path, monkeypatch, manuals) -> None:
     outlined = list(generated_pdfs())[-1]
     assert outlined.style.outline
@@ -82,6 +65,7 @@ def test_real_files_are_found_in_a_folder_or_its_pdfs_and_the_rest_is_counted(tm
     assert all(0 <= value <= 1 for name, value in results.items() if not name.startswith("n_"))
 
 
+@pytest.mark.slow
 def test_the_outline_is_hidden_from_the_formatter() -> None:
     outlined = list(generated_pdfs())[-1]
     parsed = parse_bytes(outlined.pdf, "a.pdf")
@@ -90,14 +74,3 @@ def test_the_outline_is_hidden_from_the_formatter() -> None:
     counts = score_outline(parsed)
     assert counts is not None
     assert counts.truth == len(outlined.headings)
-
-
-def test_a_folder_is_asked_for(tmp_path) -> None:
-    with pytest.raises(ParameterError, match="a folder of PDF files"):
-        run(tmp_path / "absent")
-
-
-def test_parsed_twice_is_formatted_alike(tmp_path, manuals) -> None:
-    path = tmp_path / "manual.pdf"
-    path.write_bytes(manuals[0].pdf)
-    assert format_layout(parse(path)) == format_layout(parse(path))

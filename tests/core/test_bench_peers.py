@@ -9,7 +9,7 @@ from rank_bm25 import BM25Okapi
 
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
 from catena_bench import peers
-from catena_bench.plain_bm25 import PlainBm25, words_of
+from catena_bench.views_retrievers import PlainBm25, words_of
 
 WORDS = st.lists(st.sampled_from(["red", "wire", "clock", "Clock", "12", "MHz", "of", "the"]), min_size=1, max_size=9)
 TEXTS = st.lists(WORDS.map(" ".join), min_size=1, max_size=12)
@@ -31,11 +31,6 @@ def test_the_best_come_with_all_that_tie_with_the_last(texts: list[str], questio
     border = min(best.values(), default=0.0)
     assert best == {name: score for name, score in whole.items() if score >= border}
     assert len(best) >= min(k, len(whole))
-
-
-def test_no_texts_and_no_known_word_score_nothing() -> None:
-    assert PlainBm25({}).scores("clock") == {}
-    assert PlainBm25({"a": "red wire"}).scores("clock") == {}
 
 
 def ranking(route: str, *scores: tuple[str, float]) -> Ranking:

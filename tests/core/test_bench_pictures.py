@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catena_bench import cli, views_picture
-from catena_bench.pictures import DRAWN, PICTURES
+from catena_bench import cli
+from catena_bench.pictures import DRAWN, PICTURES, VIEWS_DRAWN
 from catena_bench.segments import BUDGETS, MEAN, USUAL
 from catena_bench.views_measures import BUDGETS as TOKENS
 
@@ -43,7 +43,7 @@ FIGURES = {
         "manual.n_questions": 12.0,
         **{
             f"manual.fused.{method}.tokens{budget}{end}": 25.0
-            for method in views_picture.DRAWN for budget in TOKENS for end in ("", ".low", ".high")
+            for method in VIEWS_DRAWN for budget in TOKENS for end in ("", ".low", ".high")
         },
         "manual.fused.default.tokens500": 87.5,
     },
@@ -59,6 +59,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PICTURES))
 def test_every_figure_is_in_the_picture(name: str, tmp_path: Path) -> None:
     page = tmp_path / "picture.html"

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catena.effects import run as run_step
 from catena.model import ParameterError
-from catena.segments import documents_considered, extract, gaps, hits_by_place, lay_out, weighted_values
+from catena.segments import documents_considered, gaps, hits_by_place, lay_out, weighted_values
 from catena_bench import cli, segment_speed
-from catena_bench.segment_speed_inputs import QUERIES, dense, sparse
-from catena_bench.segment_speed_rounds import Rounds, agreement, dsrag_rounds, sparse_rounds
+from catena_bench.segment_speed import Rounds, agreement, dense, dsrag_rounds, sparse, sparse_rounds
 
 
 def meta_document(results: list[list[dict[str, Any]]], top_k: int) -> tuple[list[int], dict[str, int], list[str]]:
@@ -68,7 +66,7 @@ def best_segments(
     overall_max_length: int,
     minimum_value: float,
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    """Pick the best segment of each query in its turn; written anew from the article's rule, and slow."""
+    """SelectedSegment the best segment of each query in its turn; written anew from the article's rule, and slow."""
     picks: list[tuple[int, int]] = []
     scores: list[float] = []
     asked = list(range(len(all_relevance_values)))
@@ -113,26 +111,6 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 # inputs
 
 
-def test_dense_values_are_those_asked_for() -> None:
-    given = dense(20_000, 0)
-    values = weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values
-    assert values.shape == (QUERIES, 20_000)
-    assert float(values.mean()) == pytest.approx(-0.02, abs=0.005)
-    assert float(values.std()) == pytest.approx(0.35, abs=0.005)
-    assert set(np.diff(given.ends, prepend=0)) == {500}
-    assert given.params.budget_in_chunks(QUERIES) == 55
-    assert sorted(given.ranks[0].tolist()) == list(range(20_000))
-
-
-def test_sparse_finds_200_for_each_query() -> None:
-    given = sparse(5_000, 0)
-    assert (given.ranks >= 0).sum(axis=1).tolist() == [200] * QUERIES
-    assert set(np.diff(given.ends, prepend=0)) == {1_000}
-    best_first = given.probabilities[0][np.argsort(given.ranks[0])][-200:]
-    assert (np.diff(best_first) <= 0).all()
-    assert ((given.probabilities >= 0) & (given.probabilities <= 1)).all()
-
-
 @pytest.mark.parametrize("make", [dense, sparse])
 def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
     given = make(2_300, 1)
@@ -155,20 +133,8 @@ def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
     known = {place: hit.hit.chunk for mine in found for place, hit in mine.items()}
     laid = lay_out([known[place] for place in sorted(known)], found, given.params)
     where = [starts[document] + position for document, position in sorted(known)]
-    np.testing.assert_array_equal(laid.track.values, values[:, where])
+    np.testing.assert_array_equal(laid.sequence.values, values[:, where])
     assert make is sparse or gaps(found, given.params) == ()
-
-
-def test_the_store_has_every_chunk_at_its_place() -> None:
-    given = sparse(2_300, 0)
-    extraction = run_step(extract(given.rankings(), params=given.params), given.services())
-    for hit in extraction.segments:
-        first, last = hit.segment.positions or (0, 0)
-        assert len(hit.segment.text) == int(
-            given.lengths[given.meta_document()[1][hit.segment.document_id] :][first : last + 1].sum()
-        )
-    assert given.chunk(2_299).position == 299
-    assert given.chunk(1_000).start == 0
 
 
 # comparison
@@ -195,6 +161,7 @@ def test_agreement() -> None:
 # the run
 
 
+@pytest.mark.slow
 def test_figures_with_a_peer(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_speed, "SIZES", (1_000,))
     figures = segment_speed.run(repeats=2)
@@ -211,33 +178,7 @@ def test_figures_with_a_peer(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) 
     json.dumps(figures, allow_nan=False)
 
 
-def test_a_speedup_is_the_peers_time_by_ours(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_speed, "SIZES", (1_000,))
-    figures = segment_speed.run(repeats=1)
-    for case in ("dense", "sparse"):
-        theirs, ours = (figures[f"milliseconds.{case}.{system}.1000"] for system in ("dsrag", "greedy"))
-        assert figures[f"speedup.{case}.greedy.1000"] == pytest.approx(theirs / ours)
-
-
-def test_a_peer_that_finds_other_segments_is_told(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_speed, "SIZES", (1_000,))
-    peer.get_best_segments = lambda **_: ([(0, 1)], [0.7])  # type: ignore[attr-defined]
-    figures = segment_speed.run(repeats=1)
-    assert (figures["segments.same"], figures["segments.different"]) == (0, 2)
-
-
-def test_where_the_peer_ends_ours_goes_on(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_speed, "SIZES", (1_000, 2_000))
-    monkeypatch.setattr(segment_speed, "LARGEST_OF_PEER", 1_000)
-    monkeypatch.setattr(segment_speed, "LARGEST_FROM_RANKINGS", 500)
-    figures = segment_speed.run(repeats=1)
-    assert "milliseconds.dense.greedy.2000" in figures
-    assert "milliseconds.dense.dsrag.1000" in figures
-    assert "milliseconds.dense.dsrag.2000" not in figures
-    assert not any(".dense_from_rankings." in key for key in figures)
-    assert figures["segments.same"] == figures["segments.compared"] == 2
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_without_the_peer_ours_alone_is_measured_and_that_is_said() -> None:
     told: list[str] = []
@@ -248,6 +189,7 @@ def test_without_the_peer_ours_alone_is_measured_and_that_is_said() -> None:
     assert any("nox -s dsrag" in line for line in told)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_the_command_writes_figures_and_a_picture(tmp_path: Path) -> None:
     given = [

@@ -18,22 +18,27 @@ from typer.testing import CliRunner
 from catena.evaluation import GoldSpan
 from catena.library import prepare
 from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, Scale
-from catena.segments import Identity
 from catena.store.checks import problems_of
 from catena_bench.cli import app
+from catena_bench.collection import library_of
 from catena_bench.pictures import PICTURES
-from catena_bench.segments import BUDGETS, MEAN, PAIRS, measured, reported, run, summed
-from catena_bench.segments_data import Asked, find_collections, read_long_documents
-from catena_bench.segments_filling import Shelf, evidence, fill, with_neighbours, with_section
-from catena_bench.segments_search import INDEXES, searching
-from catena_bench.segments_sweep import calibrated, swept
-from catena_bench.segments_systems import SYSTEMS, Reading
+from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, measured, reported, run, summed
+from catena_bench.segments_data import EvidenceQuestion, read_long_documents
+from catena_bench.segments_systems import (
+    SYSTEMS,
+    MeasuredDocuments,
+    Reading,
+    evidence,
+    fill,
+    with_neighbours,
+    with_section,
+)
 
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are tested where they are made; here they only take time."""
-    monkeypatch.setattr("catena_bench.segments._ROUNDS", 20)
+    monkeypatch.setattr("catena_bench.segments.ROUNDS", 20)
 
 
 WORDS = 6  # of each paragraph below: its tokens, with the full stop
@@ -88,39 +93,32 @@ def test_evidence_counts_each_character_once() -> None:
     assert evidence([("e", 0, 10)], [gold(0, 10)]) == (0.0, 0.0), "equal offsets in another document are a miss"
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=6), st.integers(0, 30))
-def test_more_text_never_recalls_less(spans: list[tuple[int, int]], start: int) -> None:
-    given_spans = [("d", first, first + size) for first, size in spans]
-    wanted = [gold(10, 20)]
-    assert evidence([*given_spans, ("d", start, start + 3)], wanted)[0] >= evidence(given_spans, wanted)[0]
-
-
 def test_what_does_not_fit_is_passed_over_and_neighbours_are_one_passage() -> None:
     entry = book(6)
-    shelf = Shelf.of([entry])
-    assert places(fill(shelf, ranked(entry, [4, 1, 5, 0]), 2 * WORDS)) == [(1, 2), (4, 5)]
-    assert places(fill(shelf, ranked(entry, [4, 1, 5, 0]), 3 * WORDS)) == [(1, 2), (4, 6)]
-    assert fill(shelf, ranked(entry, [4]), WORDS - 1) == ()
+    known = MeasuredDocuments.of([entry])
+    assert places(fill(known, ranked(entry, [4, 1, 5, 0]), 2 * WORDS)) == [(1, 2), (4, 5)]
+    assert places(fill(known, ranked(entry, [4, 1, 5, 0]), 3 * WORDS)) == [(1, 2), (4, 6)]
+    assert fill(known, ranked(entry, [4]), WORDS - 1) == ()
 
 
 def test_a_joined_passage_pays_for_one_header() -> None:
     entry = book(6)
-    shelf = Shelf.of([entry])
+    known = MeasuredDocuments.of([entry])
     ranking = ranked(entry, [2, 3])
-    assert places(fill(shelf, ranking, 2 * WORDS + 3, header=header)) == [(2, 4)]
-    assert places(fill(shelf, ranking, 2 * WORDS + 5, header=header, joined=False)) == [(2, 3)]
-    assert places(fill(shelf, ranking, 2 * WORDS + 6, header=header, joined=False)) == [(2, 3), (3, 4)]
+    assert places(fill(known, ranking, 2 * WORDS + 3, header=header)) == [(2, 4)]
+    assert places(fill(known, ranking, 2 * WORDS + 5, header=header, joined=False)) == [(2, 3)]
+    assert places(fill(known, ranking, 2 * WORDS + 6, header=header, joined=False)) == [(2, 3), (3, 4)]
 
 
 def test_windows_and_sections_fall_back_to_the_chunk() -> None:
     entry = book(3, sections=2)
-    shelf = Shelf.of([entry])
+    known = MeasuredDocuments.of([entry])
     ranking = ranked(entry, [1])
-    assert places(fill(shelf, ranking, 3 * WORDS, take=with_neighbours)) == [(0, 3)]
-    assert places(fill(shelf, ranking, 3 * WORDS - 1, take=with_neighbours)) == [(1, 2)]
-    assert places(fill(shelf, ranked(entry, [4]), 3 * WORDS, take=with_section)) == [(3, 6)]
-    over_the_border = fill(shelf, ranked(entry, [2]), 99, take=with_neighbours)
-    between = shelf.tokens(over_the_border, None) - 3 * WORDS
+    assert places(fill(known, ranking, 3 * WORDS, take=with_neighbours)) == [(0, 3)]
+    assert places(fill(known, ranking, 3 * WORDS - 1, take=with_neighbours)) == [(1, 2)]
+    assert places(fill(known, ranked(entry, [4]), 3 * WORDS, take=with_section)) == [(3, 6)]
+    over_the_border = fill(known, ranked(entry, [2]), 99, take=with_neighbours)
+    between = known.tokens(over_the_border, None) - 3 * WORDS
     assert between == 3, "the heading between two chunks is read too: #, Part and 1"
 
 
@@ -132,11 +130,11 @@ def test_windows_and_sections_fall_back_to_the_chunk() -> None:
 )
 def test_no_budget_is_passed(positions: list[int], budget: int, take: object, headers: bool) -> None:
     entry = book(5, sections=2)
-    shelf = Shelf.of([entry])
+    known = MeasuredDocuments.of([entry])
     how = {} if take is None else {"take": take}
     chosen = header if headers else None
-    runs = fill(shelf, ranked(entry, positions), budget, header=chosen, **how)  # type: ignore[arg-type]
-    assert shelf.tokens(runs, chosen) <= budget
+    runs = fill(known, ranked(entry, positions), budget, header=chosen, **how)  # type: ignore[arg-type]
+    assert known.tokens(runs, chosen) <= budget
     assert all(first.stop < second.start for (_, first), (_, second) in pairwise(runs))
 
 
@@ -182,13 +180,6 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_collections_are_found_by_their_layout(collections: Path, boards: Path) -> None:
-    assert list(find_collections(collections)) == ["spans", "pages"]
-    assert list(find_collections(collections / "pages")) == ["pages"]
-    assert list(find_collections(boards).values()) == [boards]
-    assert find_collections(collections / "paragraphs") == {}
-
-
 def test_pages_stand_in_their_guide_and_do_not_reach_into_each_other(collections: Path) -> None:
     read = read_long_documents(collections / "pages")
     guide, other = read.entries
@@ -199,18 +190,6 @@ def test_pages_stand_in_their_guide_and_do_not_reach_into_each_other(collections
     (span,) = read.questions[0].gold
     assert guide.document.text[span.start : span.end] == PAGES["guide/b.md"].strip()
     assert len(read.questions) == 6, "a page that is not there cannot be found"
-
-
-def test_given_sections_and_markdown_files_are_read(collections: Path, boards: Path) -> None:
-    spans = read_long_documents(collections / "deep" / "spans")
-    assert [chunk.path for chunk in spans.entries[0].chunks] == [("Valves",)] * len(spans.entries[0].chunks)
-    assert {question.within for question in spans.questions} == {"v"}
-    files = read_long_documents(boards)
-    assert {question.within for question in files.questions} == {None}
-    texts = {entry.document.id: entry.document.text for entry in files.entries}
-    span = files.questions[0].gold[0]
-    assert texts[span.document_id][span.start : span.end].endswith("1 kB.")
-    assert len(files.questions) == 4, "a question without evidence is not asked"
 
 
 def test_a_malformed_collection_is_named(tmp_path: Path) -> None:
@@ -225,7 +204,7 @@ def test_a_malformed_collection_is_named(tmp_path: Path) -> None:
 
 
 def test_only_the_half_that_does_not_tune_is_reported() -> None:
-    questions = [Asked(id=str(n), text="?", gold=()) for n in range(40)]
+    questions = [EvidenceQuestion(id=str(n), text="?", gold=()) for n in range(40)]
     chosen = reported(questions, 7)
     assert len(chosen) == 7
     assert not any(question.tunes for question in chosen)
@@ -245,20 +224,22 @@ def test_indexes_differ_in_what_a_chunk_is_found_under_alone(collections: Path) 
 
 def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path) -> None:
     read = read_long_documents(collections / "deep" / "spans")
-    shelf = Shelf.of(read.entries)
-    with searching(read.entries, "headed") as searcher:
+    known = MeasuredDocuments.of(read.entries)
+    with library_of(read.entries) as library:
+        searcher = Searcher(library)
         for question in read.questions[:2]:
             ranking = searcher(question, "dense")
             for name, system in SYSTEMS.items():
-                reading = Reading(shelf=shelf, services=searcher.library.services, ranking=ranking, budget=400)
+                reading = Reading(known=known, services=searcher.library.services, ranking=ranking, budget=400)
                 runs = system(reading, None)
-                assert shelf.tokens(runs, None) <= 400, name
+                assert known.tokens(runs, None) <= 400, name
                 if name == "article":
                     assert runs == (), "500 characters at rank 0 are worth (0.8 - 0.18) 500 / 700, below the minimum"
                 else:
-                    assert evidence(shelf.spans(runs), question.gold)[0] == 1.0, name
+                    assert evidence(known.spans(runs), question.gold)[0] == 1.0, name
 
 
+@pytest.mark.slow
 def test_a_run_gives_every_cell_and_twice_the_same(collections: Path) -> None:
     told: list[str] = []
     figures = run(collections, collection=["spans", "gone"], tell=told.append)
@@ -282,6 +263,7 @@ def test_differences_are_paired(collections: Path) -> None:
     assert isclose(figures["difference.recall.spans.dense.headed.window-topk.250"], expected, abs_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_it_and_draws_it(collections: Path, tmp_path: Path) -> None:
     json_file, picture = tmp_path / "f.json", tmp_path / "f.html"
     pytest.importorskip("plotly")
@@ -291,38 +273,3 @@ def test_the_command_line_runs_it_and_draws_it(collections: Path, tmp_path: Path
     assert json.loads(json_file.read_text())["n.pages"] == 2
     assert "pages" in picture.read_text(encoding="utf-8")
     assert "segments" in PICTURES
-
-
-def test_other_benches_take_no_collections(boards: Path) -> None:
-    done = CliRunner().invoke(app, ["similar-docs", "--data", str(boards), "--collection", "x"])
-    assert done.exit_code == 2
-    assert "takes collections" in done.output
-
-
-def test_a_sweep_asks_only_the_half_that_may_choose(collections: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Asked] = []
-
-    def noted(documents: object, questions: Sequence[Asked], budgets: Sequence[int]) -> dict[str, float]:
-        asked.extend(questions)
-        return {}
-
-    monkeypatch.setattr("catena_bench.segments.swept", noted)
-    run(collections, collection=["spans"], sweep=2)
-    assert asked
-    assert all(question.tunes for question in asked)
-
-
-def test_a_sweep_compares_settings_with_the_same_rivals(collections: Path) -> None:
-    read = read_long_documents(collections / "deep" / "spans")
-    figures = swept(read, read.questions[:1], [400])
-    assert figures["sweep.recall.spans.dense.topk"] == figures["sweep.recall.spans.dense.budget.off.0.1"] == 1.0
-    assert figures["sweep.recall.spans.dense.balanced.constant"] == 0.0, "500 characters are worth too little"
-
-
-def test_ranks_are_no_scores() -> None:
-    entry = book(3)
-    ranking = ranked(entry, [0, 1])
-    assert [hit.score for hit in calibrated(ranking, Identity()).hits] == [1.0, 0.5]
-    by_order = calibrated(replace(ranking, scale=Scale.RANK), Identity())
-    assert [hit.score for hit in by_order.hits] == [0.8, 0.8]
-    assert by_order.scale is Scale.PROBABILITY

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
-import socket
 import stat
 import sys
-import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,17 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.model import MissingExtraError, ParameterError, ServerError
-from catena_bench import servers_cli
-from catena_bench.servers import NoServersError, ask, elasticsearch, java_tools, opensearch
-from catena_bench.servers.cluster import PORTS, Cluster, free_ports
-from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once, pom
+from catena_bench import cli
+from catena_bench.servers import NoServersError, ask, elasticsearch, opensearch
+from catena_bench.servers import fetching as java_tools
+from catena_bench.servers.cluster import SearchCluster
+from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once
 from catena_bench.servers.kinds import (
     KNN,
     Distribution,
     elasticsearch_distribution,
     node_settings,
     opensearch_distribution,
-    unpack_jars,
 )
 
 PAGES = Artifact(group="org.example", name="pages", version="1.2")
@@ -66,27 +63,11 @@ for name in {files!r}:
 """
 
 
-def test_a_pom_names_versions_in_order_and_leaves_out_what_comes_alone():
-    text = pom([PAGES, Artifact(group="g", name="n", version="3", form="zip", alone=True)])
-    assert text.index("pages") < text.index("<artifactId>n<")
-    assert "<groupId>org.example</groupId><artifactId>pages</artifactId><version>1.2</version>" in text
-    assert "<type>zip</type><exclusions><exclusion><groupId>*<" in text
-    assert text.count("<exclusion>") == 1
-    assert "http" not in text.replace("http://maven.apache.org/POM/4.0.0", "")  # the format's name, no address
-
-
 @pytest.mark.parametrize("server", [elasticsearch, opensearch])
 def test_without_maven_the_reason_is_named_and_nothing_is_left(programs, server):
     with pytest.raises(NoServersError, match=r"mvn .* is not on PATH") as caught, server():
         pass
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
-    assert not list(cache_folder().iterdir())
-
-
-def test_where_the_index_is_out_of_reach_what_could_not_be_fetched_is_named(programs):
-    programs("mvn", "sys.exit('no route to the index')")
-    with pytest.raises(NoServersError, match=r"mvn could not fetch log4j-api 2.*, elasticsearch 9\.9\.9"):
-        elasticsearch_distribution("9.9.9")
     assert not list(cache_folder().iterdir())
 
 
@@ -112,13 +93,6 @@ def test_elasticsearch_is_fetched_once_and_its_transport_lies_in_a_module(progra
     assert "elasticsearch.version=9.5.3\n" in (module / "plugin-descriptor.properties").read_text()
 
 
-def test_another_version_comes_from_the_argument_else_from_the_environment(programs, monkeypatch):
-    programs("mvn", maven())
-    monkeypatch.setenv("CATENA_ELASTICSEARCH", "9.3.4")
-    assert elasticsearch_distribution().version == "9.3.4"
-    assert elasticsearch_distribution("9.5.2").home.name == "elasticsearch-9.5.2"
-
-
 def test_opensearch_has_k_nn_where_there_is_one_and_no_library_twice(programs, tmp_path):
     programs("mvn", maven("opensearch-3.jar", "jna-5.16.0.jar", "opensearch-knn-3.5.0.0.zip"))
     distribution = opensearch_distribution()
@@ -129,15 +103,6 @@ def test_opensearch_has_k_nn_where_there_is_one_and_no_library_twice(programs, t
     assert not [name for name in opensearch_distribution("3.8.0").plugins if "knn" in name]
     asked = (tmp_path / "bin" / "calls").read_text().split("</project>")
     assert ["opensearch-knn" in project for project in asked] == [True, False, False]
-
-
-def test_libraries_are_told_apart_by_their_whole_names(tmp_path):
-    (tmp_path / "jna-5.16.0.jar").write_text("")
-    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
-        for name in ("jna-platform-5.16.0.jar", "jna-5.17.jar"):
-            archive.writestr(name, "")
-    unpack_jars(tmp_path / "p.zip")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["jna-5.16.0.jar", "jna-platform-5.16.0.jar"]
 
 
 def test_a_folder_of_the_cache_appears_whole_or_not_at_all(tmp_path):
@@ -157,12 +122,6 @@ def test_a_folder_of_the_cache_appears_whole_or_not_at_all(tmp_path):
         (folder / "ours").write_text("")
 
     assert [path.name for path in made_once(target, overtaken).iterdir()] == ["theirs"]
-
-
-@pytest.mark.parametrize(("said", "release"), [("javac 17.0.15", 17), ("javac 21", 21), ("gibberish", 0)])
-def test_a_compiler_says_its_release(programs, tmp_path, said, release):
-    programs("javac", f"print({said!r})")
-    assert java_tools.release_of(str(tmp_path / "bin" / "javac")) == release
 
 
 def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypatch):
@@ -186,20 +145,9 @@ def test_without_the_runtime_the_extra_is_named(monkeypatch):
         java_tools.runtime()
 
 
-def test_ports_are_free_and_differ():
-    ports = free_ports(20)
-    assert len({*ports}) == 20
-    assert {*ports} <= {*PORTS}
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", ports[0]))
-
-
 @pytest.mark.parametrize(
     ("flavour", "first"),
-    [
-        ("elasticsearch", "cluster.initial_master_nodes"),
-        ("opensearch", "cluster.initial_cluster_manager_nodes"),
-    ],
+    [("elasticsearch", "cluster.initial_master_nodes"), ("opensearch", "cluster.initial_cluster_manager_nodes")],
 )
 def test_nodes_know_each_other_and_stay_on_loopback(flavour, first, tmp_path):
     ports = {"http_ports": [1, 2, 3], "transport_ports": [4, 5, 6]}
@@ -235,9 +183,9 @@ class Stage(Distribution):
         return [sys.executable, "-c", NODE, str(config)]
 
 
-def stage(folder: Path, nodes: int = 2, **settings: object) -> Cluster:
+def stage(folder: Path, nodes: int = 2, **settings: object) -> SearchCluster:
     distribution = Stage(flavour="opensearch", version="0", home=folder, classes=())
-    return Cluster(distribution, nodes, "1m", settings, folder)
+    return SearchCluster(distribution, nodes, "1m", settings, folder)
 
 
 @pytest.fixture
@@ -288,14 +236,6 @@ def test_healing_brings_back_killed_held_and_fallen_nodes(cluster):
     assert [answers(url) for url in cluster.urls] == [True, True]
 
 
-def test_closing_ends_every_node_held_ones_too(cluster):
-    processes = [*cluster._processes.values()]
-    cluster.suspend(1)
-    cluster.close()
-    assert all(process.poll() is not None for process in processes)
-    cluster.close()
-
-
 def test_a_node_that_does_not_start_is_said_with_the_end_of_its_log(tmp_path):
     cluster = stage(tmp_path, nodes=1, fails=True)
     try:
@@ -305,34 +245,14 @@ def test_a_node_that_does_not_start_is_said_with_the_end_of_its_log(tmp_path):
         cluster.close()
 
 
+@pytest.mark.slow
 def test_waiting_has_an_end(cluster):
     os.kill(cluster._processes[0].pid, signal.SIGSTOP)  # it runs, and does not answer
     with pytest.raises(ServerError, match="no green cluster of 2 nodes within 0 s"):
         cluster.wait(nodes=2, status="green", seconds=0.1)
 
 
-def test_a_held_node_is_not_waited_for(cluster):
-    cluster.suspend(0)
-    cluster.kill(1)
-    cluster.start(1)
-    assert answers(cluster.urls[1])
-
-
-def test_a_cluster_of_no_nodes_is_refused():
-    with pytest.raises(ParameterError, match="nodes"), elasticsearch(nodes=0):
-        pass
-
-
-def test_settings_are_written_as_yaml(tmp_path):
-    stage(tmp_path, nodes=1, list=["a", 'b"c'], flag=True)
-    lines = (tmp_path / "node-0" / "config" / "opensearch.yml").read_text().splitlines()
-    written = {name: json.loads(value) for name, value in (line.split(": ", 1) for line in lines)}
-    assert written["list"] == ["a", 'b"c']
-    assert written["flag"] is True
-    assert written["cluster.name"] == "catena-tests"
-
-
-def runs(cluster: Cluster, asked: dict[str, object]):
+def runs(cluster: SearchCluster, asked: dict[str, object]):
     @contextmanager
     def run(**options: object):
         asked.update(options)
@@ -344,10 +264,10 @@ def runs(cluster: Cluster, asked: dict[str, object]):
 
 def test_the_command_prints_addresses_until_it_is_stopped(tmp_path, monkeypatch):
     cluster, asked = stage(tmp_path), {}
-    monkeypatch.setattr(servers_cli, "opensearch", runs(cluster, asked))
-    monkeypatch.setattr(servers_cli.Event, "wait", lambda self: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(cli, "opensearch", runs(cluster, asked))
+    monkeypatch.setattr(cli.Event, "wait", lambda self: signal.raise_signal(signal.SIGINT))
     try:
-        done = CliRunner().invoke(servers_cli.app, ["start", "--opensearch", "--nodes", "2"])
+        done = CliRunner().invoke(cli.servers_app, ["start", "--opensearch", "--nodes", "2"])
     finally:
         cluster.close()
     assert (done.exit_code, done.stdout.split()) == (0, [*cluster.urls])
@@ -356,6 +276,6 @@ def test_the_command_prints_addresses_until_it_is_stopped(tmp_path, monkeypatch)
 
 
 def test_the_command_says_why_no_server_can_be_started(programs):
-    done = CliRunner().invoke(servers_cli.app, ["start"])
+    done = CliRunner().invoke(cli.servers_app, ["start"])
     assert (done.exit_code, done.stdout) == (2, "")
     assert "mvn" in done.stderr

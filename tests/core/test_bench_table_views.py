@@ -10,21 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.effects import Services
-from catena.effects import run as drive
-from catena.evaluation import embedding_shift
 from catena.model import ParameterError
 from catena_bench.cli import app
-from catena_bench.generated_tables import generated_tables
-from catena_bench.table_views import (
-    EmbeddedTable,
-    Pair,
-    TableSet,
-    collection_set,
-    generated_set,
-    measured,
-    plane,
-    run,
-)
+from catena_bench.table_views import EmbeddedTable, TablePair, TableSet, collection_set, measured, run
 
 DIRECTIONS = {
     "ask a": (1.0, 0.0), "ask b": (0.0, 1.0),
@@ -50,7 +38,7 @@ A, B = (
     EmbeddedTable(chunk_id=n, document_id=n, whole=f"whole {n}", definition=f"named {n}", bare=f"bare {n}")
     for n in "ab"
 )
-PAIRS = (Pair(question="ask a", kind="x", table=A), Pair(question="ask b", kind="y", table=B))
+PAIRS = (TablePair(question="ask a", kind="x", table=A), TablePair(question="ask b", kind="y", table=B))
 
 
 def test_figures_are_those_worked_out_by_hand() -> None:
@@ -66,32 +54,6 @@ def test_figures_are_those_worked_out_by_hand() -> None:
         "first_before": 0.0, "first_after": 1.0, "first_after_bare": 1.0,
     }  # fmt: skip
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
-
-
-def test_the_picture_has_three_points_for_each_pair() -> None:
-    services = Services(embedder=Directions())
-    shift = drive(embedding_shift(["ask a", "ask b"], ["whole a", "whole b"], ["named a", "named b"]), services)
-    points = plane(shift)
-    assert {name: part.shape for name, part in points.items()} == dict.fromkeys(
-        ("question", "before", "after"), (2, 2)
-    )
-    assert np.linalg.norm(points["question"][0] - points["after"][0]) == pytest.approx(0)
-    assert np.linalg.norm(points["before"][0] - points["after"][1]) == pytest.approx(0)
-    assert np.linalg.norm(points["question"][0] - points["question"][1]) == pytest.approx(2**0.5)
-
-
-def test_generated_tables_are_the_same_for_a_seed_and_hold_their_answers() -> None:
-    assert generated_tables(3, 5) == generated_tables(3, 5) != generated_tables(4, 5)
-    chosen = generated_set(n=6)
-    assert len(chosen.tables) == 12
-    assert len(chosen.pairs) == 24
-    for pair in chosen.pairs:
-        words = pair.question.rstrip("?").split()
-        if pair.kind == "value" and "spare" in words:
-            assert words[-1] in pair.table.whole
-            assert words[-1] not in pair.table.definition
-        if pair.kind == "label" and "order" in words:
-            assert " ".join(words[words.index("the", 3) + 1 : words.index("machine") - 2]) in pair.table.definition
 
 
 def test_leaving_data_out_helps_questions_by_label_and_hurts_those_by_value() -> None:

@@ -20,22 +20,20 @@ from typer.testing import CliRunner, Result
 from catena import prompts
 from catena.effects import Complete, Services
 from catena.effects import run as drive
-from catena.evaluation import ScopeDataset, ScopeQuestion, write_scope_dataset
-from catena.evaluation.pairwise import Round, verdict_of
 from catena.library import prepare
 from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
-from catena.structure import planned_answer
 from catena.testing import ChatServer
 from catena.testing.chat_server import Body
-from catena_bench import cli, tables_retrievers
-from catena_bench.tables import TABLES, Choice, make
+from catena_bench import views_retrievers as tables_retrievers
+from catena_bench.baselines import planned_answer
+from catena_bench.judges.judging import Round, verdict_of
+from catena_bench.questions import ScopeDataset, ScopeQuestion, write_scope_dataset
+from catena_bench.tables import TABLES, TableChoice, make
 from catena_bench.tables_cli import app
-from catena_bench.tables_data import read_tabled_documents
-from catena_bench.tables_forms import PaperTable, Row, figures_of, markdown_of
-from catena_bench.tables_judging import figure_3
-from catena_bench.tables_measures import Cell
-from catena_bench.tables_retrievers import KNOWN, embedder_of, retrievers_of
-from catena_bench.views_retrievers import Scores
+from catena_bench.tables_forms import PaperRow, PaperTable, figure_3, figures_of, markdown_of
+from catena_bench.tables_material import read_tabled_documents
+from catena_bench.tables_schemes import Cell
+from catena_bench.views_retrievers import KNOWN, Scores, embedder_of, retrievers_of
 
 GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters
 BOOK = f"""# Kettles
@@ -65,7 +63,7 @@ SENTENCES = (
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are tested where they are made; here they only take time."""
-    monkeypatch.setattr("catena_bench.views_measures.ROUNDS", 20)
+    monkeypatch.setattr("catena_bench.tables_schemes.ROUNDS", 20)
 
 
 class Overlap:
@@ -131,7 +129,7 @@ def figures(folder: Path, numbers: Sequence[str]) -> dict[str, float]:
     def ask(step: Any) -> Any:
         return drive(step, Services(embedder=embedder_of([])))
 
-    _, found = make(sources, [overlap], Choice(tables=tuple(numbers)), ask, lambda message: None)
+    _, found = make(sources, [overlap], TableChoice(tables=tuple(numbers)), ask, lambda message: None)
     return {key: value for table in found for key, value in figures_of(table).items()}
 
 
@@ -153,18 +151,6 @@ def test_recall_of_sections_units_and_views_is_as_by_hand(book: Path) -> None:
         assert found[f"table2.k1.5.overlap.{scheme}.mean_pieces"] == 1
 
 
-def test_more_units_are_returned_in_place_of_sections(book: Path) -> None:
-    found = figures(book, ["1", "2"])
-    sections = found["table1.value.tokens_per_sec"]
-    (source,) = read_tabled_documents(book)
-    assert (found["table1.value.sections_per_doc"], found["table1.value.questions"]) == (3, 2)
-    assert found["table1.value.tokens_per_doc"] == len(source.asked.token_starts)
-    units = found["table2.k10.overlap.units.mean_tokens"]
-    assert sections / units > 1
-    assert found["table2.k1.5.overlap.units_plus"] == 100  # 1.5 times the factor is more than two sentences
-    assert found["table2.k1.5.overlap.units_plus.mean_pieces"] >= found["table2.k3.overlap.units.mean_pieces"]
-
-
 def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book: Path) -> None:
     found = figures(book, ["2", "10"])
     own = found["table2.k1.5.overlap.content_raw.mean_tokens"]
@@ -175,34 +161,12 @@ def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book:
     assert found["table10.overlap.k1.5.mc_indexing"] == found["table2.k1.5.overlap.mc_indexing"]
 
 
-def test_changes_are_means_over_all_k_against_the_first_row(book: Path) -> None:
-    found = figures(book, ["4", "6", "9"])
-    for table, first, row in (
-        ("table4", "mc_indexing", "mc_indexing_without_raw"),
-        ("table6", "fixed300", "fixed300_content"),
-        ("table9", "fixed200", "fixed200_views"),
-    ):
-        changes = [
-            found[f"{table}.overlap.k{k}.{row}"] - found[f"{table}.overlap.k{k}.{first}"] for k in (1.5, 3, 5, 10)
-        ]
-        assert found[f"{table}.overlap.delta.{row}"] == pytest.approx(sum(changes) / 4)
-    assert found["table6.overlap.delta.fixed300_content"] == pytest.approx((SHARE - 100) / 4 / 4)  # at k = 1.5 alone
-
-
-def test_evidence_that_a_chunker_cuts_is_counted(tmp_path: Path) -> None:
-    across = f"{GULLS}\n\n# Instruments\n\n{VIOLINS}"  # from one section into the next
-    folder = written(tmp_path / "cut", {"book": BOOK}, {"book": {"a": (across,), "b": (GULLS,)}})
-    found = figures(folder, ["7"])
-    assert found["table7.content.n100"] == 50
-    assert found["table7.fixed.n100"] == 0
-    assert found["table7.fixed_content.n100"] == 50
-    assert found["table7.fixed.units"] == 50
-
-
 def test_the_best_of_a_block_is_bold_and_the_second_underlined() -> None:
     cells = {"a": (90.04, 10.0), "b": (90.0, 20.0), "c": (80.0, None), "d": (95.0, 30.0)}
     rows = tuple(
-        Row(key=name, name=name, cells=tuple(None if v is None else Cell(value=v) for v in of), compared=name != "d")
+        PaperRow(
+            key=name, name=name, cells=tuple(None if v is None else Cell(value=v) for v in of), compared=name != "d"
+        )
         for name, of in cells.items()
     )
     table = PaperTable(
@@ -307,6 +271,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_without_a_model_the_tables_say_what_stands_in(shelf: Path, tmp_path: Path) -> None:
     target, text = tmp_path / "o.json", tmp_path / "o.md"
     result = command(shelf, "--retrievers", "bm25,tfidf,static", "--json", target, "--markdown", text)
@@ -333,14 +298,7 @@ def test_without_a_model_the_tables_say_what_stands_in(shelf: Path, tmp_path: Pa
     ]
 
 
-def test_two_runs_give_the_same_bytes(book: Path, tmp_path: Path) -> None:
-    written_files = []
-    for name in ("a", "b"):
-        assert command(book, "--json", tmp_path / name, "--retrievers", "bm25,static").exit_code == 0
-        written_files.append((tmp_path / name).read_bytes())
-    assert written_files[0] == written_files[1]
-
-
+@pytest.mark.slow
 def test_a_plan_is_what_is_then_asked_and_nothing_is_asked_twice(
     shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
 ) -> None:
@@ -381,31 +339,8 @@ def without_time(found: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if ".seconds." not in key}
 
 
-def test_answers_of_no_use_cost_their_text_and_are_told(
-    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
-) -> None:
-    scripted, server = model
-    for purpose in ("view_keywords", "view_summary", "tree_summary", "short_answer", "judge_pair"):
-        scripted.bad[purpose] = 1000
-    scripted.bad["atomic_units"] = 1
-    target = tmp_path / "o.json"
-    options = with_model(
-        server, tmp_path / "journal.db", "--table", "2,5", "--judge", "--judge-at", "3", "--json", target
-    )
-    result = command(shelf, *options)
-    assert result.exit_code == 0, result.stderr
-    found = read(target)
-    assert found["n_degraded"] >= scripted.asked["view_keywords"]
-    assert found["table2.k3.bm25.content_keywords"] == 0  # no view, nothing found
-    assert found["table2.k3.bm25.content_raw"] == 100
-    assert found["table2.k3.bm25.mc_indexing"] == 100  # by the view that is there
-    assert found["table5.failed.view_keywords"] == found["table5.requests.view_keywords"]
-    assert found["figure3.k3.bm25.tie.by_score"] == 100  # both said nothing: no judge was asked
-    assert scripted.asked["judge_pair"] == 0
-    assert "texts that the model was asked for are missing" in result.stdout
-
-
 # Ctrl-C may fall between the opening of a connection and whoever would close it: nobody can then
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_run_that_is_stopped_goes_on_where_it_was(
     shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
@@ -435,27 +370,6 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     server.answer = scripted
     assert command(shelf, *options).exit_code == 0
     assert len(server.bodies) <= total + 8  # those in flight, at most, are asked again
-
-
-def test_a_budget_stops_before_it_is_passed(shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]) -> None:
-    _, server = model
-    options = with_model(server, tmp_path / "journal.db", "--table", "4", "--price-in", "1000", "--price-out", "1000")
-    result = command(shelf, *options, "--budget", "5")
-    assert result.exit_code == 2
-    assert "the cap of 5 would be passed" in result.stderr
-    assert command(shelf, "--llm", "m", "--base-url", server.url, "--budget", "5").exit_code == 2  # without prices
-
-
-def test_views_may_be_made_offline_beside_a_model(
-    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
-) -> None:
-    scripted, server = model
-    options = with_model(server, tmp_path / "journal.db", "--views-by", "offline", "--table", "2")
-    result = command(shelf, *options)
-    assert result.exit_code == 0, result.stderr
-    assert set(scripted.asked) == {"atomic_units", "tree_summary"}
-    assert "MC-indexing (offline)" in result.stdout
-    assert "| Atomic Unit |" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -512,20 +426,3 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         retrievers_of(["minilm"])
     assert [each.name for each in retrievers_of(["static", "bm25", "static"])] == ["static", "bm25"]
     assert set(KNOWN) == {"bm25", "tfidf", "static", "minilm"}
-
-
-def test_documents_of_several_data_sets_keep_their_own_names(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        written(tmp_path / name, {"book": BOOK}, {"book": EVIDENCE})
-    found = read_tabled_documents(tmp_path, 1)
-    assert [each.asked.name for each in found] == ["book", "two/book"]
-    assert [len(each.asked.questions) for each in found] == [1, 1]
-    assert found[0].references == ("Kettles boil water.",)
-
-
-def test_the_command_is_one_of_the_benches(monkeypatch: pytest.MonkeyPatch, book: Path, capsys: Any) -> None:
-    monkeypatch.setattr("sys.argv", ["catena-bench", "tables", "--data", str(book), "--table", "7"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
-    assert "## Table 7: chunking error" in capsys.readouterr().out

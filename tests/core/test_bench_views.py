@@ -14,15 +14,12 @@ from typer.testing import CliRunner
 
 from catena.evaluation import spans_of
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
-from catena.retrieval import ScoreFusion, reciprocal_rank_fusion, weighted_sum
+from catena.retrieval import ScoreFusion, weighted_sum
 from catena_bench import views, views_retrievers
 from catena_bench.cli import app
-from catena_bench.views_data import AskedDocument, read_asked_documents, word_pieces
-from catena_bench.views_measures import Results, figures
-from catena_bench.views_multi import at_equal_counts, by_question, rules
-from catena_bench.views_ranking import best_text, by_rank, by_score, ranking
+from catena_bench.views_data import METHODS, AskedDocument, read_asked_documents, word_pieces
+from catena_bench.views_measures import Results, by_score, figures
 from catena_bench.views_retrievers import Dense
-from catena_bench.views_units import METHODS, Units
 
 TOPICS = {
     "Copper": "The copper kettle boils the water for the morning tea.",
@@ -81,15 +78,6 @@ def chunks_of(texts: Sequence[str]) -> tuple[Chunk, ...]:
     )
 
 
-def test_documents_bring_sections_evidence_and_their_word_pieces(asked: AskedDocument) -> None:
-    assert (asked.name, asked.document.title, len(asked.sections)) == ("book", "", 4)
-    for question in asked.questions:
-        (span,) = question.evidence
-        assert asked.document.text[slice(*span)] == TOPICS[question.id]
-        assert asked.tokens(*span) == word_pieces()(TOPICS[question.id])
-    assert asked.tokens(0, len(asked.document.text)) == len(asked.token_starts)
-
-
 def test_every_method_covers_the_document(asked: AskedDocument) -> None:
     text = asked.document.text
     for name, of_method in METHODS.items():
@@ -105,6 +93,7 @@ def test_every_method_covers_the_document(asked: AskedDocument) -> None:
     assert all(not any(chunk.start < border < chunk.end for border in sections) for chunk in inside)
 
 
+@pytest.mark.slow
 def test_sections_find_what_they_hold_and_windows_what_stands_at_their_end(folder: Path) -> None:
     measured = views.run(folder)
     for key in (
@@ -141,18 +130,6 @@ def test_the_figures_of_a_ranking_by_hand(asked: AskedDocument) -> None:
     ]
 
 
-def test_the_papers_rule_returns_what_its_views_disagree_on(asked: AskedDocument) -> None:
-    chunks = METHODS["sections"](asked).chunks
-    one, other = np.array([[4.0, 3, 2, 1]] * 4), np.array([[1.0, 2, 3, 4]] * 4)
-    rankings = by_question({"raw": one, "keywords": other}, chunks)
-    found = {name: figures(asked, results) for name, results in rules(rankings)}
-    assert found["paper"]["k1.5.mean_pieces"] == 2  # one of each view, and they disagree
-    assert found["exact"]["k1.5.mean_pieces"] == found["rrf"]["k1.5.mean_pieces"] == 1.5
-    assert found["paper"]["k1.5"] == 50
-    assert "k1.5.as_stated" not in found["paper"]
-    assert at_equal_counts(asked, rankings) == {"k3.equal_count": pytest.approx(75)}
-
-
 @given(st.lists(st.tuples(st.floats(0, 30), st.floats(-1, 1), st.floats(0, 30)), min_size=1, max_size=9))
 def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]) -> None:
     chunks = chunks_of(["x"] * len(rows))
@@ -166,18 +143,6 @@ def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]
     fused = by_score(words, cosines, passages, how)[0]
     expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts).hits}
     assert [expected[chunk.id] for chunk in chunks] == pytest.approx(list(fused))
-
-
-def test_rank_fusion_in_arrays_is_the_librarys() -> None:
-    chunks = chunks_of(["x"] * 4)
-    one, other = np.array([[0.9, 0.1, 0.5, -np.inf]]), np.array([[1.0, 8.0, 3.0, 2.0]])
-    fused = reciprocal_rank_fusion({"a": ranking(one[0], chunks), "b": ranking(other[0], chunks)})
-    assert [hit.chunk.id for hit in ranking(by_rank(one, other)[0], chunks).hits] == [h.chunk.id for h in fused.hits]
-
-
-def test_a_chunk_scores_as_its_best_text() -> None:
-    units = Units(chunks=chunks_of(["a", "b", "c"]), texts=("x", "y", "z"), owner=(0, 2, 2))
-    assert best_text(np.array([[1.0, 5.0, 3.0]]), units).tolist() == [[1.0, -np.inf, 5.0]]
 
 
 def test_only_what_may_be_truncated_is() -> None:
@@ -196,6 +161,7 @@ def test_only_what_may_be_truncated_is() -> None:
         assert engine.scores(["aab", "b"], ["b"], truncated=truncated).tolist() == expected
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_and_a_picture(folder: Path, tmp_path: Path) -> None:
     out, page = tmp_path / "figures.json", tmp_path / "views.html"
     command = ["views", "--data", str(folder), "--json", str(out), "--plot", str(page), "--size", "questions=2"]

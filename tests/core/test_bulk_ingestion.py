@@ -14,9 +14,9 @@ from catena.effects import Cancel, Handler, Services, run
 from catena.enrichment import StaticEmbedder
 from catena.library import UNCHANGED, Input, Library, Preparation, Progress
 from catena.model import CancelledError, LibraryError, ModelMismatchError, Outcome, ParameterError, ServerError
-from catena.server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
-from catena.server.bulk_writing import write_batch
 from catena.structure import SegmentOptions
+from catena_server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
+from catena_server.bulk_ingestion import write_batch
 from conftest import printed_under_hash_seeds
 from deadly_models import deadly
 from folder_server import FolderServer
@@ -103,13 +103,14 @@ def test_what_is_known_is_not_read(files: Path) -> None:
     assert second.outcome.state == "indexed"
 
 
+@pytest.mark.slow
 def test_equal_inputs_give_equal_bytes_in_every_process(files: Path) -> None:
     code = (
         "import hashlib, json, sys\n"
         "from pathlib import Path\n"
-        "from catena.server.bulk_preparation import Recipe, prepare_batch\n"
+        "from catena_server.bulk_ingestion import Recipe, prepare_batch\n"
         "from catena.library.file_ingestion import Input\n"
-        "from catena.server.layout import IndexLayout\n"
+        "from catena_server.index_layout import IndexLayout\n"
         "files = [Path(name) for name in sys.argv[3:]]\n"
         "inputs = [Input(path=file, source=file.name, document_id=file.name) for file in files]\n"
         "recipe = Recipe(layout=IndexLayout(name='set', embedder=sys.argv[1], dim=int(sys.argv[2])))\n"
@@ -175,6 +176,7 @@ def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, 
     return stored(server)
 
 
+@pytest.mark.slow
 def test_two_workers_write_what_one_does(files: Path, server: FolderServer, one_by_one: dict[str, object]) -> None:
     told: list[Progress] = []
     outcomes = ingest(files, server, workers=2, batch_files=2, progress=told.append)
@@ -198,6 +200,7 @@ def test_two_workers_write_what_one_does(files: Path, server: FolderServer, one_
     assert sorted(word for text in texts for word in text.split() if word.isdecimal()) == ["12", "25"]
 
 
+@pytest.mark.slow
 def test_a_file_that_kills_its_process_fails_and_costs_no_other(files: Path, server: FolderServer) -> None:
     (files / "aa.md").write_text("# Poison\n\nA poison for embedders.\n")
     outcomes = ingest(files, server, Recipe(layout=LAYOUT, models=deadly))
@@ -208,6 +211,7 @@ def test_a_file_that_kills_its_process_fails_and_costs_no_other(files: Path, ser
     assert len(ledger(server)) == 6
 
 
+@pytest.mark.slow
 def test_what_the_server_refuses_fails_alone(files: Path, tmp_path: Path) -> None:
     server = FolderServer(tmp_path / "server", refuses="red wire")
     outcomes = ingest_files(files, partial(FolderServer, server.folder, "red wire"), RECIPE, home=files, workers=1)
@@ -219,12 +223,14 @@ def test_what_the_server_refuses_fails_alone(files: Path, tmp_path: Path) -> Non
     assert [outcome.reason for outcome in again[:2]] == ["", UNCHANGED]
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_nothing_ends_the_run(files: Path, tmp_path: Path) -> None:
     factory = partial(FolderServer, tmp_path / "server", closed=True)
     with pytest.raises(ServerError, match="may only read"):
         ingest_files(files, factory, RECIPE, home=files)
 
 
+@pytest.mark.slow
 def test_a_line_of_the_ledger_comes_before_the_record_that_says_whole(files: Path, server: FolderServer) -> None:
     ingest(files, server, workers=1)
     (files / "a.md").write_text("# Alpha\n\nNew.\n")
@@ -245,6 +251,7 @@ def test_a_line_of_the_ledger_comes_before_the_record_that_says_whole(files: Pat
     assert lines[0] == lines[-1]
 
 
+@pytest.mark.slow
 def test_a_run_can_be_stopped_and_goes_on(files: Path, server: FolderServer) -> None:
     cancel = Cancel()
     with pytest.raises(CancelledError):
@@ -255,6 +262,7 @@ def test_a_run_can_be_stopped_and_goes_on(files: Path, server: FolderServer) -> 
     assert len(ledger(server)) == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_another_set_of_the_name_is_refused(files: Path, server: FolderServer) -> None:
     ingest(files / "a.md", server, workers=1)
     other = Recipe(layout=IndexLayout(name="set", dim=SHIPPED.dim, embedder=SHIPPED.identity, shards=3))

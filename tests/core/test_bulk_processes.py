@@ -15,7 +15,7 @@ import pytest
 
 from catena.effects import Cancel
 from catena.model import CancelledError, ParameterError, ServiceError
-from catena.server.bulk_processes import Lost, Work, through_processes
+from catena_server.bulk_processes import Lost, Work, through_processes
 
 POISON = -1
 
@@ -98,17 +98,20 @@ def batches_of(items: Sequence[int], size: int) -> list[Sequence[int]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_item_has_its_result(workers: int) -> None:
     found = dict(through_processes(batches_of(range(20), 3), doubling, workers=workers))
     assert found == {number: 2 * number for number in range(20)}
 
 
+@pytest.mark.slow
 def test_results_come_in_the_order_of_a_batch_and_nothing_of_nothing() -> None:
     assert list(through_processes([(3, 1, 2)], doubling, workers=2)) == [(3, 6), (1, 2), (2, 4)]
     assert list(through_processes([(), ()], doubling)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("open_work", [doubling, at_once])
 def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
     items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
@@ -119,6 +122,7 @@ def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: o
     assert found == {number: 2 * number for number in items if number != POISON}
 
 
+@pytest.mark.slow
 def test_several_such_items_are_found() -> None:
     items = [POISON, 0, 1, POISON - 1, 2, 3, 4]
     found = dict(through_processes(batches_of(items, 5), at_once, workers=2))
@@ -126,11 +130,13 @@ def test_several_such_items_are_found() -> None:
     assert {item: found[item] for item in items if item > POISON} == {n: 2 * n for n in range(5)}
 
 
+@pytest.mark.slow
 def test_a_first_death_may_be_chance(tmp_path: Path) -> None:
     open_work = functools.partial(dying_once, tmp_path)
     assert dict(through_processes([(0,), (1,)], open_work, workers=2)) == {0: 0, 1: 2}
 
 
+@pytest.mark.slow
 def test_batches_are_drawn_when_a_worker_is_free() -> None:
     drawn = []
 
@@ -156,6 +162,7 @@ def test_other_errors_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     assert "divided_by_zero" in capfd.readouterr().err  # the trace is not lost
 
 
+@pytest.mark.slow
 def test_workers_that_never_get_ready_are_not_started_for_ever() -> None:
     with pytest.raises(ServiceError, match=r"ended with code 7 before it was ready, 3 times\. Try: .*__main__"):
         list(through_processes([(5,), (6,)], never_ready))
@@ -167,6 +174,7 @@ def test_the_number_of_workers_is_checked(workers: object) -> None:
         list(through_processes([(5,)], doubling, workers=workers))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_lets_workers_end_what_they_began(tmp_path: Path) -> None:
     cancel = Cancel()
 

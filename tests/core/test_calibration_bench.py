@@ -43,6 +43,7 @@ def collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_fit_on_one_split_is_judged_on_the_other_and_drawn(collection: Path, tmp_path: Path) -> None:
     told: list[str] = []
     figures = calibration.run(collection, depth=8, tell=told.append)

@@ -103,6 +103,7 @@ def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels
     assert pages_in_words(Place.of_pages(pages, labels)) == said
 
 
+@pytest.mark.slow
 @given(documents(), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 300))
 def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(
     document: Document, span: tuple[int, int], cut: int

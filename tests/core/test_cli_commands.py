@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_calls import at_home, value
 from pypdf import PdfWriter
 from typer.testing import CliRunner
 
@@ -37,10 +38,7 @@ def made(tmp_path_factory):
 def shelf(made, tmp_path, monkeypatch):
     """Work in a fresh copy of the folder."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("CATENA_LIBRARY", "OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch, key=False)
     return tmp_path
 
 
@@ -51,10 +49,6 @@ def call(*arguments: str, code: int = 0):
     if "--json" not in arguments and arguments[0] != "parse":
         assert all(len(line) <= 100 for line in result.stdout.splitlines())
     return result
-
-
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
 
 
 # parse
@@ -338,7 +332,7 @@ def test_prune_deletes_what_is_gone_and_nothing_else(shelf):
 
 
 def test_prune_never_deletes_what_this_run_read(shelf, monkeypatch):
-    monkeypatch.setattr("catena.library.reading.is_gone", lambda name, home: True)
+    monkeypatch.setattr("catena.library.base.is_gone", lambda name, home: True)
     for words in (["hx200.md", "hx210.md"], ["."]):
         found = value("index", *words, "-l", "lib", "--prune")
         assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == ([], [], 2)
@@ -407,6 +401,7 @@ def test_doctor_says_what_does_not_work(shelf, monkeypatch):
 # help and version
 
 
+@pytest.mark.slow
 def test_version_and_help():
     assert call("--version").stdout == f"catena {catena.__version__}\n"
     shown = call("--help").stdout

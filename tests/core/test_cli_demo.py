@@ -13,10 +13,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.cli.comparison import Comparison, Evidence, PlainVectorSearch, Question, questions_of, rank_of
-from catena.cli.demo import Run, report_place, showcase
+from catena.cli.demo import (
+    Comparison,
+    DemoQuestion,
+    DemoRun,
+    Evidence,
+    PlainVectorSearch,
+    questions_of,
+    rank_of,
+    report_place,
+    showcase,
+    way_of,
+)
 from catena.cli.demo_report import five_ways_shown, own_command, report
-from catena.cli.demo_ways import way_of
 from catena.model import Chunk, Hit, Ranking, Scale
 from catena.store import LibraryStats
 from catena.testing import FakeEmbedder
@@ -34,6 +43,7 @@ def ran(tmp_path_factory):
     return folder, shown, told
 
 
+@pytest.mark.slow
 def test_the_demo_reads_every_bundled_pdf(ran):
     folder, shown, told = ran
     assert shown.exit_code == told.exit_code == 0, shown.output
@@ -188,7 +198,7 @@ def test_plain_vector_search_ranks_all_chunks_by_the_cosine_of_their_own_texts()
 
 
 def compared(plain: int, catena: int) -> Comparison:
-    question = Question(text=f"q{plain}{catena}?", answer="a", why_hard="w", evidence=(RIGHT,))
+    question = DemoQuestion(text=f"q{plain}{catena}?", answer="a", why_hard="w", evidence=(RIGHT,))
     return Comparison(
         question=question, plain=ranked(0, 1), catena=ranked(1, 0), plain_rank=plain, catena_rank=catena
     )
@@ -201,7 +211,7 @@ def test_the_showcase_is_the_first_question_that_is_won():
 
 
 def test_a_way_is_told_by_what_must_be_read_until_the_answer():
-    question = Question(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
+    question = DemoQuestion(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
     late = way_of("W", "passages", found(0, 1, 2), question, 3.0)
     assert (late.rank, late.tokens, late.is_right) == (2, 5, False)
     assert late.first == CHUNKS[0]
@@ -212,7 +222,7 @@ def test_a_way_is_told_by_what_must_be_read_until_the_answer():
 
 
 def test_a_table_of_ways_says_what_was_not_found():
-    question = Question(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
+    question = DemoQuestion(text="q", answer="a", why_hard="w", evidence=(RIGHT,))
     ways = [way_of(name, "passages", chunks, question, 3.4) for name, chunks in (("A", []), ("B", found(1)))]
     console = Console(width=80, file=StringIO(), legacy_windows=False)
     console.print(five_ways_shown(ways))
@@ -228,7 +238,7 @@ def test_a_demo_that_wins_nothing_says_so():
         documents=1, sections=1, chunks=2, views={}, terms=0, generation=1, embedder="e", dim=1, bytes=1
     )
     some = ranked(0)
-    run = Run(
+    run = DemoRun(
         outcomes=(), holds=holds, comparisons=(compared(1, 2),), nowhere=some, both=some, index_seconds=1.0,
         ask_seconds=1.0,
     )  # fmt: skip

@@ -57,6 +57,7 @@ def call(*arguments: str, code: int = 0):
     return result
 
 
+@pytest.mark.slow
 def test_the_table_names_gamma_n_and_what_can_be_detected(shelf):
     printed = " ".join(call().stdout.split())
     assert "γ = 1, N = 6 chunks" in printed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from cli_calls import at_home, call, value
 from drawn_pages import bars, circles, diagram, pdf, prose, text
 from PIL import Image
 from typer.testing import CliRunner
 
-from catena.backends import openai_captioner
+from catena.backends import openai as openai_captioner
 from catena.cli.app import app
 from catena.effects import Completion
 from catena.model import figure_name
@@ -28,24 +27,10 @@ def page(draw, caption):
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("CATENA_LIBRARY", "OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch, key=False)
     pages = [page(diagram, "Figure 1: Path of the signal"), page(bars, "Figure 2: Failures by year")]
     (tmp_path / "manual.pdf").write_bytes(pdf(*pages))
     return tmp_path
-
-
-def call(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
-
-
-def value(*arguments, code=0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
 
 
 def test_figures_are_cropped_and_listed(shelf):
@@ -127,6 +112,7 @@ def test_figures_have_routes_of_their_own(shelf):
     assert "files indexed with --figures" in call("search", "--figures", "signal", "-l", "lib", code=1).stderr
 
 
+@pytest.mark.slow
 def test_index_asks_the_caption_model_named(shelf, monkeypatch):
     asked = []
 

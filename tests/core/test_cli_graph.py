@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cli_calls import at_home, call, refused, value
 
-from catena.cli.app import app
 from catena.graph import (
     FeatureScorer,
     FeatureTraining,
@@ -24,8 +23,8 @@ from catena.graph import (
     WalkOptions,
     initial_weights,
 )
-from catena.graph.features import FEATURES
-from catena.graph.paper_network import checked_weights
+from catena.graph.paper_scorer import checked_weights
+from catena.graph.scoring import FEATURES
 from catena.library import Library, ScorerTraining, load_scorer, train_library_scorer
 from catena.testing import ChatServer
 
@@ -33,7 +32,6 @@ DEMO = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 HX200 = DEMO / "halden-hx200-manual.pdf"
 QUESTION = "Which fuse may be fitted in the HX200?"
 TORQUE = "To what torque are the cover screws of the HX210 tightened?"
-KEY = "sk-test-0123456789abcdefghij"
 
 
 @pytest.fixture(scope="module")
@@ -51,33 +49,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     return tmp_path
-
-
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments])
-    assert result.exit_code == code, result.output
-    return result
-
-
-def data(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
-
-
-def refused(*arguments: str) -> str:
-    return call(*arguments, code=2).stderr
 
 
 # build, show, export, drop
 
 
+@pytest.mark.slow
 def test_a_graph_is_built_as_the_options_say(shelf: Path) -> None:
-    told = data("graph", "build", "bare", "--neighbours", "2", "--keywords-more-than", "1", "--no-mentions")
+    told = value("graph", "build", "bare", "--neighbours", "2", "--keywords-more-than", "1", "--no-mentions")
     wanted = GraphOptions(neighbours=2, keywords_more_than=1, mentions=False)
     with Library.open("bare", create=False) as library:
         graph = library.graph
@@ -89,8 +70,9 @@ def test_a_graph_is_built_as_the_options_say(shelf: Path) -> None:
     assert {name: each["edges"] for name, each in kinds.items()} == {**links, "all kinds": neighbours}
 
 
+@pytest.mark.slow
 def test_a_graph_is_shown_with_its_hubs_and_drawn(shelf: Path) -> None:
-    told = data("graph", "show", "joined", "--hubs", "3", "--picture", "degrees.html")
+    told = value("graph", "show", "joined", "--hubs", "3", "--picture", "degrees.html")
     with Library.open("joined", create=False) as library:
         degrees = dict(zip(library.graph.ids, library.graph.degrees().tolist(), strict=True))
         mentions = len(library.graph.links("mention").targets)
@@ -108,20 +90,22 @@ def test_a_graph_is_shown_with_its_hubs_and_drawn(shelf: Path) -> None:
 
 
 def test_a_graph_goes_to_other_programs(shelf: Path) -> None:
-    told = data("graph", "export", "joined", "graph.graphml")
+    told = value("graph", "export", "joined", "graph.graphml")
     nodes = ElementTree.parse("graph.graphml").getroot().iter("{http://graphml.graphdrawing.org/xmlns}node")
     assert len(list(nodes)) == told["nodes"] > 50
     assert "does not end in .graphml" in refused("graph", "export", "joined", "graph.csv")
     assert "its folder is not there" in refused("graph", "export", "joined", "nowhere/graph.graphml")
 
 
+@pytest.mark.slow
 def test_a_graph_is_dropped_and_the_library_stays(shelf: Path) -> None:
-    assert data("graph", "drop", "joined")["dropped"] is True
+    assert value("graph", "drop", "joined")["dropped"] is True
     assert "there was no graph" in call("graph", "drop", "joined").stdout
     assert "catena graph build joined" in refused("search", QUESTION, "-l", "joined", "--graph")
-    assert data("search", QUESTION, "-l", "joined")["hits"]
+    assert value("search", QUESTION, "-l", "joined")["hits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -137,11 +121,11 @@ def test_without_a_graph_it_says_how_to_build_one(shelf: Path, arguments: tuple[
 
 
 def test_verify_compares_the_graph_too(shelf: Path) -> None:
-    assert data("verify", "-l", "joined")["sound"] is True
+    assert value("verify", "-l", "joined")["sound"] is True
     for file in (shelf / "joined" / "graph").rglob("*"):
         if file.is_file():
             file.unlink()
-    told = data("verify", "-l", "joined", code=4)
+    told = value("verify", "-l", "joined", code=4)
     assert told["problems"] == ["the files of the graph are missing or damaged"]
     assert "Try: catena graph build joined" in call("verify", "-l", "joined", code=4).stderr
 
@@ -150,17 +134,17 @@ def test_a_stopped_build_leaves_the_graph_that_was_there(shelf: Path, monkeypatc
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    before = data("graph", "show", "joined")
+    before = value("graph", "show", "joined")
     monkeypatch.setattr(Library, "build_graph", stopped)
     assert "what the library held before is kept" in call("graph", "build", "joined", code=130).stderr
-    assert data("graph", "show", "joined") == before
+    assert value("graph", "show", "joined") == before
 
 
 # search
 
 
 def test_a_search_shows_chains_hop_by_hop(shelf: Path) -> None:
-    told = data("search", QUESTION, "-l", "joined", "--graph", "--scorer", "untrained", "-k", "5")
+    told = value("search", QUESTION, "-l", "joined", "--graph", "--scorer", "untrained", "-k", "5")
     shown = call("search", QUESTION, "-l", "joined", "--graph", "--scorer", "untrained", "-k", "5").stdout
     with Library.open("joined", create=False) as library:
         found = library.search_graph(QUESTION, GraphSearch(scorer=UntrainedScorer()), k=5)
@@ -179,6 +163,7 @@ def test_a_search_shows_chains_hop_by_hop(shelf: Path) -> None:
     assert "halden-hx200-manual.pdf" in shown
 
 
+@pytest.mark.slow
 def test_each_option_of_the_walk_is_obeyed(shelf: Path) -> None:
     search = ("search", QUESTION, "-l", "joined", "--graph", "--scorer", "similarity")
 
@@ -188,7 +173,7 @@ def test_each_option_of_the_walk_is_obeyed(shelf: Path) -> None:
         return [[chunk.id for chunk in chain.chunks] for chain in found.chains]
 
     def on_the_line(*options: str) -> list[list[str]]:
-        return [[hop["chunk"] for hop in chain] for chain in data(*search, *options)["chains"]]
+        return [[hop["chunk"] for hop in chain] for chain in value(*search, *options)["chains"]]
 
     usual = with_python(WalkOptions())
     assert on_the_line() == on_the_line("--walk", "best_first") == usual
@@ -202,7 +187,7 @@ def test_each_option_of_the_walk_is_obeyed(shelf: Path) -> None:
         assert on_the_line(*options) == chains
         assert chains != usual
     assert on_the_line("-k", "2") == with_python(WalkOptions(), k=2)
-    told = data(*search, "--where", '{"page": {"$lte": 6}}', "--route", "lexical", "--route", "dense")
+    told = value(*search, "--where", '{"page": {"$lte": 6}}', "--route", "lexical", "--route", "dense")
     assert told["hits"]
     assert all(hit["chunk"]["pages"][0] <= 6 for hit in told["hits"])
 
@@ -214,6 +199,7 @@ def any_scorer() -> FeatureScorer:
     return FeatureScorer(weights={**arrays, "spread": np.ones(count, np.float32)})
 
 
+@pytest.mark.slow
 def test_the_scorer_of_a_file_is_the_one_that_was_saved(shelf: Path) -> None:
     scorer = any_scorer()
     scorer.save("ours.safetensors")
@@ -221,14 +207,14 @@ def test_the_scorer_of_a_file_is_the_one_that_was_saved(shelf: Path) -> None:
     with Library.open("joined", create=False) as library:
         found = library.search_graph(QUESTION, GraphSearch(scorer=scorer), k=6)
         identity = library.stats().embedder
-    told = data(*search, "--scorer", "ours.safetensors")
+    told = value(*search, "--scorer", "ours.safetensors")
     assert [hop["score"] for chain in told["chains"] for hop in chain] == [
         hop.score for chain in found.chains for hop in chain.hops
     ]
-    assert data(*search, "--scorer", "shipped")["chains"] == data(*search)["chains"] != told["chains"]
+    assert value(*search, "--scorer", "shipped")["chains"] == value(*search)["chains"] != told["chains"]
     weights = checked_weights(initial_weights(256, 5, 7, 0))
     PaperScorer(weights=weights, encoder=identity).save("paper.safetensors")
-    assert data(*search, "--scorer", "paper.safetensors")["chains"] != told["chains"]
+    assert value(*search, "--scorer", "paper.safetensors")["chains"] != told["chains"]
     PaperScorer(weights=weights, encoder="another@0").save("other.safetensors")
     assert "embed the library with it" in refused(*search, "--scorer", "other.safetensors")
     assert "there is none" in refused(*search, "--scorer", "absent.safetensors")
@@ -252,6 +238,7 @@ def test_where_nothing_is_found_nothing_is_drawn(shelf: Path) -> None:
     assert not (shelf / "strip.html").exists()
 
 
+@pytest.mark.slow
 def test_options_that_would_do_nothing_are_refused(shelf: Path) -> None:
     search = ("search", QUESTION, "-l", "joined")
     for options in (
@@ -283,9 +270,10 @@ def server() -> Iterator[ChatServer]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_from_chains(shelf: Path, server: ChatServer) -> None:
     asked = ("ask", QUESTION, "-l", "joined", "--graph", "-k", "8", "--model", "m", "--base-url", server.url)
-    told = data(*asked)
+    told = value(*asked)
     assert told["answer"] == {"text": "250 mA slow", "answerable": True}
     assert told["chains"]
     assert len(server.prompts) == 1
@@ -297,13 +285,14 @@ def test_a_question_is_answered_from_chains(shelf: Path, server: ChatServer) -> 
 
 
 def test_without_a_model_the_chains_are_the_answer(shelf: Path) -> None:
-    told = data("ask", str(HX200), QUESTION, "--graph", "-k", "3", "--strip", "strip.html")
+    told = value("ask", str(HX200), QUESTION, "--graph", "-k", "3", "--strip", "strip.html")
     assert told["answer"] is None
     assert len(told["hits"]) == 3
     assert told["chains"]
     assert (shelf / "strip.html").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_leaves_the_chains(shelf: Path) -> None:
     unreachable = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
     result = call("ask", QUESTION, "-l", "joined", "--graph", "-k", "3", *unreachable, code=2)
@@ -312,11 +301,11 @@ def test_a_model_that_fails_leaves_the_chains(shelf: Path) -> None:
 
 
 def test_indexing_keeps_the_graph_that_is_there(shelf: Path) -> None:
-    told = data("index", str(shelf), "-l", "bare", "--graph")
+    told = value("index", str(shelf), "-l", "bare", "--graph")
     assert told["graph"]["nodes"] == told["holds"]["chunks"]
     call("graph", "build", "bare", "--neighbours", "2")
     shutil.copy(DEMO / "halden-field-reliability-report-2025.pdf", shelf)
-    told = data("index", str(shelf), "-l", "bare", "--graph")
+    told = value("index", str(shelf), "-l", "bare", "--graph")
     with Library.open("bare", create=False) as library:
         assert library.graph.options.neighbours == 2
         assert told["graph"] == {"nodes": len(library.graph), "edges": int(library.graph.degrees().sum()) // 2}
@@ -355,7 +344,7 @@ def evidence(folder: Path) -> Path:
 def test_a_scorer_is_trained_on_quoted_evidence_and_used(shelf: Path) -> None:
     questions = evidence(shelf)
     train = ("graph", "train", "joined", str(questions), "--epochs", "2", "--validation", "0.4")
-    told = data(*train, "--output", "ours", "--picture", "loss.html")
+    told = value(*train, "--output", "ours", "--picture", "loss.html")
     how = ScorerTraining(validation=0.4, features=FeatureTraining(epochs=2, walk=WalkOptions(strategy="best_first")))
     with Library.open("joined", create=False) as library:
         trained = train_library_scorer(library, questions, how)
@@ -367,7 +356,7 @@ def test_a_scorer_is_trained_on_quoted_evidence_and_used(shelf: Path) -> None:
     assert told["methods"]["trained"]["recall@5"]["value"] == best.value
     assert len(told["losses"]) == 2
     assert "plotly" in (shelf / "loss.html").read_text(encoding="utf-8")
-    assert data("search", QUESTION, "-l", "joined", "--graph", "--scorer", "ours")["chains"]
+    assert value("search", QUESTION, "-l", "joined", "--graph", "--scorer", "ours")["chains"]
 
 
 def test_what_training_is_worth_is_said_in_words(shelf: Path) -> None:
@@ -417,9 +406,9 @@ def test_the_papers_scorer_is_trained_from_the_command_line(shelf: Path) -> None
         row["supporting"] = [row["supporting"][0], following["supporting"][0]]
     questions.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     train = ("graph", "train", "joined", str(questions), "--scorer", "paper", "--epochs", "2")
-    told = data(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours", "--picture", "loss.html")
+    told = value(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours", "--picture", "loss.html")
     assert len(told["losses"]) <= 2
     assert list((shelf / "kept").iterdir())
-    again = data(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours")
+    again = value(*train, "--walk", "paper", "--checkpoints", "kept", "--output", "ours")
     assert again["identity"] == told["identity"]
-    assert data("search", QUESTION, "-l", "joined", "--graph", "--walk", "paper", "--scorer", "ours")["chains"]
+    assert value("search", QUESTION, "-l", "joined", "--graph", "--walk", "paper", "--scorer", "ours")["chains"]

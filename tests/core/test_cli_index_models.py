@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import cli_calls
 import pytest
-from typer.testing import CliRunner
+from cli_calls import at_home
 
 from catena.backends import spacy_entities
-from catena.cli.app import app
 from catena.effects import Complete
 from catena.formatting import planned_answer
 from catena.library import Library
@@ -22,7 +23,6 @@ MANUALS = {
     "pump": "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seals after 900 h of work.\n",
     "valve": "# 1 Valve\n\nThe valve opens at 6 bar.\n\n## 1.1 Springs\n\nChange the spring after 300 h of work.\n",
 }
-KEY = "sk-test-0123456789abcdefghij"
 NAMES = ("rpm", "seals", "spring")
 
 
@@ -47,27 +47,19 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     (tmp_path / "files").mkdir()
     for name, truth in MANUALS.items():
         (tmp_path / "files" / f"{name}.pdf").write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
     return tmp_path
 
 
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments, "-l", "lib"])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert KEY not in result.output
-    return result
+def call(*arguments: str, code: int = 0) -> Any:
+    return cli_calls.call(*arguments, "-l", "lib", code=code)
 
 
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
+def value(*arguments: str, code: int = 0) -> Any:
+    return cli_calls.value(*arguments, "-l", "lib", code=code)
 
 
 @pytest.fixture
@@ -75,6 +67,7 @@ def model(server: ChatServer) -> list[str]:
     return ["--llm", "m", "--base-url", server.url]
 
 
+@pytest.mark.slow
 def test_a_model_writes_and_names_and_is_paid_once(shelf, server, model):
     both = ["index", "files", *model, "--format-llm", "--entities-llm"]
     assert value(*both)["states"] == {"indexed": 2}
@@ -98,6 +91,7 @@ def test_pages_that_were_not_faithful_are_named_in_both_ledgers(shelf, server, m
     assert "900 h" in call("search", "seals").stdout
 
 
+@pytest.mark.slow
 def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, model):
     prices = ["--price-in", "2", "--price-out", "8"]
     plan = ["index", "files", "gone.pdf", *model, "--format-llm", "--entities-llm", "--plan", *prices]
@@ -116,6 +110,7 @@ def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, mo
     assert value("index", "files", *model, "--format-llm", "--plan")["skipped"] == 2
 
 
+@pytest.mark.slow
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, server, model):
     paid = [*model, "--format-llm", "--price-in", "0", "--price-out", "1000", "--budget", "0.7"]
     assert "cap of 0.7" in call("index", "files", *paid, code=3).stderr
@@ -142,6 +137,7 @@ def test_ctrl_c_says_what_is_kept_and_the_next_run_goes_on(shelf, server, model,
     assert len(server.bodies) == 2
 
 
+@pytest.mark.slow
 def test_entities_of_a_spacy_pipeline(shelf, monkeypatch):
     monkeypatch.setattr(spacy_entities, "SpacyRecognizer", lambda name: FakeRecognizer({"PART": NAMES}, name))
     assert value("index", "files", "--spacy", "en")["states"] == {"indexed": 2}
@@ -158,6 +154,7 @@ def test_a_missing_extra_is_named(shelf, monkeypatch):
     assert "catena-core[spacy]" in call("index", "files", "--spacy", "en", code=2).stderr
 
 
+@pytest.mark.slow
 def test_an_experts_list_finds_other_spellings(shelf):
     Path("terms.csv").write_text("term,aliases,weight\nseals,gaskets,2\n", encoding="utf-8")
     call("index", "files", "--expert", "terms.csv")
@@ -166,6 +163,7 @@ def test_an_experts_list_finds_other_spellings(shelf):
     assert "no.csv" in call("index", "files", "--expert", "no.csv", code=2).stderr
 
 
+@pytest.mark.slow
 def test_tables_are_embedded_as_asked(shelf):
     Path("t.md").write_text("# T\n\n| Part | Torque |\n| --- | --- |\n| Cover | 2.4 N·m |\n", encoding="utf-8")
     call("index", "t.md", "--embed-tables", "definition")
@@ -174,6 +172,7 @@ def test_tables_are_embedded_as_asked(shelf):
     assert "table" not in value("status")["holds"]["views"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "told"),
     [

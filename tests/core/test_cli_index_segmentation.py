@@ -10,15 +10,13 @@ from operator import itemgetter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from cli_calls import at_home, call, value
 
-from catena.cli.app import app
 from catena.library import Library
 from catena.model import TITLE
 from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY
 from catena.testing import ChatServer
 
-KEY = "sk-test-0123456789abcdefghij"
 PARTS = {
     "Pumps": "The pump turns at 40 rpm and moves the water of the cooling loop. Its seal is changed every 900 h.",
     "Valves": "A valve opens at 6 bar. Its spring loses force with age and is changed after 300 h of work.",
@@ -56,26 +54,10 @@ def model(server: ChatServer) -> list[str]:
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     Path("notes.txt").write_text(TEXT, encoding="utf-8")
     Path("manual.md").write_text(PRINTED, encoding="utf-8")
     return tmp_path
-
-
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert KEY not in result.output
-    return result
-
-
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
 
 
 def index(*arguments: str, code: int = 0):
@@ -113,6 +95,7 @@ def test_without_a_model_the_embedding_divides_and_the_text_names_and_summarises
     assert entry.chunks[0].metadata[TITLE]
 
 
+@pytest.mark.slow
 def test_headings_stay_where_only_what_is_below_them_is_divided(shelf):
     index("manual.md", "--segmentation", "embedding", "--segment-under", "headings")
     with Library.open("lib") as library:
@@ -123,6 +106,7 @@ def test_headings_stay_where_only_what_is_below_them_is_divided(shelf):
     assert index("manual.md", "--segmentation", "embedding")["states"] == {"skipped": 1}  # document is the default
 
 
+@pytest.mark.slow
 def test_a_plan_counts_what_dividing_and_summarising_would_ask(shelf, server, model):
     prices = ["--price-in", "2", "--price-out", "8"]
     plan = ["index", "notes.txt", "-l", "lib", *model, "--segmentation", "llm", "--context", "llm", "--plan", *prices]
@@ -140,6 +124,7 @@ def test_a_plan_counts_what_dividing_and_summarising_would_ask(shelf, server, mo
     assert value(*plan)["kept"] == len(server.bodies)
 
 
+@pytest.mark.slow
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, server, model):
     models = [*model, "--segmentation", "llm", "--context", "llm"]
     paid = ["notes.txt", *models, "--price-in", "0", "--price-out", "1000"]
@@ -150,6 +135,7 @@ def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, serve
     assert len(server.bodies) == 6
 
 
+@pytest.mark.slow
 def test_what_a_model_fails_at_is_said_and_asked_for_again(shelf, server, model):
     server.answer = lambda body: "I cannot."
     divide = ["notes.txt", *model, "--segmentation", "llm"]
@@ -159,6 +145,7 @@ def test_what_a_model_fails_at_is_said_and_asked_for_again(shelf, server, model)
     assert index(*divide)["states"] == {"skipped": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -234,6 +221,7 @@ def test_segment_says_where_the_model_was_of_no_use(shelf, server, model):
     assert len(server.bodies) >= 2  # it is asked again before
 
 
+@pytest.mark.slow
 def test_segment_plans_and_makes_nothing(shelf, server, model):
     prices = ["--price-in", "2", "--price-out", "8"]
     found = value("segment", "notes.txt", *model, "--plan", *prices)

@@ -1,16 +1,19 @@
-"""What is said to those who use a command otherwise than it is meant: what to do instead, and nothing untrue."""
+"""What is said to those who use a command wrongly: one message, one line of advice, an exit code; inputs are kept."""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
 
 import pytest
+from cli_calls import at_home, refused
 from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
+from catena.cli.failures import split_hint
 from catena.model import LibraryError
 
 
@@ -21,12 +24,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("shelf").mkdir()
     Path("shelf/note.md").write_text("# Note\n\nThe foot bolts take 5 Nm.\n")
     return tmp_path
-
-
-def refused(*words: str, code: int = 2) -> str:
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == code, result.output
-    return result.stderr
 
 
 @pytest.mark.parametrize("words", [["status", "-l", "shelf"], ["search", "q", "-l", "shelf/note.md"]])
@@ -123,3 +120,170 @@ def test_each_hint_names_the_files_that_it_is_for() -> None:
     asked = refused("ask", "shelf", "bad.pdf", "gone.md", "Which torque?", code=1)
     assert "Error: 2 of 3 files were not, or not wholly, read; what is shown is from the rest\n" in asked
     assert asked.endswith(f"Try: for bad.pdf: {hint}; for gone.md: checking its name and folder\n")
+
+
+# every failure
+
+BAD = {
+    "unknown command": (["frobnicate"], 2, "frobnicate"),
+    "unknown option": (["search", "x", "--nope"], 2, "--nope"),
+    "no question": (["search", "-l", "lib"], 2, "QUESTION"),
+    "no library": (["search", "x"], 2, "--library"),
+    "library that is not there": (["search", "x", "-l", "nowhere"], 2, "nowhere"),
+    "library that is a file": (["status", "-l", "note.md"], 2, "note.md"),
+    "k of zero": (["search", "x", "-l", "lib", "-k", "0"], 2, "k"),
+    "unknown route": (["search", "x", "-l", "lib", "--route", "sparse"], 2, "sparse"),
+    "alpha out of range": (["search", "x", "-l", "lib", "--alpha", "2"], 2, "alpha"),
+    "alpha for ranks": (["search", "x", "-l", "lib", "--alpha", "0.5", "--fusion", "rank"], 2, "--alpha"),
+    "filter that is not JSON": (["search", "x", "-l", "lib", "--where", "{"], 2, "--where"),
+    "filter that is a list": (["search", "x", "-l", "lib", "--where", "[1]"], 2, "--where"),
+    "filter with a wrong operator": (["search", "x", "-l", "lib", "--where", '{"a": {"$like": 1}}'], 2, "$like"),
+    "alpha for one route": (["search", "x", "-l", "lib", "-r", "dense", "--alpha", "0.9"], 2, "only one"),
+    "beta for one route": (["search", "x", "-l", "lib", "-r", "dense", "-r", "dense", "--beta", "1"], 2, "only one"),
+    "filter nested thousands deep": (
+        ["search", "x", "-l", "lib", "--where", '{"$not": ' * 9_000 + "{}" + "}" * 9_000],
+        2,
+        "nested more than 150",
+    ),
+    "list nested hundreds deep": (
+        ["search", "x", "-l", "lib", "--where", '{"a": ' + "[" * 500 + "]" * 500 + "}"],
+        2,
+        "nested more than 150",
+    ),
+    "filters nested too deep": (
+        ["search", "x", "-l", "lib", "--where", '{"$not": ' * 60 + "{}" + "}" * 60],
+        2,
+        "nested more than 50",
+    ),
+    "asked of nothing": (["ask", "nofile", "what?"], 1, "nofile: missing: there is no such file"),
+    "file that is not there": (["parse", "gone.pdf"], 1, "gone.pdf"),
+    "file that is broken": (["parse", "broken.pdf"], 1, "broken.pdf"),
+    "file of another kind": (["parse", "picture.png"], 1, "picture.png"),
+    "output that cannot be written": (["parse", "note.md", "--out", "no/such/folder.md"], 2, "no/such/folder.md"),
+    "unknown engine": (["parse", "note.md", "--engine", "foo"], 2, "foo"),
+    "unknown document": (["delete", "gone.md", "-l", "lib"], 2, "gone.md"),
+    "ask without files": (["ask", "what?"], 2, "no files"),
+    "address without model": (["ask", "note.md", "what?", "--base-url", "http://localhost"], 2, "--model"),
+    "model without key": (["ask", "note.md", "what?", "--model", "m"], 2, "OPENAI_API_KEY"),
+    "only files that cannot be read": (["ask", "broken.pdf", "what?"], 1, "broken.pdf"),
+}
+
+
+@pytest.fixture
+def small_library(tmp_path, monkeypatch):
+    at_home(tmp_path, monkeypatch, key=False)
+    (tmp_path / "note.md").write_text("# Note\n\nA sentence.\n")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    assert CliRunner().invoke(app, ["index", "note.md", "-l", "lib"]).exit_code == 0
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_every_failure_names_what_is_wrong_and_what_to_do(small_library):
+    for case, (arguments, code, named) in BAD.items():
+        result = CliRunner().invoke(app, arguments)
+        lines = result.stderr.splitlines()
+        assert result.exit_code == code, (case, result.output)
+        assert named in result.stderr, (case, result.output)
+        assert sum(line.startswith("Try: ") for line in lines) == 1, (case, result.output)
+        assert lines[-1].startswith("Try: "), (case, result.output)
+        assert len(lines[-1]) > len("Try: x"), (case, result.output)
+        assert "Traceback" not in result.output, case
+        assert str(small_library) not in result.output, case
+        assert result.stdout == "", (case, result.stdout)
+
+
+@pytest.mark.slow
+def test_a_failure_with_json_leaves_stdout_to_programs(small_library):
+    for arguments, _, _ in BAD.values():
+        stdout = CliRunner().invoke(app, [*arguments, "--json"]).stdout
+        assert stdout == "" or json.loads(stdout)
+
+
+def test_an_unforeseen_error_is_short_unless_the_traceback_is_asked_for(small_library, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("catena.library.Library.open", fails)
+    short = CliRunner().invoke(app, ["search", "x", "-l", "lib"])
+    assert short.exit_code == 2
+    assert short.stderr.splitlines() == [
+        "Error: RuntimeError: unforeseen",
+        "Try: catena -v COMMAND … for the traceback, then report it",
+    ]
+    long = CliRunner().invoke(app, ["-v", "search", "x", "-l", "lib"])
+    assert "Traceback" in long.stderr
+    assert long.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "what", "hint"),
+    [
+        ("a: b. Try: c", "a: b", "c"),
+        ("no advice.", "no advice", ""),
+        ("a. Try: parse(path, password=...)", "a", "the same command with --password"),
+        ("a. Try: a higher Limits(pages=...)", "a", "reading it from Python with a higher Limits(pages=...)"),
+        ("a. Try: a higher Limits(seconds_per_page=...)", "a", "the same command with a higher --timeout"),
+        ("a. Try: a higher Limits(memory_bytes=...), or more", "a", "the same command with a higher --memory"),
+    ],
+)
+def test_advice_is_given_in_the_words_of_the_command_line(message, what, hint):
+    assert split_hint(message) == (what, hint)
+
+
+# what a command reads is not written over
+
+PAGE = "<html><body><h1>Note</h1><p>A sentence.</p></body></html>"
+QUESTIONS = '{"question": "What?", "gold": {"document": "note.md", "text": "sentence"}}\n'
+READ = ("mine.html", "note.md", "bank.html", "mine-2.html")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in READ:
+        Path(name).write_text(QUESTIONS if name == "bank.html" else PAGE)
+    Path("folder").mkdir()
+    Path("link.md").symlink_to("mine.html")
+    os.link("mine.html", "other.md")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        "parse mine.html --out mine.html",
+        "parse mine.html --out folder/../mine.html",
+        "parse mine.html --out link.md",
+        "parse link.md --out mine.html",
+        "parse mine.html --out other.md",
+        "parse mine.html note.md --out .",
+        "parse mine.html note.md --llm m --fidelity note.md",
+        "parse mine.html --llm m --fidelity-plot mine.html",
+        "parse note.md mine-2.html --llm m --fidelity-plot mine.html",
+        "tune lib bank.html --out bank.html",
+        "calibrate lib bank.html --out bank.html",
+        "calibrate lib bank.html --plot folder/../bank.html",
+        "evaluate lib bank.html --plot bank.html",
+        "evaluate lib bank.html --curve bank.html",
+        "report what? --library lib --questions bank.html --out bank.html",
+        "report what? --library lib --fidelity mine.html --out mine.html",
+        "graph train lib bank.html --output bank.html",
+        "graph train lib bank.html --output scorer --picture bank.html",
+    ],
+)
+def test_an_input_is_never_an_output(inputs: Path, words: str) -> None:
+    before = {name: Path(name).read_bytes() for name in READ}
+    result = CliRunner().invoke(app, words.split())
+    assert result.exit_code == 2, result.output
+    assert "is read by this command, and would be overwritten" in result.stderr
+    assert "Try: another name for what is written" in result.stderr
+    assert {name: Path(name).read_bytes() for name in READ} == before
+
+
+def test_what_an_earlier_run_wrote_is_replaced(inputs: Path) -> None:
+    Path("out.md").write_text("old")
+    assert CliRunner().invoke(app, ["parse", "mine.html", "--out", "out.md"]).exit_code == 0
+    assert Path("out.md").read_text().startswith("# Note")

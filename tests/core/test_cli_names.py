@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from cli_calls import at_home
 from typer.testing import CliRunner
 
 import catena
-from catena.backends import openai_llm
+from catena.backends import openai as openai_llm
 from catena.cli.app import app
 from catena.effects import Completion
 
@@ -22,10 +23,7 @@ TOLD = "'HX220' stands nowhere in the documents; near it: HX200, HX210"
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.delenv("CATENA_LIBRARY", raising=False)
+    at_home(tmp_path, monkeypatch)
     for name, text in MANUALS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     with catena.Library.open(tmp_path / "lib") as library:
@@ -40,6 +38,7 @@ def call(*arguments, code=0):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["search", "ask"])
 def test_a_name_that_stands_nowhere_is_the_answer(shelf, command):
     result = call(command, NOWHERE, code=1)
@@ -60,6 +59,7 @@ def test_no_model_is_asked_about_a_name_that_stands_nowhere(shelf, monkeypatch):
     assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["search", "ask"])
 def test_neighbours_are_shown_when_asked_for_and_the_name_is_still_said(shelf, command):
     result = call(command, NOWHERE, "--keep-neighbours")
@@ -70,6 +70,7 @@ def test_neighbours_are_shown_when_asked_for_and_the_name_is_still_said(shelf, c
     assert found["unknown"][0]["text"] == "HX220"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["search", "ask"])
 def test_a_comparison_with_a_name_that_stands_nowhere_says_so_and_answers_for_the_other(shelf, command):
     result = call(command, "Compare the fuses of the HX200 and the HX220", "-k", "1")
@@ -95,6 +96,7 @@ def test_each_product_of_a_comparison_has_its_share(shelf):
     assert [hit["chunk"]["path"][-1] for hit in found["hits"]] == ["Fuse", "Fuse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["search", "ask"])
 def test_without_names_the_whole_question_is_ranked(shelf, command):
     found = json.loads(call(command, NOWHERE, "--no-names", "--json").stdout)
@@ -102,12 +104,14 @@ def test_without_names_the_whole_question_is_ranked(shelf, command):
     assert found["unknown"] == []
 
 
+@pytest.mark.slow
 def test_a_name_that_only_the_caller_sees_is_looked_for(shelf):
     asked = ("search", "Which fuse has the Zephyr?", "--json")
     assert json.loads(call(*asked).stdout)["unknown"] == []
     assert json.loads(call(*asked, "--entity", "Zephyr").stdout)["unknown"] == [{"text": "Zephyr", "near": []}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "told"),
     [

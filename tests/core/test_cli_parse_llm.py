@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cli_calls import KEY, at_home
 from typer.testing import CliRunner
 
 from catena.cli.app import app
@@ -19,7 +20,6 @@ MANUALS = {
     "pump": "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seals after 900 h of work.\n",
     "valve": "# 1 Valve\n\nThe valve opens at 6 bar.\n\n## 1.1 Springs\n\nChange the spring after 300 h of work.\n",
 }
-KEY = "sk-test-0123456789abcdefghij"
 
 
 MODELS = [FaithfulFormatter(truth) for truth in MANUALS.values()]
@@ -39,11 +39,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     for name, truth in MANUALS.items():
         (tmp_path / f"{name}.pdf").write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
     return tmp_path
@@ -101,6 +97,7 @@ def test_a_plan_tells_calls_tokens_and_money_and_asks_nothing(shelf, call, serve
     assert "1 of 1 windows are in the journal" in call("pump.pdf", "--plan").stdout
 
 
+@pytest.mark.slow
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, call, server):
     prices = ["--price-in", "0", "--price-out", "1000", "--window", "7"]
     result = call("pump.pdf", "--budget", "0.59", *prices, code=3)
@@ -134,6 +131,7 @@ def test_reports_of_several_files_are_a_list(shelf, call):
     assert (shelf / "strip-2.html").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_told(shelf):
     told = CliRunner().invoke(app, ["parse", "pump.pdf", "--llm", "m", "--base-url", "http://127.0.0.1:9/v1"])
     assert "1 from the layout: 1; because of no-answer (" in told.stderr

@@ -29,6 +29,7 @@ def place(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_data_goes_to_stdout_and_nothing_else_does(place):
     indexed = catena("index", "note.md", "--library", "lib", "--json", cwd=place)
     assert indexed.returncode == 0
@@ -41,6 +42,7 @@ def test_data_goes_to_stdout_and_nothing_else_does(place):
     assert parsed.stderr.startswith("note.md -> ")
 
 
+@pytest.mark.slow
 def test_failures_leave_a_message_on_stderr_and_their_exit_code(place):
     for arguments, code in ((["parse", "gone.pdf"], 1), (["search"], 2), (["status", "--library", "gone"], 2)):
         ended = catena(*arguments, cwd=place)
@@ -50,11 +52,13 @@ def test_failures_leave_a_message_on_stderr_and_their_exit_code(place):
         assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_library_may_come_from_the_environment(place):
     assert catena("index", "note.md", cwd=place, CATENA_LIBRARY="lib").returncode == 0
     assert "1 document" in catena("status", cwd=place, CATENA_LIBRARY="lib").stdout
 
 
+@pytest.mark.slow
 def test_a_terminal_without_our_characters_does_not_end_the_work(place):
     catena("index", "note.md", "--library", "lib", cwd=place)
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -63,6 +67,7 @@ def test_a_terminal_without_our_characters_does_not_end_the_work(place):
     assert "Note ? Torque" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_is_no_error(place):
     (place / "long.md").write_text("# Long\n\n" + "A sentence of some length.\n" * 20_000)
     first = subprocess.Popen(
@@ -77,6 +82,7 @@ def test_a_reader_that_stops_early_is_no_error(place):
     assert first.wait(60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["parse", "note.md"], ["search", "torque", "-l", "lib"]])
 def test_a_reader_that_has_gone_is_no_error_either(place, arguments):
     catena("index", "note.md", "-l", "lib", cwd=place)
@@ -90,6 +96,7 @@ def test_a_reader_that_has_gone_is_no_error_either(place, arguments):
     assert ended.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")
 def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place):
     number = 150
@@ -121,7 +128,9 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_the_next_run_goes_on(place)
     assert held["documents"] == number + 1
 
 
-def test_starting_loads_nothing_that_is_slow():
+def test_starting_loads_no_command_and_nothing_that_is_slow():
     code = "import sys, catena.cli.app; print([name for name in sys.argv[1:] if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *HEAVY, "catena.cli.search"], capture_output=True, text=True, check=True
+    )
     assert ended.stdout.strip() == "[]"

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.evaluation import read_scope_dataset
 from catena.testing import ChatServer
+from catena_bench.questions import read_scope_dataset
 
 KEY = "sk-test-0123456789abcdefghij"
 PARTS = ("rotor", "shroud", "bearing")
@@ -194,16 +194,6 @@ def test_of_sections_where_the_model_fails_there_is_word_and_the_rest_is_written
     assert value("questions", "files/pump.md", "--out", "made", *model, "--force")["questions"] == 3
 
 
-def test_where_there_is_no_question_nothing_is_written(shelf, server, model):
-    server.answer = lambda body: "no"
-    told = call("questions", "files", "--out", "made", *model, code=1).stderr
-    assert "there is no question, and nothing was written" in told
-    Path("short.md").write_text("# A\n\nShort.\n", encoding="utf-8")
-    told = call("questions", "short.md", "--out", "made", *model, code=1).stderr
-    assert "no section is long enough" in told
-    assert not Path("made").exists()
-
-
 def test_files_that_cannot_be_read_are_named_and_the_others_asked_about(shelf, server, model):
     Path("files/broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
     result = call("questions", "files", "--out", "made", *model, code=1)
@@ -279,30 +269,7 @@ def test_the_table_says_who_wins_with_intervals_and_what_the_place_is_worth(judg
     assert len(judge.bodies) == 8
 
 
-def test_answers_that_are_the_same_are_a_tie_that_nobody_is_asked_about(judge, model):
-    told = call("judge", "--pairs", pairs(row(1, "right", "right.")), *model).stdout
-    assert "1 with the same answer twice" in told
-    assert not judge.bodies
-
-
-def test_repeats_show_how_the_judge_varies_and_documents_are_drawn(judge, model):
-    rows = [row(1, "right", "wrong", document="a.md"), row(2, "wrong", "right", document="b.md")]
-    told = value("judge", "--pairs", pairs(*rows), *model, "--repeats", "3")
-    assert (len(judge.bodies), told["judge_variance"], told["clusters"]) == (12, 0.0, 2)
-    shown = plain(call("judge", "--pairs", "pairs.jsonl", *model, "--repeats", "3").stdout)
-    assert "intervals over 2 documents" in shown
-    assert "Variance of a score over repeats: 0.00." in shown
-    assert len(judge.bodies) == 12
-
-
-def test_a_plan_of_judging_counts_rounds(judge, model):
-    plan = value("judge", "--pairs", pairs(*FOUR), *model, "--plan", "--repeats", "2", "--price-in", "1")
-    assert (plan["pairs"], plan["calls"], plan["kept"]) == (4, 16, 0)
-    assert plan["cost"] > 0
-    assert not judge.bodies
-    assert not Path("catena-journal.db").exists()
-
-
+@pytest.mark.slow
 def test_questions_that_are_not_judged_are_named_and_count_in_no_rate(judge, model):
     judge.answer = lambda body: "7" if "Question 2?" in body["messages"][-1]["content"] else judged(body)
     result = call("judge", "--pairs", pairs(*FOUR[:3]), *model, "--json")
@@ -341,11 +308,3 @@ def test_files_and_levels_that_are_wrong_are_refused(judge, model):
     assert (
         "--level must be in (0, 1)" in call("judge", "--pairs", pairs(*FOUR), *model, "--level", "1", code=2).stderr
     )
-
-
-@pytest.mark.parametrize("command", ["questions", "judge"])
-def test_help_says_what_is_needed(command):
-    shown = plain(call(command, "--help").stdout)
-    assert "--llm MODEL" in shown
-    assert "[required]" in shown
-    assert "OPENAI_API_KEY" in shown

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from cli_calls import KEY, at_home, call, plain, value
 
 import catena
 from catena.backends import cohere, sentence_transformers, voyage
-from catena.cli import segment_views
-from catena.cli.app import app
+from catena.cli import segment_search as segment_views
 from catena.library import Library
 from catena.segments import Artefact, fit_labelled, fused_scores_of
 from catena.testing import ChatServer, FakeReranker
 
-KEY = "sk-test-0123456789abcdefghij"
 MANUAL = """# {name} manual
 
 ## 1 Mounting
@@ -70,11 +68,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY", "CO_API_KEY", "VOYAGE_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -94,24 +88,8 @@ def server() -> Iterator[ChatServer]:
         yield made
 
 
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert KEY not in result.output
-    return result
-
-
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
-
-
 def search(*options: str, question: str = QUESTION, code: int = 0):
     return value("search", question, "-l", "lib", "--segments", *options, code=code)
-
-
-def plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 # search --segments
@@ -234,6 +212,7 @@ def test_the_curve_is_drawn(shelf):
     assert "HX210 manual" in Path("curve.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_name_that_stands_nowhere_is_the_answer(shelf):
     question = "The fuse of the HX220?"
     told = call("search", question, "-l", "lib", "--segments", code=1).stderr
@@ -486,6 +465,7 @@ def test_the_model_that_answers_writes_queries_too(shelf, server):
     assert len(server.bodies) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--segments"]], ids=["passages", "segments"])
 def test_what_was_found_is_shown_where_the_model_fails(shelf, options):
     dead = ["ask", "HX210.md", QUESTION, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *options]
@@ -515,6 +495,6 @@ def test_ask_refuses_options_that_could_do_nothing(shelf, options, told):
 def test_doctor_names_the_packages_of_rerankers(shelf, monkeypatch):
     monkeypatch.setenv("CO_API_KEY", KEY)
     checks = {check["name"]: check for check in value("doctor")["checks"]}
-    assert {"cohere", "voyage", "sentence-transformers"} <= checks.keys()
+    assert {f"catena-core[{extra}]" for extra in ("cohere", "voyage", "sentence-transformers")} <= checks.keys()
     assert checks["CO_API_KEY"]["state"] == "ok"
     assert checks["VOYAGE_API_KEY"]["state"] == "absent"

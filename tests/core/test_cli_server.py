@@ -11,17 +11,17 @@ from typing import Annotated
 
 import pytest
 import typer
+from fake_server import FakeServer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from catena.cli import server_address, server_index
 from catena.cli.app import app
 from catena.cli.failures import split_hint
-from catena.cli.option_groups import grouped
+from catena.cli.options import grouped
 from catena.model import CancelledError, LibraryError
-from catena.server import Call, ServerStore
-from catena.server.search_server import Server
-from catena.testing.fake_server import FakeServer
+from catena_server import Call, ServerStore
+from catena_server.cli import index as server_index
+from catena_server.client_transport import Server
 
 EVIL = "\x1b]0;owned\x07"
 MANUALS = {
@@ -42,7 +42,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     for name in ("CATENA_SERVER_API_KEY", "OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     made = FakeServer()
-    monkeypatch.setattr(server_address, "transport_to", lambda at: made)
+    monkeypatch.setattr(server_index, "transport_to", lambda at: made)
     return made
 
 
@@ -110,7 +110,7 @@ def test_a_set_that_is_there_does_not_change_how_it_lies(server: FakeServer) -> 
 def test_status_lists_a_small_set_and_all_when_asked(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     call("index", ".")
     assert "hx210.md" in call("status").stdout
-    monkeypatch.setattr("catena.cli.views.SHOWN", 1)
+    monkeypatch.setattr("catena.cli.rendering.SHOWN", 1)
     short = call("status").stdout
     assert "hx210.md" not in short
     assert "catena server status --all" in short
@@ -295,10 +295,10 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(("option", "package"), [([], "elasticsearch"), (["--opensearch"], "opensearch")])
 def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, option: list[str], package: str) -> None:
     monkeypatch.setattr(
-        f"catena.server.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
+        f"catena_server.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
-    assert f"Try: pip install 'catena-core[{package}]'" in result.stderr
+    assert f"Try: pip install 'catena-server[{package}]'" in result.stderr
 
 
 def test_an_address_is_needed_and_must_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +321,7 @@ def test_the_key_is_an_option_nowhere_and_the_help_says_where_it_is_read() -> No
     shown = call("--help").stdout
     assert "CATENA_SERVER_API_KEY" in shown
     assert "catena plan" in shown
-    group = get_command(app).commands["server"]
+    group = get_command(app).get_command(None, "server")  # type: ignore[attr-defined]
     options = {name for command in group.commands.values() for each in command.params for name in each.opts}
     assert {"--url", "--name", "--opensearch", "--ca-certs"} <= options
     assert not {name for name in options if name.endswith("key")}

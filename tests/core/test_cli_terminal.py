@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
+from catena.cli.console import printable
 from catena.cli.failures import say
-from catena.cli.terminal import printable
 
 STEERING = [
     *map(chr, [*range(9), *range(11, 32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
@@ -87,6 +87,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", COMMANDS)
 def test_no_command_lets_a_document_steer_the_terminal(shelf: Path, case: str) -> None:
     arguments, code = COMMANDS[case]

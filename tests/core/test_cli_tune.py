@@ -39,6 +39,7 @@ def catena(*arguments: object) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_weights_are_chosen_told_kept_and_used(library: Path, tmp_path: Path) -> None:
     kept = tmp_path / "tuned.json"
     code, told, _ = catena("tune", library / "library", library / "questions.jsonl", "--folds", 3, "--out", kept)
@@ -57,6 +58,7 @@ def test_weights_are_chosen_told_kept_and_used(library: Path, tmp_path: Path) ->
     assert json.loads(found) == json.loads(usual)
 
 
+@pytest.mark.slow
 def test_the_shape_of_the_library_decides_where_asked(library: Path) -> None:
     question = "when is the seal replaced"
     code, found, _ = catena("search", question, "-l", library / "library", "--adapted", "--json")
@@ -74,6 +76,7 @@ def test_json(library: Path) -> None:
     assert 0.5 <= told["adapted"]["alpha"] <= 0.7
 
 
+@pytest.mark.slow
 def test_weights_of_another_model_and_two_ways_at_once_are_refused(library: Path, tmp_path: Path) -> None:
     kept = tmp_path / "tuned.json"
     catena("tune", library / "library", library / "questions.jsonl", "--folds", 2, "--out", kept)

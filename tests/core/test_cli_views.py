@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cli_calls import at_home, call, plain, value
 from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.library import Library
 from catena.retrieval import SECTION_FUSION, ExactUnion, ScoreFusion, ViewRankFusion, ViewSearch
-from catena.retrieval.view_search import AdaptiveQuota, ViewScoreFusion
+from catena.retrieval.view_search import ViewScoreFusion
 from catena.testing import ChatServer
 
-KEY = "sk-test-0123456789abcdefghij"
 MOUNTING = " ".join(f"Sentence {i} tells of bracket {i * 7 % 13} and of the lamp in room {i}." for i in range(40))
 MANUAL = """# {name} manual
 
@@ -53,11 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL", "CATENA_LIBRARY"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -84,22 +80,6 @@ def model(server: ChatServer) -> list[str]:
     return ["--llm", "m", "--base-url", server.url]
 
 
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert KEY not in result.output
-    return result
-
-
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
-
-
-def plain(text: str) -> str:
-    return " ".join(text.split())
-
-
 def chunks(library: str, document: str = "HX210.md") -> list[str]:
     with Library.open(library, create=False) as opened:
         return [chunk.text for chunk in opened.get(document).chunks]
@@ -108,6 +88,7 @@ def chunks(library: str, document: str = "HX210.md") -> list[str]:
 # index
 
 
+@pytest.mark.slow
 def test_a_section_is_one_chunk_whatever_its_length(shelf):
     first, cover, fuse = chunks("sections")
     assert (first.startswith("## 1 Mounting"), first.endswith("room 39.")) == (True, True)
@@ -117,8 +98,9 @@ def test_a_section_is_one_chunk_whatever_its_length(shelf):
     assert kinds["passage"] > kinds["headed"] == 6
 
 
+@pytest.mark.slow
 def test_lengths_are_kept_and_fixed_ones_may_cross_headings(shelf):
-    from catena.structure import count_tokens
+    from catena.text import count_tokens
 
     assert len(chunks("plain")) > 3
     call("index", "HX210.md", "-l", "short", "--max-tokens", "40")
@@ -143,6 +125,7 @@ def test_the_same_options_skip_and_others_index_anew(shelf):
     assert "summary" not in value("status", "-l", "sections")["holds"]["views"]
 
 
+@pytest.mark.slow
 def test_a_model_makes_views_is_planned_for_and_paid_once(shelf, server, model):
     by = ["index", "HX210.md", "-l", "new", "--chunks", "sections", "--views", "keywords,summary,questions"]
     by += ["--views-by", "llm", *model]
@@ -228,6 +211,7 @@ def test_a_library_of_sections_is_searched_by_its_own_formula(shelf):
     assert scores("plain") == in_python("plain", fusion=ScoreFusion())
 
 
+@pytest.mark.slow
 def test_a_weight_changes_only_itself_in_the_librarys_own_formula(shelf):
     from dataclasses import replace
 
@@ -295,6 +279,7 @@ def test_each_hit_says_which_view_found_it_at_which_rank(shelf):
     assert row.split()[:3] == ["1", str(best["views"]["headed"]), str(best["views"]["keywords"])]
 
 
+@pytest.mark.slow
 def test_rules_return_what_they_are_defined_to(shelf):
     def found(*options: str):
         return value("search", LAMP, "-l", "sections", "--views", "all", *options)
@@ -307,7 +292,7 @@ def test_rules_return_what_they_are_defined_to(shelf):
     assert {hit["chunk"]["id"] for hit in paper["hits"]} == union(1)
     assert {hit["chunk"]["id"] for hit in found("-k", "3")["hits"]} == union(2)
     assert [hit["chunk"]["id"] for hit in found()["hits"]] == [hit["chunk"]["id"] for hit in found("-k", "3")["hits"]]
-    rules = {"exact": ExactUnion(), "rank": ViewRankFusion(), "score": ViewScoreFusion(), "adaptive": AdaptiveQuota()}
+    rules = {"exact": ExactUnion(), "rank": ViewRankFusion(), "score": ViewScoreFusion()}
     with Library.open("sections", create=False) as opened:
         for name, rule in rules.items():
             hits = opened.search_views(LAMP, ViewSearch(rule=rule), k=2).hits
@@ -327,7 +312,7 @@ def test_rules_return_what_they_are_defined_to(shelf):
 
 
 def test_passages_are_read_within_a_budget(shelf):
-    from catena.structure import count_tokens
+    from catena.text import count_tokens
 
     found = value("search", LAMP, "-l", "sections", "--passages", "--budget-tokens", "150")
     texts = [hit["chunk"]["text"] for hit in found["hits"]]
@@ -376,6 +361,7 @@ def test_search_refuses_what_could_do_nothing(shelf, options, told):
     assert told in call("search", LAMP, "-l", "sections", *options, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_library_without_views_says_how_to_make_some(shelf):
     refused = call("search", LAMP, "-l", "plain", "--views", "all", code=2).stderr
     assert "this library holds no views besides the text itself" in refused
@@ -457,10 +443,3 @@ def test_files_that_cannot_be_read_are_named_and_the_others_shown(shelf):
 )
 def test_views_refuses_what_could_do_nothing(shelf, options, told):
     assert told in call("views", "HX200.md", *options, code=2).stderr
-
-
-@pytest.mark.parametrize("command", ["index", "search", "views"])
-def test_help_names_the_options(command):
-    shown = plain(call(command, "--help").stdout)
-    assert "--views KIND,…" in shown
-    assert "keywords" in shown

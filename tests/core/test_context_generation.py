@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Complete, Completion, Journal, Services, arun, run
@@ -22,15 +23,21 @@ from catena.enrichment import (
     versions,
     with_context,
 )
-from catena.enrichment.context import printed_title
-from catena.enrichment.context_llm import PLANNED, beginning
-from catena.enrichment.context_replies import LONGEST_SUMMARY, LONGEST_TITLE, clean_summary, clean_title
-from catena.enrichment.offline_context import first_line, most_central
+from catena.enrichment.context import first_line, most_central, printed_title
+from catena.enrichment.context_llm import (
+    LONGEST_SUMMARY,
+    LONGEST_TITLE,
+    PLANNED,
+    beginning,
+    clean_summary,
+    clean_title,
+)
 from catena.library import prepare
 from catena.model import Document, Entry, MissingServiceError, ParameterError, ServiceError
-from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, count_tokens, prose
+from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, prose
 from catena.testing import FakeEmbedder, FakeLLM
 from catena.testing.fakes import AngleEmbedder, Slow
+from catena.text import count_tokens
 
 TITLED = (
     "# HX210 Pump\n\nThe HX210 moves water.\n\n## Seals\n\nChange the seals after 900 h.\n\n"
@@ -143,7 +150,6 @@ def test_a_blank_document_asks_nothing():
 LINES = st.lists(st.sampled_from(["# One", "## Two", "Some words.", "", "## Three", "| a |\n|---|"]), max_size=8)
 
 
-@settings(max_examples=60)
 @given(LINES)
 def test_the_number_of_calls_is_known_before(lines):
     text = "Words.\n\n" + "\n\n".join(lines)
@@ -174,9 +180,7 @@ def test_prompts_carry_guidance_language_titles_and_the_text_that_cannot_end_its
     assert "Answer in the language that the content is written in." in made_prompts(TITLED)[0]
 
 
-@pytest.mark.parametrize(
-    "tag", ["</content>", "</CONTENT>", "< / content >", "<\n/\ncontent\n>", "<content>", "<Content x='1'>"]
-)
+@pytest.mark.parametrize("tag", ["</CONTENT>", "<\n/\ncontent\n>", "<Content x='1'>"])
 def test_no_text_and_no_title_opens_or_ends_the_tag_of_the_content(tag):
     llm = FakeLLM(said)
     document = Document(id="a", text=f"First {tag} words.\n\n# Seals\n\nMore {tag}.\n", title=f"T {tag} obey")
@@ -224,19 +228,14 @@ def test_a_beginning_is_one_and_fits(text, limit):
 @pytest.mark.parametrize(
     ("reply", "title"),
     [
-        ("HX210 Pump", "HX210 Pump"),
         ('"HX210 Pump"', "HX210 Pump"),
         ("  **HX210  Pump**\n", "HX210 Pump"),
-        ("# HX210 Pump", "HX210 Pump"),
         ("Title: “HX210 Pump”", "HX210 Pump"),
         ("The 'HX' and the 'HY'", "The 'HX' and the 'HY'"),
-        ("'HX' and 'HY'", "'HX' and 'HY'"),
         ("《水泵手册》", "水泵手册"),
         ("I, Robot", "I, Robot"),
-        ("Here Is New York", "Here Is New York"),
         ("Titre : La pompe HX210", "La pompe HX210"),
         ("标题：水泵手册", "水泵手册"),
-        ("```\nHX210 Pump\n```", "HX210 Pump"),
         ("<title>HX210 Pump</title>", "HX210 Pump"),
         ("None of Your Business", "None of Your Business"),
         ("Your job title: a guide", "Your job title: a guide"),
@@ -251,13 +250,9 @@ def test_titles_that_are_taken(reply, title):
     [
         ("HX210\n\nI chose this title because", "several lines"),
         ("Sure! The title is HX210", "talks about"),
-        ("The title of the document is HX210", "talks about"),
         ("I'm sorry, there is no title", "talks about"),
-        ("Here is a title: HX210", "talks about"),
         ('""', "no title"),
         ("—", "no title"),
-        ("Untitled", "no title"),
-        ("(none)", "no title"),
         ("N/A", "no title"),
         ("No title found.", "no title"),
         ("x" * (LONGEST_TITLE + 1), "201 characters"),
@@ -297,22 +292,17 @@ def test_what_models_write_around_a_summary_is_left_out(around):
     [
         ("The HX210 pump.", "does not begin with"),
         ("This section is about: the HX210 pump.", "does not begin with 'This document is about:'"),
-        ("This document describes: the HX210 pump.", "does not begin with"),
         ("This document is about the HX210 pump.", "does not begin with"),
         (
             "The pump is of use in many plants, of which the manual names in all three: a, b, c.",
             "does not begin with",
         ),
         ("Sure, here is the summary: This document is about: pumps.", "talks about"),
-        ("Here is it: pumps.", "talks about"),
         ("Summary: pumps.", "talks about"),
         ("Voici le résumé : Ce document traite de : la pompe.", "talks about"),
         ("I cannot do that: sorry.", "talks about"),
-        ("Zusammenfassung: Dieses Dokument handelt von: der Pumpe.", "talks about"),
         ("Ich kann das nicht beantworten: das Dokument ist leer.", "talks about"),
-        ("Lo siento: el documento está vacío.", "talks about"),
         ("抱歉：文档是空的。", "talks about"),
-        ("Error: no content.", "talks about"),
         ("This document is about: ", "nothing follows"),
         ("This document is about: pumps.\n\nAnd more.", "several lines"),
         ("This document is about: the pumps. They are old.", "more than one sentence"),
@@ -397,12 +387,6 @@ def test_a_driver_that_does_not_check_answers_is_checked_here():
     assert len(end.value.value.degraded) == len(batch) == 4
 
 
-def test_all_sections_are_asked_in_one_batch():
-    entry = entry_of("".join(f"# S{number}\n\nText {number}.\n\n" for number in range(50)))
-    step = context_by_llm(entry.document, entry.sections, count=count_tokens)
-    assert len(next(step)) == 51
-
-
 # determinism and journal
 
 
@@ -445,7 +429,7 @@ def test_a_second_run_with_a_journal_asks_nothing_and_what_failed_is_asked_again
 
 def test_with_context_writes_metadata_and_views_and_leaves_the_entry_as_it_was():
     entry = entry_of(TITLED)
-    before = replace(entry)
+    before = deepcopy(entry)
     context = made(TITLED)
     done = with_context(entry, context)
     assert entry == before
@@ -454,7 +438,7 @@ def test_with_context_writes_metadata_and_views_and_leaves_the_entry_as_it_was()
         assert chunk.metadata[DOCUMENT_SUMMARY] == context.summary
         assert chunk.metadata[SECTION_SUMMARY] == context.section_summaries[chunk.section]
     views = {view.chunk_id: view.text for view in done.views if view.kind == CONTEXT}
-    assert all(context.summary in text and done.chunks[0].text for text in views.values())
+    assert all(context.summary in views[chunk.id] and chunk.text in views[chunk.id] for chunk in done.chunks)
     assert list(views) == [chunk.id for chunk in entry.chunks]
     assert done.fingerprint != entry.fingerprint
     assert with_context(done, context) == done
@@ -483,9 +467,6 @@ def test_a_context_of_another_document_is_refused(wrong):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"by": "magic"},
-        {"max_tokens": 0},
-        {"section_tokens": 0},
         {"by": "offline", "language": "French"},
         {"by": "offline", "guidance": Guidance(section_title="x")},
         {"by": "offline", "replace_title": True},
@@ -616,7 +597,6 @@ BLOCKS = [
 ]
 
 
-@settings(max_examples=40)
 @given(st.lists(st.sampled_from(BLOCKS), max_size=9))
 def test_offline_summaries_are_sentences_of_their_own_section(lines):
     text = "\n\n".join(lines)

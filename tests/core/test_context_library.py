@@ -16,7 +16,7 @@ from catena.library.ingestion import contextualise
 from catena.model import Document, ParameterError, ServiceError, View, digest
 from catena.parsing.figure_shapes import Box
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
-from catena.structure.context_view_texts import passage_views
+from catena.structure.headers import context_search_views
 from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM
 
 PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"
@@ -44,10 +44,18 @@ def files(tmp_path: Path) -> Path:
 def opened(tmp_path: Path):
     held = []
 
-    def make(preparation: Preparation, *, journal: bool = True, **services) -> Library:
+    def make(preparation: Preparation, *, journal: bool = True, llm=None, **services) -> Library:
         if journal:
             held.append(services.setdefault("journal", Journal.open(tmp_path / "journal.db")))
-        held.append(Library.open(tmp_path / "lib", embedder=FakeEmbedder(16), preparation=preparation, **services))
+        held.append(
+            Library.open(
+                tmp_path / "lib",
+                embedder=FakeEmbedder(16),
+                preparation=preparation,
+                llm=llm,
+                services=Services(**services),
+            )
+        )
         return held[-1]
 
     yield make
@@ -257,7 +265,7 @@ def test_a_table_of_contents_is_compared_by_its_header_and_a_torn_table_has_its_
     contents = "# Book\n\n## Contents\n\nOne ...... 1\nTwo ...... 2\nThree ...... 3\n"
     rows = "".join(f"| part {number} | {number} mm of steel and of brass |\n" for number in range(200))
     entry = prepare(Document(id="b", text=f"{contents}\n## Sizes\n\n| part | size |\n|---|---|\n{rows}"))
-    views: list[View] = list(passage_views(entry.chunks))
+    views: list[View] = list(context_search_views(entry.chunks))
     first, *_, last = views
     assert first.text == chunk_header(entry.chunks[0])
     assert "| part | size |" in last.text

@@ -44,6 +44,7 @@ from catena.effects import (
     Services,
     Step,
     Tariff,
+    all_together,
     arun,
     ask,
     redact,
@@ -202,6 +203,22 @@ def test_an_empty_batch_and_a_step_without_requests(drive: Drive, empty: Any) ->
 
     assert drive(nothing(), Services()) == "done"
     assert drive(together([]), Services()) == []
+
+
+def test_all_together_raises_the_first_failure_once_all_are_done(drive: Drive) -> None:
+    done: list[str] = []
+
+    def step(name: str, *, fails: bool = False) -> Step[str]:
+        yield from ask([])
+        done.append(name)
+        if fails:
+            raise ParameterError(name, 1, "another")
+        return name
+
+    assert drive(all_together([step("a"), step("b")]), Services()) == ["a", "b"]
+    with pytest.raises(ParameterError, match="c must be"):
+        drive(all_together([step("c", fails=True), step("d", fails=True), step("e")]), Services())
+    assert done == ["a", "b", "c", "d", "e"]
 
 
 # Concurrency

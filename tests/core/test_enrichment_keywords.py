@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import log
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.enrichment import KEYWORDS, Keywords
-from catena.enrichment.keywords import LONGEST_TERM, read_keywords, salient_terms, within
-from catena.enrichment.view_questions import read_questions
-from catena.enrichment.view_sentences import count_words
+from catena.enrichment import Keywords
+from catena.enrichment.view_makers import LONGEST_TERM, read_keywords, read_questions
+from catena.enrichment.view_text import count_words, salient_terms, within
 from catena.text import normalise_term, read_items
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm."
@@ -63,7 +62,6 @@ def test_any_language_and_script():
     assert salient_terms([], words=9) == ()
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(max_size=120), max_size=5), st.integers(1, 40))
 def test_salient_terms_are_bounded_distinct_and_equal_for_equal_chunks(texts, words):
     lists = salient_terms([*texts, *texts], words=words)
@@ -78,35 +76,21 @@ def test_salient_terms_are_bounded_distinct_and_equal_for_equal_chunks(texts, wo
 GOOD = {
     "as asked": '["shaft seal", "HX210 pump", "900 hours"]',
     "fence": '```json\n["shaft seal", "HX210 pump", "900 hours"]\n```',
-    "fence without language": '```\n["shaft seal", "HX210 pump", "900 hours"]\n```',
-    "talk before": 'Here are the keywords:\n["shaft seal", "HX210 pump", "900 hours"]',
     "talk around": 'Sure! ["shaft seal", "HX210 pump", "900 hours"] Let me know if you need more.',
-    "tag": '<keywords>["shaft seal", "HX210 pump", "900 hours"]</keywords>',
-    "trailing comma": '["shaft seal", "HX210 pump", "900 hours",]',
-    "single quotes": "['shaft seal', 'HX210 pump', '900 hours']",
     "single quotes and a comma too many": "['shaft seal','HX210 pump' , '900 hours',]",
     "no quotes": "[shaft seal, HX210 pump, 900 hours]",
-    "object": '{"keywords": ["shaft seal", "HX210 pump", "900 hours"]}',
     "object of a row": '{"keywords": "shaft seal; HX210 pump; 900 hours"}',
     "object of kinds": '{"concepts": ["shaft seal"], "entities": ["HX210 pump"], "descriptions": ["900 hours"]}',
-    "list of objects": '[{"keyword": "shaft seal"}, {"keyword": "HX210 pump"}, {"keyword": "900 hours"}]',
     "objects with notes": '[{"term": "shaft seal", "why": "x"}, {"term": "HX210 pump"}, {"name": "900 hours"}]',
     "names and descriptions": '{"shaft seal": "HX210 pump", "900 hours": ""}',
     "twice the same": '["shaft seal", "Shaft-Seal", "HX210 pump", "900 hours", "hx210 pump"]',
     "nothing between": '["shaft seal", "", null, "HX210 pump", true, "900 hours", "—"]',
     "lists in a list": '[["shaft seal"], ["HX210 pump", ["900 hours"]]]',
-    "bullets": "- shaft seal\n- HX210 pump\n- 900 hours",
     "bullets with talk": "Here are the key terms:\n\n* **shaft seal**\n* HX210 pump\n* 900 hours\n\nDone.",
-    "round bullets": "• shaft seal\n• HX210 pump\n• 900 hours",
-    "numbers": "1. shaft seal\n2. HX210 pump\n3. 900 hours",
     "numbers in brackets": "1) shaft seal\n2) `HX210 pump`\n3) 900 hours",
-    "lines": "shaft seal\nHX210 pump\n900 hours",
     "label and lines": "Keywords:\nshaft seal\nHX210 pump\n900 hours",
-    "semicolons": "Keywords: shaft seal; HX210 pump; 900 hours",
-    "commas": "shaft seal, HX210 pump, 900 hours.",
     "label in bold": "**Keywords:** shaft seal, HX210 pump, 900 hours",
     "label elsewhere": "Schlüsselwörter: shaft seal, HX210 pump, 900 hours",
-    "white space": '[ "shaft \\n seal" ,\n "HX210   pump", "900 hours"]\n\n',
     "typographic quotes in lines": "“shaft seal”\n“HX210 pump”\n“900 hours”",
 }
 
@@ -118,26 +102,17 @@ def test_a_list_is_read_however_it_is_written(reply):
 
 BAD = {
     "empty": "",
-    "blank": " \n\t ",
     "empty list": "[]",
-    "empty object": "{}",
     "list of nothing": '["", null, "—", []]',
-    "null": "null",
     "none": "None.",
     "a word": "seal",
-    "refusal": "I'm sorry, but I can't help with that.",
     "refusal with commas": "I cannot list keywords, terms, or concepts.",
-    "refusal in German": "Es tut mir leid, das kann ich nicht, leider.",
     "refusal in Chinese": "抱歉，我无法，完成。",
     "nothing given": "Please provide the section, so that I can list its terms.",
-    "no text": "No content was given.",
-    "a sentence": "The section is about seals, which are changed after 900 hours of work, and about the motor.",
     "sentences": "The seal is changed after 900 hours by hand.\nThe motor turns at 1450 rpm all day long.",
     "list of sentences": '["The shaft seal of the HX210 pump is changed after 900 hours of work by hand"]',
     "broken list": '["shaft seal" "HX210 pump" 900 hours}]',
     "only an opening": "[",
-    "wrong way round": "] shaft seal [",
-    "too deep": "[" * 40 + '"shaft seal"' + "]" * 40,
     "far too deep": "[" * 15_000 + "]" * 15_000,
     "echo of the prompt": 'Title of the document: HX210 manual\n["shaft seal", "HX210 pump"]',
     "echo of the content": "Keywords of <content>:\nshaft seal\nHX210 pump",
@@ -146,9 +121,6 @@ BAD = {
     "another script": '["轴封", "水泵", "电动机", "转速"]',
     "another language": '["Wellendichtung", "Wechsel", "Drehzahl", "Betriebsstunden", "Kreiselpumpe"]',
     "of another section": '["penicillin", "resistance", "bacteria", "antibiotic", "treatment", "infection"]',
-    "code": "def keywords():\n    return set(open('x').read().split())  # all of them are words",
-    "numbers as bullets alone": "1.\n2.\n3.",
-    "an expression": "__import__('os').system('echo')",
     "a call in a list": "[print('shaft seal')]",
 }
 
@@ -169,10 +141,9 @@ def test_terms_are_taken_up_to_the_bound_and_sentences_left_out():
 
 def test_another_language_is_taken_where_it_was_asked_for():
     assert read_keywords('["轴封", "水泵"]', CONTENT, words=80, any_language=True) == ("轴封", "水泵")
-    assert Keywords(language="Chinese")._read('["轴封"]', CONTENT) == ("轴封",)
+    assert Keywords(language="Chinese").read('["轴封"]', CONTENT) == ("轴封",)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=200), st.text(alphabet='[]{}",:; ab\n-1.', max_size=200)), st.integers(1, 20))
 def test_any_answer_gives_terms_within_the_bounds_or_an_error(reply, words):
     try:
@@ -212,7 +183,3 @@ def test_questions_are_read_once_each_up_to_the_number():
 def test_what_is_no_list_of_questions_is_refused(reply):
     with pytest.raises(ValueError, match=r"repl|model gave|list"):
         read_questions(reply, CONTENT, count=5)
-
-
-def test_the_kind_is_keywords():
-    assert Keywords().kind == KEYWORDS == "keywords"

@@ -20,11 +20,12 @@ from catena.evaluation import (
     equal_length_cutoff,
     read_within,
     recall_at_tokens,
+    scope_recall_at,
+    scope_recall_in,
     spans_of,
     summed_recall,
     whole_cutoffs,
 )
-from catena.evaluation.answer_scope import recall_at
 from catena.model import Chunk, EvaluationError, ParameterError
 
 TEXT = "abcd efgh ijkl mnop"  # words at 0-4, 5-9, 10-14, 15-19
@@ -81,8 +82,8 @@ def test_the_sum_counts_an_overlap_twice_and_passes_one() -> None:
 
 def test_one_and_a_half_is_the_mean_of_one_and_two() -> None:
     ranked, evidence = [(0, 4), (5, 9), (10, 14)], [(5, 14)]
-    assert [recall_at(ranked, evidence, TEXT, k) for k in (1, 1.5, 2, 3, 10)] == [0.0, 0.25, 0.5, 1.0, 1.0]
-    assert recall_at(ranked, evidence, TEXT, 2.25) == pytest.approx(0.75 * 0.5 + 0.25 * 1.0)
+    assert [scope_recall_at(ranked, evidence, TEXT, k) for k in (1, 1.5, 2, 3, 10)] == [0.0, 0.25, 0.5, 1.0, 1.0]
+    assert scope_recall_at(ranked, evidence, TEXT, 2.25) == pytest.approx(0.75 * 0.5 + 0.25 * 1.0)
 
 
 def test_six_or_seven_per_view_is_their_mean() -> None:
@@ -160,9 +161,9 @@ def test_coverage_is_that_of_the_sets_of_characters(case: tuple[str, Spans, Span
 @given(cases(), st.integers(1, 7), st.integers(1, 7))
 def test_recall_grows_with_k(case: tuple[str, Spans, Spans], k: int, halves: int) -> None:
     text, ranked, evidence = case
-    curve = [recall_at(ranked, evidence, text, (k + more) / 2) for more in range(halves + 1)]
+    curve = [scope_recall_at(ranked, evidence, text, (k + more) / 2) for more in range(halves + 1)]
     assert all(low <= high + 1e-12 for low, high in pairwise(curve))
-    assert recall_at(ranked, evidence, text, 100) == coverage(ranked, evidence, text)
+    assert scope_recall_at(ranked, evidence, text, 100) == coverage(ranked, evidence, text)
 
 
 @given(cases(), st.integers(0, 60))
@@ -219,7 +220,7 @@ def test_what_has_no_recall_is_refused(
 @pytest.mark.parametrize("k", [0, -1, float("nan"), float("inf")])
 def test_a_cutoff_is_a_positive_number(k: float) -> None:
     for ask in (
-        lambda: recall_at([(0, 4)], [(0, 4)], TEXT, k),
+        lambda: scope_recall_at([(0, 4)], [(0, 4)], TEXT, k),
         lambda: whole_cutoffs(k, 3),
         lambda: equal_length_cutoff(k, 100, 200),
         lambda: equal_length_cutoff(3, k, 200),
@@ -240,3 +241,11 @@ def test_budgets_and_numbers_of_questions_are_not_negative() -> None:
 def test_nothing_is_extrapolated(points: list[tuple[float, float]]) -> None:
     with pytest.raises(EvaluationError, match="outside"):
         at_equal_count(points, 3)
+
+
+def test_spans_of_several_documents_count_in_the_texts_laid_end_to_end() -> None:
+    texts = {"a": "abcd", "b": "efghijkl"}
+    evidence = [("b", 0, 8), ("a", 0, 4)]
+    ranked = [("elsewhere", 0, 99), ("b", 4, 8), ("a", 0, 4)]
+    found = [scope_recall_in(ranked, evidence, texts.__getitem__, k) for k in (1, 2, 3)]
+    assert found == pytest.approx([0, 4 / 12, 8 / 12])

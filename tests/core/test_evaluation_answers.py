@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.evaluation import accuracy, adequacy, closed_grade, mean_score
+from catena.evaluation import accuracy, adequacy, mean_score
 from catena.evaluation.answers import adequacy_scores
-from catena.evaluation.graded_files import read_grades, read_ranks
-from catena.evaluation.grading import choice_letters, verdict
 from catena.model import CatenaError, EvaluationError, ParameterError
+from catena_bench.judges import closed_grade
+from catena_bench.judges.grading import choice_letters, read_grades, read_ranks, verdict
 
 METHODS = ["HiQA", "ChatPDF", "GPT4-Doc", "LlamaIndex", "LangChain"]
 

@@ -23,8 +23,7 @@ from catena.evaluation import (
     study,
     texts_of,
 )
-from catena.evaluation.closeness import inner_products, normalised
-from catena.evaluation.cohesion import cohesion, homologous_labels
+from catena.evaluation.cohesion import cohesion, homologous_labels, inner_products, normalised
 from catena.library import prepare
 from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
 from catena.testing import FakeEmbedder

@@ -15,8 +15,8 @@ from catena.evaluation import (
     read_questions,
     retrieval_report,
 )
-from catena.evaluation.masqa import read_masqa
 from catena.model import Chunk, Document, Entry, EvaluationError, MissingExtraError, ParameterError
+from catena_bench.judges.grading import read_masqa
 
 QAC = """\
 Question,Answer,Context,Type
@@ -63,17 +63,6 @@ def test_a_table_without_a_header_is_question_answer_context(tmp_path):
     assert (bank.questions[0].answer, bank.questions[0].gold[0].text) == ("8 V", "It is 8 V.")
 
 
-def test_columns_are_found_by_name_in_any_order_and_ids_are_kept(tmp_path):
-    bank = read_masqa(write(tmp_path, "No., Correct_Answer ,note,QUESTION\n7,8 V,x,How big?\n"))
-    assert bank.questions == (BankQuestion(id="7", text="How big?", answer="8 V"),)
-
-
-def test_a_row_without_a_question_is_left_out_and_remarked(tmp_path):
-    bank = read_masqa(write(tmp_path, "question,answer\n,8 V\nHow big?,8 V\n\n"))
-    assert [question.id for question in bank.questions] == ["row 3"]
-    assert "left out" in bank.remarks[0].what
-
-
 def test_a_workbook_is_read_as_a_table(tmp_path, monkeypatch):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -84,7 +73,7 @@ def test_a_workbook_is_read_as_a_table(tmp_path, monkeypatch):
     assert [(question.id, question.answer) for question in bank.questions] == [("row 2", "8"), ("row 4", "")]
     assert [remark.row for remark in bank.remarks] == [4]
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[eval\]"):
+    with pytest.raises(MissingExtraError, match="catena-bench"):
         read_masqa(tmp_path / "qa.xlsx")
 
 

@@ -15,8 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Completion, Journal, Services, arun, plan, run
-from catena.evaluation import (
+from catena.effects import Journal, Services, arun, plan, run
+from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
+from catena.testing import FakeLLM, ScriptedLLM
+from catena.text import Located
+from catena_bench.questions import (
     EIGHT_TYPES,
     QuestionType,
     ScopeDataset,
@@ -26,11 +29,9 @@ from catena.evaluation import (
     type_distribution,
     write_scope_dataset,
 )
-from catena.evaluation.question_drafts import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
-from catena.evaluation.question_quotes import Copied, CopySource, joined
-from catena.evaluation.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
-from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
-from catena.testing import FakeLLM, ScriptedLLM
+from catena_bench.questions.generation import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
+from catena_bench.questions.quotes import CopySource, joined
+from catena_bench.questions.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
 from conftest import needs_data
 
 FIRST = (
@@ -193,21 +194,6 @@ def test_a_question_of_no_use_is_rejected_with_its_reason(changes, reason):
     assert (reason or "has the same words") in found.rejected[0].reason
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Which passage leads from the quay to the church?",
-        "How is the text editor of Orlund started?",
-        "How strong is the section of the beam that bears the lamp?",
-        "What did the town chapter decide in 1811?",
-        "How wide is the passage between the two piers?",
-        "Why does the salt road end at the quay?",
-    ],
-)
-def test_words_that_only_look_like_a_leak_are_none(question):
-    assert made(draft(question=question)).questions[0].text == question
-
-
 def test_equal_questions_and_more_than_were_asked_for_are_rejected():
     rows = [
         draft(),
@@ -280,22 +266,6 @@ def test_questions_are_read_however_they_are_wrapped(reply):
     drafts = read_drafts(reply)
     assert [each.question for each in drafts] == [draft()["question"], LIGHTS["question"]]
     assert drafts[0].support == tuple(draft()["support"])
-
-
-def test_replies_of_no_use_are_never_kept(tmp_path):
-    cases = span_cases(dataset(), given="document")
-    with Journal.open(tmp_path / "journal") as journal:
-        services = Services(llm=FakeLLM(lambda request: "I cannot."), journal=journal)
-        run(generate_scope_questions(DOCUMENT, chunks()), services)
-        run(ask_spans(cases), services)
-        assert journal.count() == 0
-
-
-@pytest.mark.parametrize("reason", ["length", "refusal"])
-def test_a_reply_that_did_not_end_by_itself_is_reported(reason):
-    llm = FakeLLM(lambda request: Completion(text=json.dumps([draft()]), finish_reason=reason))
-    found = run(generate_scope_questions(DOCUMENT, chunks()), Services(llm=llm))
-    assert (found.questions, len(found.degraded)) == ((), 2)
 
 
 @pytest.mark.parametrize(
@@ -523,20 +493,6 @@ def test_a_row_that_is_not_of_the_layout_is_named_by_file_and_line(tmp_path, doc
         read_scope_dataset(stored(tmp_path, documents, questions))
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path):
-    with pytest.raises(EvaluationError, match=r"holds no documents\.jsonl\.gz and no documents\.jsonl"):
-        read_scope_dataset(tmp_path)
-    stored(tmp_path, [DOC], [ASK])
-    for content in (b"plain", gzip.compress(b"{}")[:-9], gzip.compress(b"\xff\xfe{}"), b""):
-        (tmp_path / "questions.jsonl.gz").write_bytes(content)
-        if content:
-            with pytest.raises(EvaluationError, match=r"cannot read questions\.jsonl\.gz"):
-                read_scope_dataset(tmp_path)
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(EvaluationError, match="cannot write set"):
-        write_scope_dataset(tmp_path / "file" / "set", dataset())
-
-
 @pytest.mark.parametrize(
     ("documents", "questions", "said"),
     [
@@ -558,12 +514,6 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
 def test_a_data_set_holds_together(documents, questions, said):
     with pytest.raises(ParameterError, match=said):
         ScopeDataset.of(documents, questions)
-
-
-@pytest.mark.parametrize("evidence", [(), ((3, 3),), ((-1, 2),), ((4, 6), (0, 2)), ((5, 3),)])
-def test_evidence_is_ascending_and_not_empty(evidence):
-    with pytest.raises(ParameterError, match="evidence"):
-        ScopeQuestion(id="q", document="d", text="?", evidence=evidence)
 
 
 def test_the_published_collection_is_read_and_its_evidence_is_found_in_its_sections(tmp_path):
@@ -594,14 +544,6 @@ def test_spans_are_scored_by_visible_characters():
         span_score([(0, 4)], [(4, 5)], text)
 
 
-@given(st.lists(st.tuples(st.integers(0, 15), st.integers(1, 4)).map(lambda pair: (pair[0], sum(pair))), min_size=1))
-def test_what_is_the_evidence_scores_1_and_swapping_swaps_precision_and_recall(spans):
-    text = "abcdefghijklmnopqrstuvwxyz"
-    assert span_score(spans, spans, text).f1 == 1.0
-    one, other = span_score(spans, [(3, 9)], text), span_score([(3, 9)], spans, text)
-    assert (one.precision, one.recall, one.f1) == pytest.approx((other.recall, other.precision, other.f1))
-
-
 def test_a_model_reads_the_document_or_the_section_and_its_copies_are_located():
     data = dataset(*made(draft()).questions)
     whole, part = span_cases(data, given="document"), span_cases(data, given="section")
@@ -626,21 +568,6 @@ def test_evidence_in_several_sections_gives_all_between_and_none_gives_the_docum
     assert (case.start, case.end) == (0, sections()[1].end)
     bare = ScopeDataset.of([(DOCUMENT, ())], [asked])
     assert span_cases(bare, given="section") == span_cases(bare, given="document")
-
-
-@pytest.mark.parametrize(
-    ("reply", "copies"),
-    [
-        ('{"context": ["a b c", "d"]}', ("a b c", "d")),
-        ('{"context": "a b c"}', ("a b c",)),
-        ('{"context": []}', ()),
-        ('{"context": [" "]}', ()),
-        ('Here:\n```json\n{"context": ["a\nb"]}\n```', ("a\nb",)),
-        ('Perhaps {"context": ["x"]}? No: {"context": ["a"]}', ("a",)),
-    ],
-)
-def test_copies_are_read_however_they_are_wrapped(reply, copies):
-    assert read_copies(reply) == copies
 
 
 @pytest.mark.parametrize(
@@ -686,13 +613,13 @@ def test_a_long_copy_is_found_by_its_ends_and_one_longer_than_the_text_at_once()
     inside = " ".join(words[3_000:9_000])
     start = text.index(inside)
     source = CopySource(text)
-    assert source.find(inside) == Copied(start, start + len(inside), "exact")
+    assert source.find(inside) == Located(start, start + len(inside), "exact")
     reworded = inside.replace(words[5_000], "another").replace(words[7_000], "one")
     assert source.find(reworded) is None  # other figures
     plain = "".join(chr(ord("a") + int(each)) if each.isdigit() else each for each in text)
     copied = plain[start : start + len(inside)]
     at = copied.index(" ", 20_000)
     near = f"{copied[:at]} another one{copied[at:]}"
-    assert CopySource(plain).find(near) == Copied(start, start + len(inside), "near")
+    assert CopySource(plain).find(near) == Located(start, start + len(inside), "near")
     assert CopySource(plain).find(copied[:10_000] + plain[-10_000:]) is None
     assert CopySource(plain[:5_000]).find(near * 20) is None

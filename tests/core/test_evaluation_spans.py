@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.evaluation import GoldSpan, chunks_of_items, item_recall
-from catena.evaluation.spans import items_found, relevant_chunks
+from catena.evaluation.evidence import items_found, relevant_chunks
 from catena.model import Chunk, EvaluationError, ParameterError
 
 

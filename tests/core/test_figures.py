@@ -29,13 +29,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from catena.model import Document, FigureCrop, MissingExtraError, ParameterError, Parsed
-from catena.parsing import figure_objects, figures, parse_bytes
-from catena.parsing.assemble import parsed_pdf
-from catena.parsing.figure_clusters import clusters
-from catena.parsing.figure_images import MARGIN, MAX_PIXELS, png
-from catena.parsing.figure_regions import Region, without_decorations
+from catena.parsing import figure_shapes, parse_bytes
+from catena.parsing import pdf_pypdfium2 as figures
+from catena.parsing.figure_regions import Region, clusters, without_decorations
 from catena.parsing.figure_shapes import Box, Shape
+from catena.parsing.files import parsed_pdf
 from catena.parsing.pages import page_event
+from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, png
 
 AT = Box(120, 200, 360, 300)
 
@@ -324,8 +324,8 @@ def test_ink_without_end_is_looked_at_up_to_a_cap(monkeypatch):
             canvas.line(60, 300 + index % 7, 300, 400 - index % 11)
 
     file = pdfium.PdfDocument(pdf(page))
-    monkeypatch.setattr(figure_objects, "MAX_OBJECTS", 100)
-    drawn = figure_objects.drawn_on(file[0], (1, 0, 0, -1, 0, HEIGHT), (595.0, HEIGHT))
+    monkeypatch.setattr(figure_shapes, "MAX_OBJECTS", 100)
+    drawn = figure_shapes.drawn_on(file[0], (1, 0, 0, -1, 0, HEIGHT), (595.0, HEIGHT))
     assert len(drawn.shapes) + len(drawn.texts) <= 100
 
 

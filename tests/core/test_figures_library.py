@@ -21,10 +21,9 @@ from catena.enrichment import CaptionedFigures, FigureContext, caption_figures
 from catena.library import Library, Preparation
 from catena.model import CAPTION, FIGURE, Figure, LibraryError, ParameterError, ServiceError, figure_name
 from catena.parsing.figure_shapes import Box
-from catena.retrieval.figure_search import bm25, rank_figures
 from catena.store import write_file
 from catena.store.figures import remove_files
-from catena.testing import FakeCaptioner, FakeEmbedder, Flaky
+from catena.testing import FakeCaptioner, Flaky
 
 FIGURES = Preparation(engine="pypdfium2", figures=True)
 AT = Box(120, 200, 360, 280)
@@ -59,14 +58,15 @@ def shelf(tmp_path):
     return tmp_path
 
 
-def opened(shelf, **options):
-    return Library.open(shelf / "lib", preparation=options.pop("preparation", FIGURES), **options)
+def opened(shelf, preparation=FIGURES, **services):
+    return Library.open(shelf / "lib", preparation=preparation, services=Services(**services))
 
 
 def figures_in(library):
     return [chunk for chunk in library.get("manual.pdf").chunks if chunk.kind == "figure"]
 
 
+@pytest.mark.slow
 def test_figures_are_found_by_what_they_show(shelf):
     with opened(shelf) as library:
         (outcome,) = library.index(shelf / "manual.pdf")
@@ -159,6 +159,7 @@ def test_verify_tells_what_is_wrong_with_figures(shelf, damage, told):
         assert any(told in problem for problem in library.verify())
 
 
+@pytest.mark.slow
 def test_a_library_of_version_1_is_brought_up_to_date(shelf):
     with opened(shelf, preparation=Preparation()) as library:
         library.index(shelf / "manual.pdf")
@@ -213,7 +214,9 @@ def test_captions_are_searched_shown_to_the_model_and_paid_for_once(shelf):
         assert "Figure 2: Path of the signal" in prompt
         assert "the text before it: " in prompt.lower()
         assert "thirty times a second" in prompt
-        with Library.open(shelf / "again", preparation=FIGURES, captioner=captioner, journal=journal) as library:
+        with Library.open(
+            shelf / "again", preparation=FIGURES, services=Services(captioner=captioner, journal=journal)
+        ) as library:
             library.index(shelf / "manual.pdf")
         assert len(captioner.calls) == 3
 
@@ -296,31 +299,6 @@ def test_an_openai_compatible_server_sees_the_picture():
     assert said["type"] == "text"
     assert shown["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(b"a").decode()
     assert bodies[2]["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/jpeg;base64,")
-
-
-# figures without a store
-
-
-def test_bm25_is_the_published_formula():
-    # hand: n 2, df 1, idf ln(1 + 1.5 / 1.5); tf 1, |t| 2, mean 2: 1 * 2.2 / (1 + 1.2)
-    assert bm25("pump", ["pump drawing", "some valve"]) == pytest.approx([0.6931471805599453, 0.0])
-
-
-def test_figures_of_any_sequence_are_ranked(shelf):
-    with opened(shelf) as library:
-        library.index(shelf / "manual.pdf")
-        chunks = figures_in(library)
-    services = Services(embedder=FakeEmbedder())
-    ranking = run(
-        rank_figures("grease the rings", chunks, ["failures", "signal path", "grease rings"], k=2), services
-    )
-    assert ranking.hits[0].chunk == chunks[2]
-    assert len(ranking.hits) == 2
-    assert run(rank_figures(" ", chunks, ["a", "b", "c"]), services).hits == ()
-    with pytest.raises(ParameterError, match="3 texts, one per figure"):
-        run(rank_figures("q", chunks, ["a"]), services)
-    with pytest.raises(ParameterError, match="k must be"):
-        run(rank_figures("q", chunks, ["a", "b", "c"], k=-1), services)
 
 
 def test_a_bitmap_and_a_drawing_say_what_they_are(tmp_path):

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.formatting import atom_keys, atoms_of, flat
-from catena.formatting.alignment import align, piece_of
-from catena.formatting.numbered_headings import heading_lines, with_levels
-from catena.formatting.stitching import NoBorder, Stretch, stitch
+from catena.formatting import align, atom_keys, atoms_of, flat
+from catena.formatting.aligned_text import NoBorder, Stretch, piece_of, stitch
+from catena.formatting.heading_levels import heading_lines, with_levels
 
 WORDS = st.lists(st.sampled_from(["the", "pump", "turns", "at", "40", "rpm", "and", "stops"]), max_size=60)
 
@@ -35,16 +34,16 @@ def keys(text: str) -> list[str]:
     ],
 )
 def test_words_and_their_counterparts(source, target, places):
-    assert align(keys(source), keys(target)) == places
+    assert align(keys(source), keys(target)).here == places
 
 
 @given(WORDS, WORDS)
 def test_alignment_pairs_equal_words_once(source, target):
-    places = align(source, target)
+    places = align(source, target).here
     paired = [(place, atom) for place, atom in zip(places, target, strict=True) if place >= 0]
     assert all(source[place] == atom for place, atom in paired)
     assert len({place for place, _ in paired}) == len(paired)
-    assert align(source, source) == list(range(len(source)))
+    assert align(source, source).here == list(range(len(source)))
 
 
 @given(WORDS, st.data())

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.formatting.joining import Compounds, glue
-from catena.formatting.words import (
+from catena.formatting.blocks import Compounds, glue
+from catena.formatting.fidelity_check import number_of
+from catena.formatting.styled_lines import (
     bare_title,
     ends_with_page,
     has_leader,
@@ -17,53 +18,81 @@ from catena.formatting.words import (
     key,
     numbering,
     ordinals,
-    roman,
     short_leader,
     title_keys,
 )
+from catena.text.headings import numbered_title, roman
 
 
 @pytest.mark.parametrize(
-    ("text", "parts", "depth", "title"),
+    ("text", "number", "depth", "title"),
     [
         ("3.2.1 Cable glands", ("3", "2", "1"), 3, "Cable glands"),
         ("2. Warming up", ("2",), 1, "Warming up"),
         ("Chapter 3: Use", ("3",), 1, "Use"),
+        ("Chapter CX Use", ("CX",), 1, "Use"),
         ("Appendix A Copying", ("A",), 1, "Copying"),
         ("A.1 Licence", ("A", "1"), 2, "Licence"),
         ("IV. RESULTS", ("IV",), 1, "RESULTS"),
-        ("Part II The Machine", ("II",), 0, "The Machine"),
-        ("第三章 总则", ("第三章",), 1, "总则"),
-        ("第二节 范围", ("第二节",), 2, "范围"),
+        ("I. Introduction", ("I",), 1, "Introduction"),
+        ("Part II The Machine", ("part", "II"), 0, "The Machine"),
+        ("Parte 1 Uso", ("part", "1"), 0, "Uso"),
+        ("Kapitel 3 Montage", ("3",), 1, "Montage"),
+        ("Anhang B Daten", ("B",), 1, "Daten"),
+        ("Abschnitt 2.1 Montage", ("2", "1"), 2, "Montage"),
+        ("Chapitre 4 Usage", ("4",), 1, "Usage"),
+        ("§ 3 Fristen", ("3",), 1, "Fristen"),
+        ("第三章 总则", ("章3",), 1, "总则"),
+        ("第二节 范围", ("节2",), 2, "范围"),
+        ("第三卷 总则", ("卷3",), 0, "总则"),
+        ("第一千章 总则", ("章1000",), 1, "总则"),
+        ("一、总则", ("、1",), 1, "总则"),
     ],
 )
-def test_numbers_of_headings(text, parts, depth, title) -> None:
-    found = numbering(text)
+def test_the_formatter_and_the_section_tree_read_one_grammar_of_heading_numbers(text, number, depth, title) -> None:
+    found, says = numbering(text), numbered_title(text)
     assert found is not None
-    assert (found.parts, found.depth, bare_title(text)) == (parts, depth, title)
+    assert (found.key, found.depth, bare_title(text)) == (number, depth, title)
+    assert (says.number, says.depth, says.words) == (number, depth, numbered_title(title).words)
 
 
 @pytest.mark.parametrize(
-    "text", ["A note", "I am here", "MIX it", "Safety", "3.2.1", "1999 was cold", "a.1 lower", "v. good"]
+    "text",
+    ["A note", "I am here", "MIX it", "Safety", "1999 was cold", "a.1 lower", "v. good", "Parts list", "Teile der"],
 )
 def test_words_that_are_no_numbers_of_headings(text) -> None:
     assert numbering(text) is None
     assert bare_title(text) == text
+    assert numbered_title(text).number == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["Table 4. Codes", "Fig. 3: Pump", "Figure 12", "TABLE A-1 Values", "表 2 参数", "Listing 2.3 – Loop"]
-)
-def test_captions(text) -> None:
-    assert is_caption(text)
+def test_a_number_without_a_title_is_none_and_may_be_a_label() -> None:
+    assert numbering("3.2.1") is numbering("Kapitel 3") is None
+    for label in ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章"):
+        assert is_label(label)
+    assert not any(map(is_label, ("Chapter 3 Use", "3.2.1", "Parts list of it")))
 
 
-@pytest.mark.parametrize("text", ["Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3"])
-def test_prose_about_tables_is_no_caption(text) -> None:
-    assert not is_caption(text)
+def test_numbers_that_follow_each_other_are_compared_as_numbers() -> None:
+    shown = [
+        number_of(text)
+        for text in ("3.2 Use", "Abschnitt 3 Use", "B.2 Use", "Appendix B", "IV. Use", "Part 2", "Use")
+    ]
+    assert shown == [(3, 2), (3,), (2, 2), None, None, None, None]
 
 
-def test_only_tables_have_table_captions() -> None:
+def test_captions_of_figures_and_tables() -> None:
+    for text in (
+        "Table 4. Codes",
+        "Fig. 3: Pump",
+        "Figure 12",
+        "TABLE A-1 Values",
+        "表 2 参数",
+        "Listing 2.3 – Loop",
+    ):
+        assert is_caption(text)
+    for text in ("Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3"):
+        assert not is_caption(text)
     assert is_table_caption("Table 4. Codes")
     assert not is_table_caption("Figure 4. Codes")
 
@@ -78,26 +107,15 @@ def test_leaders_and_page_numbers() -> None:
     assert not ends_with_page("")
 
 
-def test_labels_stand_alone() -> None:
-    assert is_label("Chapter 3")
-    assert is_label("APPENDIX B")
-    assert not is_label("Chapter 3 Use")
-
-
 def test_keys_of_a_title_meet_with_and_without_its_number() -> None:
     assert title_keys("A References") & title_keys("Appendix A References")
     assert title_keys("3.1 Use of ﬁre") & title_keys("use of fire")
     assert not title_keys("Use") & title_keys("Terms")
 
 
-@pytest.mark.parametrize(
-    ("numeral", "value"), [("iv", 4), ("XIV", 14), ("mcmxc", 1990), ("IIII", None), ("iV", None), ("a", None)]
-)
-def test_roman_numerals(numeral, value) -> None:
-    assert roman(numeral) == value
-
-
-def test_a_letter_may_be_a_roman_numeral() -> None:
+def test_roman_numerals_and_letters() -> None:
+    shown = {text: roman(text) for text in ("iv", "XIV", "mcmxc", "IIII", "iV", "a")}
+    assert shown == {"iv": 4, "XIV": 14, "mcmxc": 1990, "IIII": None, "iV": None, "a": None}
     assert [(o.family, o.value) for o in ordinals("i. Open")] == [("#.aroman", 1), ("#.a", 9)]
     assert [(o.mark, o.value, o.end) for o in ordinals("(12) Open")] == [("(12)", 12, 5)]
     assert ordinals("Open. Then") == ()
@@ -110,7 +128,7 @@ def test_a_letter_may_be_a_roman_numeral() -> None:
         ("the in\u00ad", "stalled", "the installed"),
         ("an HX-", "200 pump", "an HX-200 pump"),
         ("an e-", "mail", "an e-mail"),
-        ("a well-", "known man", "a well-known man"),  # stands so elsewhere
+        ("a well-", "known man", "a well-known man"),  # so elsewhere in the file
         ("a state-of-", "the-art", "a state-of-the-art"),
         ("a state-", "of-the-art", "a state-of-the-art"),
         ("North-", "American", "North-American"),

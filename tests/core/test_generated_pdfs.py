@@ -98,6 +98,7 @@ def test_headings_on_later_pages_are_counted_from_one() -> None:
     assert [(heading.text, heading.page) for heading in made.headings] == [("First", 1), ("Last", last)]
 
 
+@pytest.mark.slow
 def test_the_corpus_has_what_makes_headings_hard(corpus) -> None:
     assert len(corpus) == len(VARIETIES) == 16
     assert {made.columns for made in corpus} == {1, 2}

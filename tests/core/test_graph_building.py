@@ -1,4 +1,4 @@
-"""What edges a graph has, against the definitions; that no order, thread or block changes them; what it refuses."""
+"""The edges of a graph against their definitions, whatever the order of nodes and the blocks; what it refuses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_cases import expected, graph_options, node, nodes_and_vectors, weights_of
+from graph_cases import expected, graph_options, holds, node, nodes_and_vectors, weights_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Graph
 from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphProgress, Node, TermEdges, node_of, semantic
+from catena.graph.node import LONGEST, titles_of, words_of
+from catena.graph.words import NodeWords, numbers_said, title_number, titles_said
 from catena.model import CancelledError, CatenaError, Edge, MissingExtraError, ParameterError
 from catena.text import word_keys
 from conftest import printed_under_hash_seeds
@@ -121,12 +123,61 @@ def test_words_are_counted_as_the_text_divides_them(
     assert counts.mean_length * (len(graph) or 1) == pytest.approx(sum(map(len, every.values())))
 
 
-def test_chunks_come_by_id_and_unknown_ones_are_none() -> None:
-    graph = built()
-    assert graph.chunks_by_id(FetchById(chunk_ids=("nobody", PHONE.id))) == (None, PHONE.chunk)
-    assert graph.chunk(SCREEN.id) == SCREEN.chunk
-    assert SCREEN.id in graph
-    assert "nobody" not in graph
+# mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "said"),
+    [
+        ("He moved to NEW-YORK in May.", "New York", True),
+        ("New York City is large.", "New York", True),  # one title inside another counts
+        ("A new city called York.", "New York", False),
+        ("York is new. New pumps.", "New York", False),
+        ("the seals of two pumps", "Seal of two pump", False),  # "seals" has not more than six characters
+        ("his philosophical work", "His philosophy work", True),  # words are compared by their first six
+        ("他喜歡東京塔。", "東京塔", True),
+        ("他喜歡東京。塔很高", "京東", False),
+        ("", "New York", False),
+    ],
+)
+def test_a_text_holds_a_title_whose_words_are_there_in_order(text: str, title: str, said: bool) -> None:
+    assert holds(words_of(text), words_of(title)) is said
+    assert titles_said(NodeWords.of([node(0, text)]), [words_of(title)])[0].tolist() == [0] * said
+
+
+WORDS = ["new", "york", "city", "pumps", "pump", "東京", "塔", "a", "1999", "Straße", "x-ray", "."]
+some_titles = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), max_size=3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), some_titles), min_size=1, max_size=6
+    )
+)
+def test_titles_found_in_many_texts_at_once_are_those_of_the_definition(cases: list[tuple[str, list[str]]]) -> None:
+    nodes = [node(place, text, titles=titles) for place, (text, titles) in enumerate(cases)]
+    titles = sorted({title for each in nodes for title in titles_of(each)})
+    wanted = sorted(
+        (slot, title_number(title))
+        for slot, each in enumerate(nodes)
+        for title in titles
+        if holds(words_of(each.chunk.text), title)
+    )
+    words, numbers = NodeWords.of(nodes), np.array(sorted(map(title_number, titles)), np.uint64)
+    for found in (titles_said(words, titles), numbers_said(words, numbers)):
+        assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
+
+
+def test_titles_without_meaning_are_not_looked_for() -> None:
+    long = " ".join(["title"] * (LONGEST + 1))
+    named = node(0, titles=["New York City", "York", "3.2", "X", "塔", long, "york!", "ab"])
+    assert titles_of(named) == (("new", "york", "city"), ("ab",), ("york",))
+    text = "東京塔 is 3.5 times as tall as Philosophy"
+    assert words_of(text) == ("東", "京", "塔", "is", "3.5", "times", "as", "tall", "as", "philos")
+    assert set(words_of(text)) < set(word_keys(text))
+
+
+# neighbours by meaning
 
 
 def clustered(size: int, *, copies: int = 1) -> NDArray[np.float32]:
@@ -137,14 +188,7 @@ def clustered(size: int, *, copies: int = 1) -> NDArray[np.float32]:
     return semantic.unit(np.repeat(rows, copies, axis=0)[:size].astype(np.float32))
 
 
-def brute(rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    cosines = np.round(rows.astype(np.float64) @ rows.T.astype(np.float64), 5)
-    np.fill_diagonal(cosines, -1)
-    return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
-
-
-@pytest.mark.parametrize("copies", [1, 9])
-@pytest.mark.parametrize("block", [7, 64, 2_048])
+@pytest.mark.parametrize(("block", "copies"), [(7, 9), (64, 1), (2_048, 1)])
 def test_neighbours_do_not_depend_on_the_blocks(block: int, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = clustered(200, copies=copies)
     monkeypatch.setattr(semantic, "_BLOCK", block)
@@ -168,6 +212,7 @@ def test_of_equal_vectors_the_lowest_ids_are_nearest() -> None:
     assert near[first] == {*graph.ids} - {first}
 
 
+@pytest.mark.slow
 def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
     pytest.importorskip("faiss")
     rows = clustered(3_000)
@@ -183,17 +228,20 @@ def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
 
 
 def test_without_faiss_approximate_neighbours_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.graph.approximate.find_spec", lambda name: None)
+    monkeypatch.setattr("catena.graph.semantic.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[ann\]'"):
         built(GraphOptions(exact_up_to=2))
 
 
+@pytest.mark.slow
 def test_no_hash_seed_changes_a_graph() -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from test_graph_building import built, PHONE\n"
+        "from catena.graph.node import titles_of\n"
         "graph = built()\n"
-        "print(graph.identity, graph.edge(PHONE.id, graph.ids[0]), graph.links('name').weights, graph.degrees())"
+        "print(graph.identity, titles_of(PHONE), graph.edge(PHONE.id, graph.ids[0]), graph.degrees())\n"
+        "print(graph.links('name').weights)"
     )
     here = Path(__file__).parent
     assert len(printed_under_hash_seeds(code, str(here), str(here.parent))) == 1
@@ -239,20 +287,6 @@ def test_what_cannot_be_a_graph_is_named(nodes: list[Node], vectors: object, mes
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_options_and_nodes_are_checked_by_name() -> None:
-    plain: Any = {"neighbours": 2}
-    with pytest.raises(ParameterError, match="options must be GraphOptions"):
-        ChunkGraph.build([], np.empty((0, 2)), plain)
-    with pytest.raises(ParameterError, match="chunk id must be of a node of the graph, got 3"):
-        built().updated(removed=[plain["neighbours"] + 1])
-    wrong: Any
-    for wrong in ("abc", [3]):
-        with pytest.raises(ParameterError, match="titles must be a sequence of strings"):
-            node_of(PHONE.chunk, titles=wrong)
-        with pytest.raises(ParameterError, match="keywords must be a sequence of strings"):
-            node_of(PHONE.chunk, keywords=wrong)
-
-
 @pytest.mark.parametrize("given", [None, "abc", [1, 2], KeyError("x")], ids=str)
 def test_what_a_kind_of_ones_own_gives_wrongly_is_named(given: Any) -> None:
     def of(_: Node) -> Any:
@@ -271,23 +305,29 @@ def test_a_graph_that_was_asked_is_sent_to_other_processes() -> None:
     assert (sent.ids, sent.identity, sent.edge(PHONE.id, SCREEN.id)) == (graph.ids, graph.identity, asked)
 
 
-def test_unknown_kinds_and_chunks_are_named() -> None:
-    graph = built()
-    with pytest.raises(ParameterError, match="kind of edge must be one of keyword, mention, mentioned, name"):
-        graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("semantic", "keywords")))
-    with pytest.raises(ParameterError, match="chunk id must be of a node of the graph, got 'nobody'"):
-        graph.edge(PHONE.id, "nobody")
-    for wrong in (
-        {"neighbours": -1},
-        {"cap": 0},
-        {"exact_up_to": 1.5},
-        {"kinds": (KEYWORDS, KEYWORDS)},
-        {"kinds": (3,)},
-        {"kinds": None},
-        {"mentions": "no"},
+def test_wrong_arguments_are_named() -> None:
+    graph, wrong = built(), {"neighbours": 2}
+    assert graph.chunks_by_id(FetchById(chunk_ids=("nobody", PHONE.id))) == (None, PHONE.chunk)
+    assert (graph.chunk(SCREEN.id), "nobody" in graph, SCREEN.id in graph) == (SCREEN.chunk, False, True)
+    for call, message in (
+        (
+            lambda: graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("semantic", "keywords"))),
+            "one of keyword, mention",
+        ),
+        (lambda: graph.edge(PHONE.id, "nobody"), "chunk id must be of a node of the graph, got 'nobody'"),
+        (lambda: graph.updated(removed=[3]), "chunk id must be of a node of the graph, got 3"),  # type: ignore[list-item]
+        (lambda: ChunkGraph.build([], np.empty((0, 2)), wrong), "options must be GraphOptions"),  # type: ignore[arg-type]
+        (lambda: node_of(PHONE.chunk, titles="abc"), "titles must be a sequence of strings"),
+        (lambda: node_of(PHONE.chunk, keywords=[3]), "keywords must be a sequence of strings"),  # type: ignore[list-item]
     ):
+        with pytest.raises(ParameterError, match=message):
+            call()
+    for options in (
+        {"neighbours": -1}, {"cap": 0}, {"exact_up_to": 1.5}, {"kinds": (KEYWORDS, KEYWORDS)}, {"kinds": (3,)},
+        {"kinds": None}, {"mentions": "no"},
+    ):  # fmt: skip
         with pytest.raises(ParameterError):
-            GraphOptions(**wrong)  # type: ignore[arg-type]
+            GraphOptions(**options)  # type: ignore[arg-type]
 
 
 @settings(max_examples=20)

@@ -1,8 +1,7 @@
-"""The features of a hop, the scorers over them, and the training of the small one."""
+"""Features of a hop by hand, the scorers over them, and the training of the small one."""
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import replace
 from math import log
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -28,11 +27,8 @@ from catena.graph import (
     pose,
     train_features,
 )
-from catena.graph.feature_scorer import SHIPPED
 from catena.graph.feature_training import choices_of
-from catena.graph.features import FEATURES, features
-from catena.graph.scoring import Candidates, Question
-from catena.graph.untrained import BY_HAND
+from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, WalkQuestion, features
 from catena.model import CancelledError, Chunk, Hit, Nodes, ParameterError, Ranking, Scale
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
@@ -53,7 +49,7 @@ def nodes(vectors: list[list[float]], counts: list[list[int]], titles: list[list
 
 def candidates(path: Nodes, to: Nodes, weights: list[list[float]], ranks: list[int]) -> Candidates:
     m = len(ranks)
-    question = Question(
+    question = WalkQuestion(
         text="who painted harbour",
         vector=np.array([1.0, 0.0], dtype=np.float32),
         words=("who", "paint", "harbou"),
@@ -123,7 +119,6 @@ def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None
 
 
 @given(scale=st.floats(0.05, 1.0), shift=st.floats(-0.5, 0.9))
-@settings(max_examples=30, deadline=None)
 def test_embedders_with_narrow_and_with_wide_cosines_look_alike(scale: float, shift: float) -> None:
     cosines = np.array([0.9, 0.2, 0.5, -0.1])
 
@@ -134,14 +129,6 @@ def test_embedders_with_narrow_and_with_wide_cosines_look_alike(scale: float, sh
 
     narrow = np.clip(cosines * scale + shift * (1 - scale), -1, 1)
     assert seen(narrow) == pytest.approx(seen(cosines), abs=0.02)
-
-
-@given(st.permutations(range(2)))
-def test_the_order_of_candidates_moves_rows_and_changes_none(order: list[int]) -> None:
-    at = np.array(order)
-    fields = {name: getattr(TWO, name)[at] for name in ("rows", "froms", "weights", "ranks", "lexical", "dense")}
-
-    assert features(replace(TWO, **fields)) == pytest.approx(features(TWO)[at], abs=1e-6)
 
 
 def test_the_untrained_scorer_is_a_weighted_sum() -> None:
@@ -183,8 +170,8 @@ def test_the_small_networks_by_hand() -> None:
     )
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 33, 100])
-def test_equal_rows_score_equally_wherever_they_stand(rows: int) -> None:
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_equal_rows_score_equally_at_any_place(rows: int) -> None:
     drawn = np.random.default_rng(rows).normal(size=(rows, len(FEATURES))).astype(np.float32)
     scores = FeatureScorer.shipped().of_features(np.concatenate([drawn, drawn[::-1], drawn]))
 
@@ -222,27 +209,18 @@ def test_weights_that_do_not_fit_are_refused(changed: dict[str, NDArray[np.float
 def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "scorer.safetensors"
     FeatureScorer(weights=small_weights()).save(path)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"mentioned", b"mentioner"))
-
+    path.write_bytes(path.read_bytes().replace(b"mentioned", b"mentioner"))
     with pytest.raises(ParameterError, match="features of this version"):
         FeatureScorer.load(path)
 
 
-def test_the_shipped_scorer_is_small_and_says_what_it_was_trained_on() -> None:
+def test_the_shipped_scorer_is_small_and_documented_and_prefers_a_node_that_is_named_and_new() -> None:
     scorer = FeatureScorer.shipped()
-
     assert SHIPPED.stat().st_size <= 4_000_000
     assert {"collections", "embedders", "choices"} <= set(scorer.record)
-    assert json.dumps(dict(scorer.record))
     assert (SHIPPED.parent / "README.md").read_text(encoding="utf-8").count(scorer.identity) == 1
-
-
-def test_the_shipped_scorer_prefers_what_is_named_and_new() -> None:
-    """Whatever it was trained to: a candidate that the path names and that says what is missing goes first."""
-    scores = run(FeatureScorer.shipped().score(TWO), Services())
-
-    assert scores[0] > scores[1]
+    first, second = run(scorer.score(TWO), Services())
+    assert first > second
 
 
 def choice(right: int, *, seed: int, wrong: int = 6) -> Choice:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from catena.effects import Complete, Services, plan, run
 from catena.enrichment import KIND, GraphKeywords, ViewMaker, keywords_of_view, make_views
-from catena.enrichment.graph_keywords import read_graph_keywords
+from catena.enrichment.view_makers import read_graph_keywords
 from catena.graph import node_of, question_keywords
-from catena.graph.keyword_seeds import read_question_keywords
+from catena.graph.seeds import read_question_keywords
 from catena.model import Chunk, Degraded, InvalidReplyError, MissingServiceError, ParameterError, ServiceError, View
 from catena.testing import FakeLLM
 from catena.text import count_tokens, keywords_of, normalise_query, normalise_term
@@ -102,15 +102,20 @@ def test_a_failed_answer_costs_its_chunk_alone_and_is_named() -> None:
 
 
 def test_parts_of_a_long_chunk_take_turns_and_none_counts_twice() -> None:
-    text = "Acme pumps. " * 10 + "ACME parts. " * 10
+    text = "Acme pumps valves. " * 10 + "ACME motor rotor. " * 10
 
     def reply(request: Complete) -> str:
-        return '["Acme", "pumps"]' if "pumps. Acme" in request.prompt else '["ACME", "parts", "ACME parts"]'
+        return '["Acme", "pumps", "valves"]' if "valves. Acme" in request.prompt else '["ACME", "motor", "rotor"]'
 
-    maker = GraphKeywords(count=3, part_tokens=count_tokens("Acme pumps. " * 10))
+    maker = GraphKeywords(count=4, part_tokens=count_tokens("Acme pumps valves. " * 10))
     views, degraded, llm = made(maker, reply, chunk(text))
     assert (degraded, len(llm.calls)) == ((), 2)
-    assert [view.text for view in views] == ["Acme; pumps; parts"]  # one list of one chunk
+    assert [view.text for view in views] == ["Acme; pumps; motor; valves"]  # one list of one chunk
+    short = GraphKeywords(count=9, part_tokens=maker.part_tokens)
+    views, _, _ = made(
+        short, lambda asked: reply(asked) if "valves. Acme" in asked.prompt else '["motor"]', chunk(text)
+    )
+    assert [view.text for view in views] == ["Acme; motor; pumps; valves"]  # a short part ends no other
 
 
 def test_a_dry_run_counts_one_request_a_chunk() -> None:
@@ -232,9 +237,10 @@ def test_keywords_of_a_question_stand_in_it_in_order_and_none_twice(question: st
     assert all(normalise_term(term) == term for term in keywords)
 
 
+@pytest.mark.slow
 def test_no_keyword_of_a_question_depends_on_a_hash_seed() -> None:
     code = (
-        "from catena.graph.keyword_seeds import offline_question_keywords\n"
+        "from catena.graph.seeds import offline_question_keywords\n"
         f"print(offline_question_keywords({QUESTION!r}), offline_question_keywords('how are shaft seals replaced?'))"
     )
     assert len(printed_under_hash_seeds(code)) == 1

@@ -1,9 +1,10 @@
-"""The paper's scorer: equations 1 to 3 by hand and against plain algebra, its file, and whose vectors it takes."""
+"""The paper's scorer: equations 1 to 3 by hand and against plain algebra, its file, the vectors that it takes."""
 
 from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,8 @@ from catena.graph import (
     walk,
     write_weights,
 )
-from catena.graph.paper_network import checked_weights, network_scores, shapes
-from catena.graph.paper_scorer import node_text, path_text, same_encoder
-from catena.graph.scoring import Candidates, Question
+from catena.graph.paper_scorer import checked_weights, network_scores, node_text, path_text, same_encoder, shapes
+from catena.graph.scoring import Candidates, WalkQuestion
 from catena.model import TITLE, Chunk, Hit, MissingServiceError, Nodes, ParameterError, Ranking, Scale
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeGraph
@@ -66,7 +66,7 @@ def nodes_of(names: str, vectors: np.ndarray) -> Nodes:
 
 def candidates_of(seed: int = 0, *, path: str = "ab", rows: int = 6, dim: int = DIM) -> Candidates:
     draw = np.random.default_rng(seed)
-    question = Question(
+    question = WalkQuestion(
         text="Who?",
         vector=draw.normal(size=dim).astype(np.float32),
         words=(),
@@ -117,22 +117,12 @@ def test_a_score_is_the_plain_algebra_of_the_paper(seed: int, path: str) -> None
         assert score == pytest.approx((w["score.second"] @ inner + w["score.second_bias"]).item(), abs=1e-5)
 
 
-def test_a_row_does_not_see_the_others() -> None:
-    scorer, all_rows = scorer_of(), candidates_of(rows=6)
-    few = Candidates(
-        question=all_rows.question,
-        path=all_rows.path,
-        distinct=all_rows.distinct,
-        rows=np.array([3, 1]),
-        froms=all_rows.froms[[3, 1]],
-        kinds=all_rows.kinds,
-        weights=all_rows.weights[[3, 1]],
-        ranks=all_rows.ranks[:2],
-        lexical=all_rows.lexical[:2],
-        dense=all_rows.dense[:2],
-    )
-    scores = run(scorer.score(all_rows), Services())
-    assert run(scorer.score(few), Services()) == pytest.approx(scores[[3, 1]], abs=1e-6)
+def test_the_score_of_a_row_does_not_depend_on_the_others() -> None:
+    scorer, rows = scorer_of(), candidates_of(rows=6)
+    at = np.array([3, 1])
+    by_row = ("rows", "froms", "weights", "ranks", "lexical", "dense")
+    few = replace(rows, **{name: getattr(rows, name)[at] for name in by_row})
+    assert run(scorer.score(few), Services()) == pytest.approx(run(scorer.score(rows), Services())[at], abs=1e-6)
     assert isinstance(scorer, Scorer)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.effects import FindCovering, Services, Step, run
 from catena.graph import PAPER, ChunkGraph, Node, WalkOptions, pose, walk
-from catena.graph.walking import Walked
+from catena.graph.walking import WalkResult
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
 from catena.testing.fakes import FakeGraph
 
@@ -45,7 +45,7 @@ def graph_of(kind: str) -> Any:
 def seeds(
     options: WalkOptions, keywords: tuple[str, ...] = KEYWORDS, kind: str = "drawn", **further: Any
 ) -> list[Any]:
-    def steps() -> Step[Walked]:
+    def steps() -> Step[WalkResult]:
         question = yield from pose("alpha?", np.array([1.0, 0.0], dtype=np.float32), keywords=keywords)
         return (yield from walk(question, FIRST, options, k=10, **further))
 

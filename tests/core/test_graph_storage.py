@@ -1,4 +1,4 @@
-"""A graph on disk and for other tools: what comes back is what went out, and nothing broken is taken for whole."""
+"""Graphs on disk and for other tools: a loaded graph equals the saved one, and a damaged one is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graph_cases import DIM, graph_options, node, nodes_and_vectors
+from graph_cases import DIM, assert_same, graph_options, node, nodes_and_vectors
 from hypothesis import given, settings
 from numpy.typing import NDArray
-from test_graph_updating import assert_same
 
 from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
 from catena.model import LibraryError, MissingExtraError, ParameterError
@@ -79,14 +78,14 @@ def flip(path: Path) -> None:
     path.write_bytes(raw)
 
 
-@pytest.mark.parametrize("name", ["graph.json", "nodes.jsonl", "ids.json", "vectors.npy", "words.npy", "arrays.npz"])
 @pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
-def test_damaged_files_are_never_a_graph(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
-    small().save(tmp_path)
-    harm(tmp_path / name)
-    with pytest.raises(LibraryError, match=r"(graph|nothing was changed).*Try: ") as caught:
-        ChunkGraph.load(tmp_path)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+def test_damaged_files_are_never_a_graph(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    for name in ("graph.json", "nodes.jsonl", "ids.json", "vectors.npy", "words.npy", "arrays.npz"):
+        small().save(tmp_path)
+        harm(tmp_path / name)
+        with pytest.raises(LibraryError, match=r"(graph|nothing was changed).*Try: ") as caught:
+            ChunkGraph.load(tmp_path)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_foreign_folders_and_other_versions_are_named(tmp_path: Path) -> None:
@@ -163,6 +162,6 @@ def test_graphml_is_well_formed_whatever_the_text(tmp_path: Path) -> None:
 
 
 def test_without_networkx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.graph.export.find_spec", lambda name: None)
+    monkeypatch.setattr("catena.graph.storage.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[graph\]'"):
         small().to_networkx()

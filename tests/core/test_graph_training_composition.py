@@ -1,4 +1,4 @@
-"""Training in one call: what is learned from, what is held out, what it is worth; evidence quoted from documents."""
+"""Training in one call: questions learned from and held out, the measures, evidence quoted from documents."""
 
 from __future__ import annotations
 
@@ -32,8 +32,16 @@ from catena.graph import (
     widen,
 )
 from catena.library import Library, ScorerTraining, load_scorer, train_library_scorer, train_scorer
-from catena.library.training_cases import ALL, FIRST, RECALL, FirstStage, cases_of, held_out, measured
-from catena.library.training_questions import read_supported_questions
+from catena.library.training_questions import (
+    ALL,
+    FIRST,
+    RECALL,
+    FirstStage,
+    cases_of,
+    held_out,
+    measured,
+    read_supported_questions,
+)
 from catena.model import (
     CancelledError,
     Chunk,
@@ -111,10 +119,9 @@ def test_equal_questions_are_on_one_side_whatever_their_order(texts: list[str], 
 def test_a_draw_depends_on_the_seed_and_leaves_something_to_learn_from() -> None:
     texts = list(map(str, range(30)))
     assert held_out(texts, 0.3, 0) != held_out(texts, 0.3, 1)
-    with pytest.raises(ParameterError, match="more than 1, to learn from"):
-        held_out(["one", "one"], 0.1, 0)
-    with pytest.raises(ParameterError, match="more than 0"):
-        held_out([], 0.0, 0)
+    for few, share, count in ((["one", "one"], 0.1, 1), ([], 0.0, 0)):
+        with pytest.raises(ParameterError, match=f"more than {count}, to learn from"):
+            held_out(few, share, 0)
 
 
 # training
@@ -206,17 +213,10 @@ def test_what_does_not_fit_together_is_said_before_anything_is_learned(graph: Ch
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"kind": "words"},
-        {"validation": 1.0},
-        {"validation": "some"},
-        {"walk": None},
-        {"features": 3},
-        {"first": 3},
-        {"fine_tune": True},
-        {"path": "texts"},
-        {"lists": "some"},
+        {"kind": "words"}, {"validation": 1.0}, {"validation": "some"}, {"walk": None}, {"features": 3}, {"first": 3},
+        {"fine_tune": True}, {"path": "texts"}, {"lists": "some"},
     ],
-)
+)  # fmt: skip
 def test_options_outside_their_domain(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         ScorerTraining(**wrong)
@@ -231,10 +231,8 @@ def test_options_outside_their_domain(wrong: dict[str, Any]) -> None:
 
 
 def test_the_papers_scorer_learns_for_the_walk_that_it_is_for() -> None:
-    assert ScorerTraining(kind="paper", walk=PAPER).drawn.kind == "paths"
-    assert ScorerTraining(kind="paper", walk=PAPER).drawn.kinds == PAPER_KINDS
-    assert ScorerTraining(kind="paper").drawn.kind == "best_first"
-    assert ScorerTraining(kind="paper").drawn.kinds is None
+    drawn = [ScorerTraining(kind="paper", walk=walk).drawn for walk in (PAPER, WalkOptions())]
+    assert [(each.kind, each.kinds) for each in drawn] == [("paths", PAPER_KINDS), ("best_first", None)]
 
 
 @pytest.mark.torch
@@ -336,11 +334,8 @@ def test_a_line_that_is_of_no_use_is_named(library: Library, tmp_path: Path, row
     with pytest.raises(EvaluationError, match=said) as raised:
         read(library, path)
     assert "q.jsonl, line 2: " in str(raised.value)
-
-
-def test_a_file_without_questions_is_said(library: Library, tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match=r"q\.jsonl holds no question"):
-        read(library, lines(tmp_path / "q.jsonl", []))
+        read(library, lines(path, []))
 
 
 def test_a_library_trains_on_a_file_and_walks_by_what_it_learned(library: Library, tmp_path: Path) -> None:

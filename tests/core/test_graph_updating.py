@@ -1,56 +1,28 @@
-"""A graph after additions, replacements and deletions is the one that would be built of what is left."""
+"""A graph after additions, replacements and deletions equals the one built of what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from graph_cases import DIM, graph_options, node, nodes_and_vectors
+from graph_cases import DIM, assert_equal, assert_same, graph_options, node, nodes_and_vectors
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.effects import Cancel
-from catena.graph import ChunkGraph, GraphOptions, Node, joins, semantic, updating
-from catena.graph.joins import Terms, terms_of
-from catena.graph.updating import compact
+from catena.graph import ChunkGraph, GraphOptions, Node, semantic, state, term_index
+from catena.graph.term_index import TermIndex, terms_of
 from catena.model import CancelledError, ParameterError
-
-
-def assert_equal(one: object, other: object) -> None:
-    """Assert that two values are equal, array by array."""
-    if isinstance(one, np.ndarray):
-        assert isinstance(other, np.ndarray)
-        assert one.shape == other.shape
-        assert np.array_equal(one, other)
-    elif isinstance(one, Mapping):
-        assert isinstance(other, Mapping)
-        assert list(one) == list(other)
-        for key in one:
-            assert_equal(one[key], other[key])
-    elif is_dataclass(one):
-        for field in fields(one):
-            assert_equal(getattr(one, field.name), getattr(other, field.name))
-    else:
-        assert one == other
-
-
-def assert_same(one: ChunkGraph, other: ChunkGraph) -> None:
-    """Assert that two graphs are equal in all that they hold."""
-    assert one.ids == other.ids
-    assert one.identity == other.identity
-    assert_equal(compact(one._state), compact(other._state))
-    for kind in one.kinds:
-        assert_equal(one.links(kind), other.links(kind))
-
 
 terms = st.lists(st.sampled_from("abcdefgh"), max_size=4)
 
 
-@pytest.mark.parametrize("few", [0, 4_096])  # terms up to which runs are copied as they are
-@given(st.lists(st.tuples(st.sampled_from(["stays", "goes", "comes"]), terms), max_size=12))
+@given(
+    st.sampled_from([0, 4_096]),  # terms up to which runs are copied as they are
+    st.lists(st.tuples(st.sampled_from(["stays", "goes", "comes"]), terms), max_size=12),
+)
 def test_an_index_of_terms_after_a_change_is_that_of_what_is_left(
     few: int, nodes: list[tuple[str, list[str]]]
 ) -> None:
@@ -62,13 +34,13 @@ def test_an_index_of_terms_after_a_change_is_that_of_what_is_left(
     came = np.array([place for what, place in moves if what == "comes"], np.int64)
     who, new = terms_of(held for what, held in after if what == "comes")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joins, "_FEW", few)
-        changed = Terms.of_pairs(*terms_of(before), len(before)).changed(moved, came[who], new, len(after))
-    assert_equal(changed, Terms.of_pairs(*terms_of(held for _, held in after), len(after)))
+        patch.setattr(term_index, "_FEW", few)
+        changed = TermIndex.of_pairs(*terms_of(before), len(before)).changed(moved, came[who], new, len(after))
+    assert_equal(changed, TermIndex.of_pairs(*terms_of(held for _, held in after), len(after)))
 
 
-@pytest.mark.parametrize("spare", [0, 4_096])
-@given(nodes_and_vectors(most=16), graph_options(), st.data())
+@pytest.mark.slow
+@given(st.sampled_from([0, 4_096]), nodes_and_vectors(most=16), graph_options(), st.data())
 def test_any_sequence_of_changes_equals_a_graph_built_anew(
     spare: int, case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions, data: st.DataObject
 ) -> None:
@@ -77,7 +49,7 @@ def test_any_sequence_of_changes_equals_a_graph_built_anew(
     some = st.lists(st.sampled_from(everyone), unique=True) if nodes else st.just([])
     held = set(data.draw(some, label="at first"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(updating, "_SPARE", spare)
+        patch.setattr(state, "_SPARE", spare)
         graph = ChunkGraph.build([nodes[i] for i in sorted(held)], vectors[sorted(held)], options)
         for _ in range(3):
             removed = held & set(data.draw(some, label="removed"))
@@ -114,6 +86,25 @@ def test_a_large_graph_takes_a_document_in_and_lets_it_go(block: int, monkeypatc
     assert len(part) == 390  # what was updated is as it was
 
 
+def test_of_equally_near_nodes_the_lowest_places_are_kept_in_whichever_order_they_come() -> None:
+    lists = semantic.NearestNodes.nothing(2, 2)
+    rows, half = np.zeros(3, np.int64), np.full(3, 0.5, np.float32)
+    lists.offer(rows, np.array([7, 3, 5]), half)
+    assert lists.places.tolist() == [[3, 5], [-1, -1]]
+    lists.offer(rows[:2], np.array([9, 1]), half[:2])
+    assert lists.places[0].tolist() == [1, 3]
+    middle, *mirrored = (node(number) for number in range(5))  # four nodes as near to the first, no two vectors equal
+    vectors = np.array([[0, 0, 1], [1, 0, 1], [-1, 0, 1], [0, 1, 1], [0, -1, 1]], np.float32)
+    options = GraphOptions(neighbours=2, kinds=())
+    whole = ChunkGraph.build([middle, *mirrored], vectors, options)
+    for first in range(1, 5):
+        later = [place for place in range(1, 5) if place != first]
+        graph = ChunkGraph.build([middle, mirrored[first - 1]], vectors[[0, first]], options)
+        for place in reversed(later):
+            graph = graph.updated(added=[mirrored[place - 1]], vectors=vectors[[place]])
+        assert_same(graph, whole)
+
+
 def test_replacing_is_removing_and_adding_at_once() -> None:
     old, new, other = node(0, "alpha"), replace(node(0, "beta"), titles=("Gamma",)), node(1, "gamma")
     graph = ChunkGraph.build([old, other], np.eye(2, DIM))
@@ -122,11 +113,11 @@ def test_replacing_is_removing_and_adding_at_once() -> None:
     assert_same(changed, ChunkGraph.build([new, other], np.array([[1, 1, 1], [0, 1, 0]])))
 
 
-def test_a_title_that_goes_and_comes_back_is_heard_by_those_who_came_meanwhile() -> None:
-    bearer, sayer = node(0, "x", titles=["Alpha beta"]), node(4, "say alpha beta")
-    graph = ChunkGraph.build([bearer], np.eye(1, DIM)).updated(removed=[bearer.id])
-    graph = graph.updated(added=[sayer], vectors=np.eye(1, DIM)).updated(added=[bearer], vectors=np.eye(1, DIM))
-    edge = graph.edge(sayer.id, bearer.id)
+def test_a_title_that_goes_and_comes_back_joins_texts_that_came_meanwhile() -> None:
+    titled, text = node(0, "x", titles=["Alpha beta"]), node(4, "say alpha beta")
+    graph = ChunkGraph.build([titled], np.eye(1, DIM)).updated(removed=[titled.id])
+    graph = graph.updated(added=[text], vectors=np.eye(1, DIM)).updated(added=[titled], vectors=np.eye(1, DIM))
+    edge = graph.edge(text.id, titled.id)
     assert edge is not None
     assert edge.words["mention"] == ("Alpha beta",)
 
@@ -161,8 +152,7 @@ def test_changes_that_cannot_be_made_are_named(change: dict[str, object], messag
 
 
 def test_an_update_can_be_stopped() -> None:
-    graph = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM))
-    cancel = Cancel()
+    graph, cancel = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM)), Cancel()
     cancel.set()
     with pytest.raises(CancelledError):
         graph.updated(removed=[node(0).id], cancel=cancel)

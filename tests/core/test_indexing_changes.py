@@ -76,6 +76,7 @@ def rows_of(store: LibraryStore, table: str) -> set[tuple[object, ...]]:
 # what a replacement touches
 
 
+@pytest.mark.slow
 def test_one_changed_section_of_10_000_touches_its_own_views_alone(tmp_path: Path) -> None:
     parts = [Part(f"word{n} text of section {n}", f"about {n}" if n % 2 else "", (f"hx {n}",)) for n in range(10_000)]
     with open_store(tmp_path / "library") as store:
@@ -102,6 +103,7 @@ def test_one_changed_section_of_10_000_touches_its_own_views_alone(tmp_path: Pat
 PARTS = (Part("one two three", "about one", ("x",)), Part("four five", "", ("y",)), Part("six", "about six"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "title", "kept"),
     [
@@ -125,6 +127,20 @@ def test_what_is_found_as_before_is_kept(tmp_path: Path, parts: Sequence[Part], 
         assert store.get("a") == new[0]
         assert store.verify() == ()
         assert store.replace([new]) == ("a",)
+
+
+def test_of_equal_chunks_the_first_stay_first(tmp_path: Path) -> None:
+    def keys() -> list[object]:
+        with store._connections.connection() as connection:
+            return connection.execute("SELECT chunk, placed FROM chunks ORDER BY position").fetchall()
+
+    with open_store(tmp_path / "library") as store:
+        store.put([addition("a", "T", (PARTS[0], PARTS[0], PARTS[1]))])
+        first, second, _ = keys()
+        store.put([addition("a", "T", (PARTS[0], PARTS[0]))])
+        assert keys() == [first, second]  # neither was moved
+        store.put([addition("a", "T", (PARTS[0],))])
+        assert keys() == [first]
 
 
 def test_a_vector_that_changed_is_replaced_though_its_text_did_not(tmp_path: Path) -> None:
@@ -186,6 +202,7 @@ class Shelf:
         return addition(name, *self.documents[name])
 
 
+@pytest.mark.slow
 def test_1_000_random_edits_and_deletes_leave_what_a_new_library_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

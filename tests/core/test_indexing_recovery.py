@@ -67,6 +67,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("folder", ["lexical/headed", "lexical/raw", "vectors"])
 def test_any_damaged_file_of_an_index_is_reported_and_mended(tmp_path: Path, folder: str, damage: str) -> None:

@@ -167,6 +167,7 @@ def test_a_filter_gives_the_k_best_of_those_it_allows(store: LibraryStore, reque
     assert pairs(store.search(replace(request_, where=where))) == allowed[: request_.k]
 
 
+@pytest.mark.slow
 @lawful
 @given(requests, st.sets(st.integers(0, 119), max_size=12), wheres)
 def test_among_ranks_the_named_chunks_and_no_others(
@@ -190,7 +191,7 @@ def test_documents_limit_a_search_to_their_chunks(
     whole = store.search(replace(request_, k=10_000, where=where)).hits
     with pytest.MonkeyPatch.context() as patch:
         if many:  # as for a limit of more chunks than are looked up one by one
-            patch.setattr("catena.store.keywords._FEW", 0)
+            patch.setattr("catena.store.names._FEW", 0)
         limited = store.search(replace(request_, where=where, documents=documents))
     wanted = [(hit.chunk.id, hit.score) for hit in whole if hit.chunk.document_id in documents]
     assert pairs(limited) == wanted[: request_.k]
@@ -251,6 +252,7 @@ def test_equal_texts_of_two_documents_stay_two_hits(tmp_path: Path) -> None:
             assert found.hits[0].chunk.id < found.hits[1].chunk.id
 
 
+@pytest.mark.slow
 def test_frequent_words_are_left_out_only_beside_telling_ones(tmp_path: Path) -> None:
     with open_store(tmp_path / "library") as store:
         store.add([addition(f"d{n:04}", "the board" if n else "the probe") for n in range(2_500)])

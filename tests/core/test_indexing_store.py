@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -33,7 +34,7 @@ from catena.model import (
     UnknownDocumentError,
 )
 from catena.store import LibraryStore, schema
-from catena.store.lock import WriterLock
+from catena.store.connections import WriterLock
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
 
@@ -55,6 +56,7 @@ def lexical(store: LibraryStore, query: str, k: int = 10) -> list[str]:
 # what goes in comes out
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ANY, min_size=1, max_size=4), ANY, st.dictionaries(ANY, st.one_of(ANY, st.integers(), st.booleans())))
 def test_any_entry_comes_back_as_it_was(store: LibraryStore, paragraphs: list, title: str, metadata: dict) -> None:
@@ -372,7 +374,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from catena.store.lock import WriterLock
+from catena.store.connections import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=5).held():
     print("held", flush=True)
     sys.stdin.read()
@@ -406,6 +408,7 @@ def test_a_second_writer_waits_and_then_names_the_holder(tmp_path: Path) -> None
         assert lexical(store, "y") == ["b"]
 
 
+@pytest.mark.slow
 def test_processes_write_in_turns_and_readers_notice(tmp_path: Path) -> None:
     path = tmp_path / "library"
     with open_store(path) as store:
@@ -446,6 +449,37 @@ def test_threads_share_one_store(store: LibraryStore) -> None:
     assert failures == []
     assert len(lexical(store, "common", k=99)) == 24
     assert store.verify() == ()
+
+
+def test_a_question_sees_the_generation_it_began_with_though_others_write_and_ask_meanwhile(tmp_path: Path) -> None:
+    ask = Search(route="dense", query="", vector=np.eye(DIM)[0], k=99)
+
+    def told(asked: LibraryStore) -> tuple[object, ...]:
+        return asked.documents(), lexical(asked, "ram"), asked.search(ask).hits
+
+    with open_store(tmp_path / "library") as store, open_store(tmp_path / "library") as other:
+        other.add([addition("a", "ram"), addition("b", "ram")])
+        alone = told(other)
+        with closing(store.snapshot()) as state:
+            with state.active():
+                assert store.documents() == alone[0]  # it has begun; its vectors are not asked for yet
+            other.delete("a")
+            assert [len(part) for part in told(store)] == [1, 1, 1]  # another question: newer vectors are held now
+            with state.active():
+                assert told(store) == alone
+        assert lexical(store, "ram") == ["b"]
+
+
+def test_a_reader_sees_one_state_until_it_ends(tmp_path: Path) -> None:
+    with open_store(tmp_path / "library") as store:
+        store.add([addition("a", "ram")])
+        for reading in (schema.snapshot, schema.reading):
+            connection = schema.connect(tmp_path / "library", timeout=1.0, read_only=False)
+            with closing(connection), reading(connection):
+                count = "SELECT count(*) FROM documents"
+                (before,) = connection.execute(count).fetchone()
+                store.add([addition(f"{reading.__name__} b", "ram")])
+                assert connection.execute(count).fetchone() == (before,)
 
 
 def test_the_lock_is_free_after_an_error_inside(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def found(store: LibraryStore) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_library_is_brought_up_to_date_with_all_it_holds(library: Path, version: int) -> None:
     with open_store(library) as store:

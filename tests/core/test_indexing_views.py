@@ -181,6 +181,7 @@ rows = st.lists(st.tuples(st.integers(0, 2), kinds, unit), max_size=6)
 documents = st.lists(st.tuples(st.sampled_from("abcd"), rows), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, st.sets(st.sampled_from("abcd")), unit, kinds)
 def test_a_dense_search_is_the_best_product_of_every_chunk(

@@ -82,14 +82,18 @@ def test_a_library_divides_once_and_says_what_it_cannot_do_without(tmp_path: Pat
     how = Preparation(segmentation=SegmentOptions())
     llm = FakeLLM(two_sections)
     with Journal.open(tmp_path / "journal") as journal:
-        with Library.open(tmp_path / "library", preparation=how, llm=llm, journal=journal) as library:
+        with Library.open(
+            tmp_path / "library", preparation=how, llm=llm, services=Services(journal=journal)
+        ) as library:
             (outcome,) = library.index([tmp_path / "letters.txt"])
             assert outcome.state == "indexed"
             assert library.search("When are taxes due?", k=1).hits[0].chunk.path == ("Taxes",)
             (again,) = library.index([tmp_path / "letters.txt"])
             assert again.state == "skipped"
         asked = len(llm.calls)
-        with Library.open(tmp_path / "other", preparation=how, llm=llm, journal=journal) as library:
+        with Library.open(
+            tmp_path / "other", preparation=how, llm=llm, services=Services(journal=journal)
+        ) as library:
             library.index([tmp_path / "letters.txt"])
         assert len(llm.calls) == asked
     with (

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
-from catena.effects import Cancel, Complete, Journal, Retry
+from catena.effects import Cancel, Complete, Journal, Retry, Services
 from catena.enrichment import Keywords
 from catena.library import UNCHANGED, Preparation, Progress, discover, prepare
 from catena.library.discovery import is_gone
@@ -37,12 +38,11 @@ from catena.model import (
     citation,
 )
 from catena.parsing import parse
-from catena.parsing.failures import Unreadable
-from catena.parsing.opening import bytes_of
-from catena.server import ServerLibrary
+from catena.parsing.protocol import Unreadable
+from catena.parsing.worker import bytes_of
 from catena.structure import ChunkOptions, SectionChunkOptions
 from catena.testing import FakeEmbedder, FakeLLM
-from catena.testing.fake_server import FakeServer
+from catena_server import ServerLibrary
 
 ALPHA = "# Alpha manual\n\n## Mounting\n\nTighten the screws to 3 Nm.\n\n## Empty\n\n## Wiring\n\nUse red wire.\n"
 OMEGA = ALPHA.replace("Alpha", "Omega").replace("3 Nm", "5 Nm")
@@ -213,7 +213,7 @@ def test_vectors_that_were_paid_for_are_not_paid_for_again(tmp_path: Path, folde
     embedder = FakeEmbedder(16)
     with Journal.open(tmp_path / "journal") as journal:
         for name in ("one", "two"):
-            with Library.open(tmp_path / name, embedder=embedder, journal=journal) as library:
+            with Library.open(tmp_path / name, embedder=embedder, services=Services(journal=journal)) as library:
                 library.index([folder])
     assert len(embedder.calls) == 2  # one per document, in the first run
 
@@ -355,6 +355,7 @@ def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
     assert library.vanished() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes, and the locale says what they mean")
 def test_no_file_is_taken_for_gone_under_another_locale(tmp_path: Path) -> None:
     manual = tmp_path / "ünï 文档" / "größe.md"
@@ -431,7 +432,9 @@ def test_what_a_model_failed_at_is_said_of_documents_as_of_files(tmp_path: Path,
     file = tmp_path / "a.md"
     file.write_text("# A\n\nZebra text.")
     how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(),))
-    with opened(kind, tmp_path, preparation=how, llm=FakeLLM(down), retry=Retry(attempts=1)) as library:
+    with opened(
+        kind, tmp_path, preparation=how, llm=FakeLLM(down), services=Services(retry=Retry(attempts=1))
+    ) as library:
         (of_file,) = library.index([file])
         given = Document(id=of_file.document_id, text=file.read_text(), title="A")
         of_document, empty = library.index([given, Document(id="nothing", text=" \n")])

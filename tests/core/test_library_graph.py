@@ -9,8 +9,8 @@ import pickle
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,8 +38,8 @@ from catena.effects import (
     run,
 )
 from catena.enrichment import GraphKeywords
-from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, node_of
-from catena.library import Preparation, graph_files
+from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, function_name, node_of
+from catena.library import Preparation
 from catena.library import graph as library_graph
 from catena.model import CancelledError, Document, LibraryError, ParameterError
 from catena.store import Manifest
@@ -150,6 +150,7 @@ ACTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(ACTS, max_size=9))
 def test_whatever_comes_and_goes_it_is_the_graph_of_what_is_there(
@@ -319,6 +320,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_any_damaged_file_is_reported_and_mended(tmp_path: Path, damage: str) -> None:
     path = filled(tmp_path / "library")
@@ -379,7 +381,7 @@ def test_a_graph_that_is_wrong_though_its_files_are_whole_is_reported(
 KILLED = """
 import os, sys
 sys.path[:0] = [sys.argv[2]]
-from catena.library import graph_files
+from catena.library import graph as library_graph
 from test_library_graph import *
 
 def die(*_, **__):
@@ -389,15 +391,16 @@ path, where = Path(sys.argv[1]), sys.argv[3]
 with open_library(path) as library:
     library.add(document("Merlin", [0, 1]))
     if where == "before":
-        graph_files.cleared = die
+        library_graph.cleared = die
     elif where == "half-way":
-        graph_files.np.save = die
+        library_graph.np.save = die
     elif where == "unsealed":
-        graph_files.seal = die
+        library_graph.seal = die
     library.build_graph(replace(OPTIONS, neighbours=3))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "half-way", "unsealed"])
 def test_a_kill_while_it_is_written_leaves_the_graph_that_was_there(tmp_path: Path, where: str) -> None:
     path = filled(tmp_path / "library")
@@ -424,7 +427,7 @@ def test_a_disk_that_refuses_a_graph_leaves_the_library_as_it_was(
 
     wide = replace(OPTIONS, neighbours=4)
     with monkeypatch.context() as patch:
-        patch.setattr(graph_files, "seal", full)
+        patch.setattr(library_graph, "seal", full)
         with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored") as caught:
             library.build_graph(wide)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -535,10 +538,9 @@ def test_steps_are_answered_by_the_graph_of_the_library(library: Library) -> Non
 
 
 def test_a_step_in_a_library_without_a_graph_says_how_to_get_one(tmp_path: Path) -> None:
-    with open_library(tmp_path / "library") as library:
-        library.add(document("Kestrel", [0]))
-        with pytest.raises(LibraryError, match=r"it has no graph\. Try: Library\.build_graph"):
-            run(ask([CountWords(words=("a",))]), library.services)
+    message = r"it has no graph\. Try: Library\.build_graph"
+    with open_library(tmp_path / "library") as library, pytest.raises(LibraryError, match=message):
+        run(ask([CountWords(words=("a",))]), library.services)
 
 
 async def test_reading_it_does_not_block_the_loop(tmp_path: Path) -> None:
@@ -550,24 +552,11 @@ async def test_reading_it_does_not_block_the_loop(tmp_path: Path) -> None:
 
 
 def test_threads_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = filled(tmp_path / "library")
-    loads: list[Path] = []
-    load = ChunkGraph.load
-
-    def counted(folder: Path, *more: object) -> ChunkGraph:
-        loads.append(folder)
-        return load(folder, *more)
-
-    monkeypatch.setattr(ChunkGraph, "load", counted)
-    with open_library(path) as library:
-        graphs: list[ChunkGraph] = []
-        threads = [threading.Thread(target=lambda: graphs.append(library.graph)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(loads) == 1
-        assert len({id(graph) for graph in graphs}) == 1
+    path, load, loads = filled(tmp_path / "library"), ChunkGraph.load, []
+    monkeypatch.setattr(ChunkGraph, "load", lambda *arguments: loads.append(arguments) or load(*arguments))
+    with open_library(path) as library, ThreadPoolExecutor(8) as threads:
+        graphs = list(threads.map(lambda _: library.graph, range(8)))
+    assert len(loads) == len({id(graph) for graph in graphs}) == 1
 
 
 WRITER = """
@@ -584,6 +573,7 @@ with open_library(Path(sys.argv[1])) as library:
 """
 
 
+@pytest.mark.slow
 def test_processes_write_and_walk_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "library")
     monkeypatch.setattr(library_graph, "_TAIL", 1)
@@ -617,3 +607,11 @@ def test_keywords_of_a_view_go_into_the_graph_and_nowhere_else(tmp_path: Path) -
         by_vector = Search(route="dense", query="", vector=np.ones(16, np.float32), view="graph_keywords", k=9)
         assert library.store.search(by_vector).hits == ()
         assert library.verify() == ()
+
+
+def test_a_graph_that_is_kept_names_our_functions_as_the_first_release_did() -> None:
+    """Else no library with a graph from before a module moved could be read."""
+    assert [function_name(kind.of) for kind in (KEYWORDS, NAMES)] == [
+        "catena.graph.edge_kinds.keywords_of_node",
+        "catena.graph.edge_kinds.names_of_node",
+    ]

@@ -10,9 +10,28 @@ import pytest
 from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
-from catena.effects import Budget, Cancel, Complete, Completion, Event, Journal, Limiter, Price, Retry, Tariff
-from catena.enrichment import CodeDetector, Detected, ExpertDetector, ExpertTerms, LLMDetector, RecognizerDetector
-from catena.enrichment.views import Summaries
+from catena.effects import (
+    Budget,
+    Cancel,
+    Complete,
+    Completion,
+    Event,
+    Journal,
+    Limiter,
+    Price,
+    Retry,
+    Services,
+    Tariff,
+)
+from catena.enrichment import (
+    CodeDetector,
+    Detected,
+    ExpertDetector,
+    ExpertTerms,
+    LLMDetector,
+    RecognizerDetector,
+    Summaries,
+)
 from catena.formatting import FormatOptions, planned_answer, with_figures
 from catena.library import UNCHANGED, Preparation
 from catena.model import (
@@ -49,10 +68,18 @@ def opened(tmp_path: Path):
     """Open libraries beside the files, with a journal where one is wanted."""
     held = []
 
-    def make(preparation: Preparation, *, journal: bool = True, **services) -> Library:
+    def make(preparation: Preparation, *, journal: bool = True, llm=None, **services) -> Library:
         if journal:
             held.append(services.setdefault("journal", Journal.open(tmp_path / "journal.db")))
-        held.append(Library.open(tmp_path / "lib", embedder=FakeEmbedder(16), preparation=preparation, **services))
+        held.append(
+            Library.open(
+                tmp_path / "lib",
+                embedder=FakeEmbedder(16),
+                preparation=preparation,
+                llm=llm,
+                services=Services(**services),
+            )
+        )
         return held[-1]
 
     yield make
@@ -414,7 +441,7 @@ def test_models_are_asked_at_the_pace_that_was_given(tmp_path: Path) -> None:
     (tmp_path / "pump.md").write_text(PUMP)
     once = {"max_concurrency": 1, "limiter": limiter, "retry": Retry(attempts=1)}
     with Library.open(
-        tmp_path / "lib", embedder=FakeEmbedder(16), preparation=sections, llm=model, **once
+        tmp_path / "lib", embedder=FakeEmbedder(16), preparation=sections, llm=model, services=Services(**once)
     ) as library:
         assert library.services.limiter is limiter
         events: list[Event] = []
@@ -422,4 +449,4 @@ def test_models_are_asked_at_the_pace_that_was_given(tmp_path: Path) -> None:
     order = [event.kind for event in events]  # the last is the embedder
     assert order == ["started", "failed", *["started", "finished"] * (len(asked) + 1)]
     with pytest.raises(ParameterError, match="max_concurrency must be at least 1, got 0"):
-        Library.open(tmp_path / "other", max_concurrency=0)
+        Library.open(tmp_path / "other", services=Services(max_concurrency=0))

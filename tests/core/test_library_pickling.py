@@ -21,7 +21,7 @@ def test_a_library_opens_again_where_it_is_unpickled(tmp_path: Path) -> None:
     sections = Preparation(chunks=SectionChunkOptions())
     with (
         Journal.open(tmp_path / "journal.db") as journal,
-        Library.open(tmp_path / "library", journal=journal, preparation=sections) as library,
+        Library.open(tmp_path / "library", preparation=sections, services=Services(journal=journal)) as library,
     ):
         library.index([tmp_path / "hx210.md"])
         with pickle.loads(pickle.dumps(library)) as other:
@@ -54,7 +54,7 @@ def test_a_library_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
 
 def test_a_cap_does_not_count_in_two_processes(tmp_path: Path) -> None:
     with (
-        Library.open(tmp_path / "library", budget=Budget(max_tokens=10)) as library,
+        Library.open(tmp_path / "library", services=Services(budget=Budget(max_tokens=10))) as library,
         pytest.raises(ParameterError, match="budget must be None"),
     ):
         pickle.dumps(library)
@@ -62,13 +62,13 @@ def test_a_cap_does_not_count_in_two_processes(tmp_path: Path) -> None:
 
 def test_a_pace_goes_along_but_no_limit_that_would_not_count_together(tmp_path: Path) -> None:
     with (
-        Library.open(tmp_path / "library", max_concurrency=2, retry=Retry(attempts=7)) as library,
+        Library.open(tmp_path / "library", services=Services(max_concurrency=2, retry=Retry(attempts=7))) as library,
         pickle.loads(pickle.dumps(library)) as other,
     ):
         assert other.services.max_concurrency == 2
         assert other.services.retry.attempts == 7
     with (
-        Library.open(tmp_path / "library", limiter=Limiter({Complete: 60})) as library,
+        Library.open(tmp_path / "library", services=Services(limiter=Limiter({Complete: 60}))) as library,
         pytest.raises(ParameterError, match="limiter must be None"),
     ):
         pickle.dumps(library)

@@ -25,23 +25,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield opened
 
 
-def test_a_search_is_the_step_with_the_services_of_the_library(library: Library) -> None:
+def test_a_search_is_the_step_with_the_services_of_the_library_and_its_async_twins_agree(library: Library) -> None:
     found = library.search_graph(QUESTION, k=5)
     assert found.ranking == run(search_graph(QUESTION, k=5), library.services).ranking
     assert found.chains
     assert len(found.ranking.hits) == 5
-
-
-def test_the_async_twins_find_the_same(library: Library) -> None:
-    found = library.search_graph(QUESTION, k=5)
     assert asyncio.run(library.asearch_graph(QUESTION, k=5)) == found
-    widened = library.widen(QUESTION, found.first, k=5)
-    assert asyncio.run(library.awiden(QUESTION, found.first, k=5)) == widened
-
-
-def test_widening_the_first_ranking_is_the_search(library: Library) -> None:
-    found = library.search_graph(QUESTION, k=5)
     assert library.widen(QUESTION, found.first, k=5) == found
+    assert asyncio.run(library.awiden(QUESTION, found.first, k=5)) == found
 
 
 def test_a_filter_binds_the_graph_too(library: Library) -> None:
@@ -52,14 +43,15 @@ def test_a_filter_binds_the_graph_too(library: Library) -> None:
 
 def test_a_library_without_a_graph_says_how_to_build_one(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as bare:
-        with pytest.raises(LibraryError, match=r"no graph.*build_graph"):
-            bare.search_graph("x")
-        with pytest.raises(LibraryError, match=r"no graph.*build_graph"):
-            bare.widen("x", bare.search("x"))
-        with pytest.raises(LibraryError, match="no graph"):
-            asyncio.run(bare.asearch_graph("x"))
-        with pytest.raises(LibraryError, match="no graph"):
-            asyncio.run(bare.awiden("x", bare.search("x")))
+        first = bare.search("x")
+        for ask in (
+            lambda: bare.search_graph("x"),
+            lambda: bare.widen("x", first),
+            lambda: asyncio.run(bare.asearch_graph("x")),
+            lambda: asyncio.run(bare.awiden("x", first)),
+        ):
+            with pytest.raises(LibraryError, match=r"no graph.*build_graph"):
+                ask()
 
 
 def test_what_cannot_be_done_is_said_before_anything_is_asked(library: Library) -> None:

@@ -37,6 +37,7 @@ def test_a_file_with_too_many_sections_fails_in_the_ledger_and_its_neighbours_do
         assert many.reason.startswith("limit: it has 3 sections")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "where", "limits", "error"),
     [

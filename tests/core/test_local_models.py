@@ -20,7 +20,7 @@ import pytest
 
 from catena.backends.gliner_entities import GLiNERRecognizer
 from catena.effects import Embed, Rate, Recognise, Services, arun, ask, run, turn_if_local, turn_of
-from catena.effects.local_models import Turn
+from catena.effects.models import Turn
 
 CHUNKS = tuple(f"Chunk {number}: pump {number * 7} runs {'on and ' * (number % 40)}on." for number in range(1000))
 BATCHES = [CHUNKS[start : start + 32] for start in range(0, len(CHUNKS), 32)]

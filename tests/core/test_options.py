@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 import catena
 import catena_bench
+import catena_server
+import catena_view
 from catena import Library
 from catena.effects import Services, Step, run
 from catena.enrichment import ExpertTerms, RecognizerDetector
@@ -27,6 +29,7 @@ from catena.library import FixedLength, Preparation
 from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
 from catena.segments import SegmentSearch, find_segments
+from catena.testing import FakeLLM
 
 COUNTS = ("5", None, 0, True, 2.5, float("nan"), 10**30)
 WRONG: dict[Any, dict[str, tuple[Any, ...]]] = {
@@ -116,7 +119,7 @@ ANY = (
 
 def option_classes() -> Iterator[type]:
     """Yield the dataclasses that check their options or are named as options, but for the command line's own."""
-    for package in (catena, catena_bench):
+    for package in (catena, catena_server, catena_view, catena_bench):
         root = Path(package.__path__[0])
         for file in sorted(root.rglob("*.py")):
             names = file.relative_to(root).with_suffix("").parts
@@ -182,7 +185,7 @@ def test_a_document_of_wrong_parts_is_refused_by_name(given: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
-    "given", [{"path": 5}, {"path": None}, {"preparation": 5}, {"preparation": Preparation}], ids=str
+    "given", [{"path": 5}, {"path": None}, {"preparation": 5}, {"preparation": Preparation}, {"services": 5}], ids=str
 )
 def test_a_library_of_wrong_arguments_is_refused_by_name(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=next(iter(given))):
@@ -210,3 +213,14 @@ def test_an_option_of_a_question_of_the_wrong_type_is_named(asked: dict[str, Any
     (name,) = asked
     with Library.open(tmp_path / "l") as library, pytest.raises(ParameterError, match=name):
         library.search("q", **asked)
+
+
+def test_a_model_is_given_once_and_a_library_brings_its_own_store(tmp_path: Path) -> None:
+    model = FakeLLM(lambda _: "")
+    with pytest.raises(ParameterError, match="llm"):
+        Library.open(tmp_path / "l", llm=model, services=Services(llm=model))
+    with Library.open(tmp_path / "l", services=Services(llm=model)) as library:
+        assert library.services.llm is model
+        for own in ("store", "graph"):
+            with pytest.raises(ParameterError, match=own):
+                Library.open(tmp_path / "m", services=Services(**{own: getattr(library.services, own)}))

@@ -20,7 +20,7 @@ from catena.cli.app import app
 from catena.library import Preparation
 from catena.model import ParseError
 from catena.parsing import Limits, parse
-from catena.parsing.process import Clock, Pool, ReadingProcess, ask
+from catena.parsing.process import FileClock, Pool, ReadingProcess, ask
 from catena.testing import FakeEmbedder
 
 PAGES = 198
@@ -40,7 +40,7 @@ class Struck(ReadingProcess):
 
     after, strike = 50, signal.SIGKILL
 
-    def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+    def events(self, request: Mapping[str, Any], data: bytes, clock: FileClock) -> Iterator[dict[str, Any]]:
         for count, event in enumerate(super().events(request, data, clock)):
             if count == self.after and event["event"] == "page":
                 os.kill(self.id, self.strike)
@@ -61,6 +61,7 @@ def struck(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Struck]]:
     pool.close()
 
 
+@pytest.mark.slow
 def test_what_killed_processes_leave_is_read_on(filing: Path, struck: type[Struck]) -> None:
     read = parse(filing)
     assert (read.state, read.retry, read.notes) == ("parsed", "", ())
@@ -68,6 +69,7 @@ def test_what_killed_processes_leave_is_read_on(filing: Path, struck: type[Struc
     assert read == parse(filing)
 
 
+@pytest.mark.slow
 def test_a_page_that_takes_too_long_costs_itself_alone(filing: Path, struck: type[Struck]) -> None:
     struck.after, struck.strike = 100, signal.SIGSTOP
     read = parse(filing, limits=Limits(seconds=3, seconds_per_page=10))
@@ -82,7 +84,7 @@ def test_a_page_that_takes_too_long_costs_itself_alone(filing: Path, struck: typ
 
 
 def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
-    clock = Clock(Limits(seconds=10, seconds_per_page=2))
+    clock = FileClock(Limits(seconds=10, seconds_per_page=2))
     begun = time.monotonic()
     assert clock.due == pytest.approx(begun + 10, abs=1)
     clock.heard({"event": "start", "pages": 1_000})
@@ -97,7 +99,7 @@ def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
         "it was not read within 2010 s (10 s, and 2 s for each of its 1000 pages)",
         "a higher Limits(seconds_per_page=...)",
     )
-    text_file = Clock(Limits(seconds=10, seconds_per_page=2), size=1_000_000)
+    text_file = FileClock(Limits(seconds=10, seconds_per_page=2), size=1_000_000)
     text_file.heard({"event": "long"})
     assert text_file.due == pytest.approx(begun + 50, abs=1)
 
@@ -117,7 +119,7 @@ class Scripted:
 
     def close(self) -> None: ...
 
-    def events(self, request: Mapping[str, Any], _: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+    def events(self, request: Mapping[str, Any], _: bytes, clock: FileClock) -> Iterator[dict[str, Any]]:
         yield {"event": "start", "pages": self.pages}
         for number in range(request["first"], self.pages + 1):
             if number in self.always or (number in self.once and number > request["first"]):
@@ -148,7 +150,7 @@ def test_each_page_is_read_once_or_given_up(always: set[int], once: set[int], wh
 
 def test_a_file_that_cannot_be_opened_again_is_not_tried_page_by_page() -> None:
     class Closed(Scripted):
-        def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
+        def events(self, request: Mapping[str, Any], data: bytes, clock: FileClock) -> Iterator[dict[str, Any]]:
             reading = super().events(request, data, clock)
             yield from reading if request["first"] == 1 else list(reading)[-1:]
 
@@ -157,6 +159,7 @@ def test_a_file_that_cannot_be_opened_again_is_not_tried_page_by_page() -> None:
     assert (events[-1]["state"], pool.taken) == ("memory", 2)
 
 
+@pytest.mark.slow
 def test_what_the_clock_cut_is_told_and_read_by_the_next_run(
     filing: Path, struck: type[Struck], tmp_path: Path
 ) -> None:
@@ -180,6 +183,7 @@ def test_what_the_clock_cut_is_told_and_read_by_the_next_run(
         assert f"item {PAGES - 1} of" in second.get(again.document_id).document.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "added"), [(150, b""), (150, b"\n"), (10_000, b"\n")])
 def test_a_cut_reading_never_replaces_a_version_with_more_pages(
     filing: Path, struck: type[Struck], tmp_path: Path, first: int, added: bytes
@@ -203,6 +207,7 @@ def test_a_cut_reading_never_replaces_a_version_with_more_pages(
         assert library.index(file)[0].state == "indexed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["index", "parse"])
 def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(
     filing: Path, struck: type[Struck], tmp_path: Path, command: str

@@ -111,8 +111,7 @@ def test_what_is_seen_is_not_hidden(kind: str, engine: Engine) -> None:
 
 
 def test_characters_without_width_are_left_out_of_their_words() -> None:
-    from catena.parsing.hidden import seen_runs
-    from catena.parsing.runs import Run, Style
+    from catena.parsing.runs import Run, Style, seen_runs
 
     words = Run("pass\u200bword\U000e0041 \u0646\u200c\u0647", 72, 200, 100, 12, Style())
     runs, told = seen_runs([words], (595, HEIGHT), list, keep=False)

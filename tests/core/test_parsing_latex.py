@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from catena.model import Document, PageNote, ParseError
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
 from catena.parsing.latex import to_markdown
-from catena.parsing.latex_macros import MAX_EXPANSIONS, MAX_PRODUCED
+from catena.parsing.latex_tokens import MAX_EXPANSIONS, MAX_PRODUCED
 from catena.structure import cut_sections, outline
-from catena.structure.table_grid import read_table
+from catena.text.tables import read_table
 
 
 def md(source: str) -> str:
@@ -252,6 +252,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_source_ends_with_its_words(name: str) -> None:
     found = to_markdown(HOSTILE[name])

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from drawn_pages import HEIGHT, WIDTH, pdf
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject
 from reportlab.pdfgen.canvas import Canvas
 
 from catena.model import Document, MissingExtraError, ParameterError, Parsed, ParseError
+from catena.model.layout import Line, Page, RuledTable, Span
+from catena.model.merged_cells import Merged
 from catena.parsing import Engine, Limits, parse, parse_bytes
-from catena.parsing.assemble import parsed_pdf
-from catena.parsing.failures import Unreadable
-from catena.parsing.glyphs import glyph_font
+from catena.parsing.files import parsed_pdf
+from catena.parsing.pages import about_event, bookmark, outline_of, page_event, page_of
+from catena.parsing.pdf_content import glyph_font
+from catena.parsing.protocol import Unreadable
 from conftest import needs_data
-
-WIDTH, HEIGHT = 595.0, 842.0  # A4, points
 
 
 @pytest.fixture(params=["pypdf", "pypdfium2"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     return request.param
-
-
-def pdf(*pages: Callable[[Canvas], None], **settings: Any) -> bytes:
-    """Return a PDF whose pages are drawn by the functions given."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=(WIDTH, HEIGHT), invariant=1, **settings)
-    for draw in pages:
-        draw(canvas)
-        canvas.showPage()
-    canvas.save()
-    return out.getvalue()
 
 
 def words(text: str, *, x: float = 72, y: float = 100, size: float = 12, font: str = "Helvetica") -> Any:
@@ -151,7 +143,7 @@ def test_a_table_is_read_row_by_row_and_its_cells_are_spans(engine: Engine) -> N
     assert [round(span.x0) for span in lines[3].spans] == [72, 200, 320]
 
 
-@pytest.mark.parametrize("font", ["Helvetica", "Times-Bold", "Courier", "Symbol"])
+@pytest.mark.parametrize("font", ["Helvetica", "Symbol"])
 def test_bullets_of_the_standard_fonts_are_text(engine: Engine, font: str) -> None:
     page = all_of(words("\u2022", x=60, font=font), words("an item", x=75))
     assert parse_bytes(pdf(page), "x.pdf", engine=engine).document.text == "\u2022 an item"
@@ -272,7 +264,7 @@ def test_a_file_without_any_text_is_no_document(engine: Engine) -> None:
     assert failure(pdf(nothing), engine=engine).state == "empty"
 
 
-@pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128", "AES-128", "AES-256"])
+@pytest.mark.parametrize("algorithm", ["RC4-40", "AES-256"])
 def test_passwords(engine: Engine, algorithm: str) -> None:
     def locked(user: str) -> bytes:
         writer = PdfWriter(clone_from=io.BytesIO(pdf(words("secret text"))))
@@ -330,6 +322,36 @@ def test_too_many_pages_are_refused_before_any_is_read(engine: Engine) -> None:
     assert "4 pages" in str(error)
 
 
+def test_a_part_of_a_file_that_is_broken_costs_no_other_part() -> None:
+    def broken(_: object) -> None:
+        raise KeyError("/Nums")
+
+    about = about_event(
+        None, items=lambda _: [bookmark(60, "A\n\ufb01le", 3, None)], labels=broken, metadata=lambda _: {"a": "b"}
+    )
+    assert about["problems"] == ["labels: KeyError: '/Nums'"]
+    assert (about["items"], about["labels"], about["metadata"]) == ([[50, "A file", 3, None]], [], {"a": "b"})
+    with pytest.raises(MemoryError):  # of which nothing may be swallowed: the process is not worth trusting
+        about_event(None, labels=lambda _: (_ for _ in ()).throw(MemoryError()))
+
+
+def test_a_page_comes_back_from_the_pipe_as_it_was_sent() -> None:
+    styles = ({"bold": True}, {"italic": True}, {"mono": True}, {})
+    spans = tuple(Span(text="a", x0=n, x1=n + 0.5, size=9.5, **style) for n, style in enumerate(styles))
+    line = Line(text="a a a a", x0=0.0, x1=3.5, top=4.0, bottom=6.0, spans=spans, column=2)
+    page = Page(number=7, width=WIDTH, height=HEIGHT, lines=(line,), state="text")
+    rows, merged = (("a", "b"), ("c", "")), (Merged(0, 0, 1, 2),)
+    table = RuledTable(x0=1.5, x1=2.0, top=3.0, bottom=4.0, rows=rows, merged=merged)
+    page = replace(page, tables=(table,), note="n", hidden="3 white on white", label="iv")
+    assert page_of(json.loads(json.dumps(page_event(page))), "iv") == page
+    assert page_of({**page_event(page), "state": "odd"}, "iv").state == "failed"
+
+
+def test_bookmarks_to_pages_that_are_not_there_are_left_out() -> None:
+    items = [[1, "before", 0, None], [1, "first", 1, 5.0], [2, "last", 3, None], [1, "behind", 4, None]]
+    assert [item.title for item in outline_of({"items": items}, 3)] == ["first", "last"]
+
+
 def test_equal_bytes_give_equal_documents(engine: Engine) -> None:
     data = pdf(words("one"), words("two"))
     assert parse_bytes(data, "x.pdf", engine=engine) == parse_bytes(data, "x.pdf", engine=engine)
@@ -351,6 +373,7 @@ def test_a_missing_extra_says_how_to_install_it(
         parse_bytes(b"%PDF-", "x.pdf", **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pages", "bookmarks"),
     [("R-data", 41, 43), ("R-FAQ", 52, 104), ("libtasn1", 36, 21), ("tutorial", 60, 0)],

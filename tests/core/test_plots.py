@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from catena import plots
 from catena.effects import Services, run
 from catena.evaluation import (
     BankQuestion,
@@ -39,12 +38,12 @@ from catena.model import (
     Ranking,
     Scale,
 )
-from catena.plots.picture import COLOURS, Bars, Cells, Line, Points
 from catena.retrieval import ExactUnion, multi_view
 from catena.segments import extract, reliability
-from catena.server import MEASURED, Cluster, Collection
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import AngleEmbedder
+from catena_view import plots
+from catena_view.plots.picture import COLOURS, Bars, Cells, LineMark, Points
 
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}
 RUN = {"q1": ["a"], "q2": [*"bcdefghij", "a"]}
@@ -199,12 +198,6 @@ PICTURES = {
         lambda path=None: plots.run_timeline({"killed": MOMENTS[:2], "resumed": MOMENTS}, path),
         "killed: 2 answered by a service, cost 0.0200; resumed: 2 answered by a service, 1 answered by the journal",
     ),
-    "size_curves": (
-        lambda path=None: plots.size_curves(
-            Collection(documents=1_000, chunks=1_000_000, dim=256), Cluster(replicas=0), MEASURED, path
-        ),
-        "0.324 GB of memory as int8_hnsw",
-    ),
 }
 
 
@@ -222,6 +215,7 @@ def test_the_number_is_in_the_caption(picture):
     assert told in draw().caption
 
 
+@pytest.mark.slow
 def test_a_png_is_written_whole_and_its_path_returned(picture, tmp_path):
     pytest.importorskip("matplotlib")
     target = tmp_path / "picture.png"
@@ -234,6 +228,7 @@ def test_a_png_is_written_whole_and_its_path_returned(picture, tmp_path):
     assert 300 < height < 1200
 
 
+@pytest.mark.slow
 def test_html_is_one_file_that_fetches_nothing(picture, tmp_path):
     pytest.importorskip("plotly")
     page = picture[0](tmp_path / "picture.html").read_text(encoding="utf-8")
@@ -244,6 +239,7 @@ def test_html_is_one_file_that_fetches_nothing(picture, tmp_path):
     assert 'id="picture"' in page
 
 
+@pytest.mark.slow
 def test_equal_input_gives_equal_bytes(tmp_path):
     pytest.importorskip("plotly")
     pytest.importorskip("matplotlib")
@@ -305,7 +301,7 @@ def marks(picture, kind, panel=0):
 
 
 def test_the_area_that_is_drawn_is_the_index():
-    (line,) = marks(plots.recall_curve({"A": CURVE}), Line)
+    (line,) = marks(plots.recall_curve({"A": CURVE}), LineMark)
     assert line.step
     assert line.filled
     assert float(np.sum(np.diff(line.x) * np.asarray(line.y[:-1]))) == pytest.approx(CURVE.area)
@@ -356,8 +352,8 @@ def test_a_strip_has_a_cell_per_page_and_marks_what_was_not_taken_at_once():
 
 def test_a_reliability_diagram_has_the_diagonal_the_bins_and_their_counts():
     made = plots.reliability_diagram({"raw": BINNED})
-    diagonal, curve = marks(made, Line)
-    (counts,) = marks(made, Line, panel=1)
+    diagonal, curve = marks(made, LineMark)
+    (counts,) = marks(made, LineMark, panel=1)
     assert list(diagonal.x) == list(diagonal.y)
     assert (list(curve.x), list(curve.y)) == (pytest.approx([0.2, 0.8]), [0.0, 1.0])
     assert curve.label == "raw (ECE 0.200)"
@@ -368,7 +364,7 @@ def test_a_reliability_diagram_has_the_diagonal_the_bins_and_their_counts():
 
 def test_a_report_of_the_formatter_can_be_drawn():
     from catena.formatting import FidelityReport
-    from catena.formatting.fidelity_report import PageFidelity
+    from catena.formatting.fidelity_check import PageFidelity
 
     page = PageFidelity(page=1, recall=1.0, precision=1.0, order=1.0, state="layout")
     made = plots.fidelity_strip(FidelityReport(document_id="d", source="d.pdf", pages=(page,)))
@@ -423,7 +419,7 @@ def test_parameters_are_checked(draw):
 @pytest.mark.parametrize(("suffix", "module"), [("png", "matplotlib"), ("html", "plotly.subplots")])
 def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, suffix, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[plots\]"):
+    with pytest.raises(MissingExtraError, match="pip install 'catena-view'"):
         plots.ablation(SCORES, tmp_path / f"a.{suffix}")
 
 
@@ -437,5 +433,7 @@ def test_a_folder_that_is_not_there_is_said_without_its_path(tmp_path):
 def test_importing_plots_loads_neither_library():
     import subprocess
 
-    code = "import sys, catena.plots; print([n for n in ('matplotlib', 'plotly', 'sklearn') if n in sys.modules])"
+    code = (
+        "import sys, catena_view.plots; print([n for n in ('matplotlib', 'plotly', 'sklearn') if n in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

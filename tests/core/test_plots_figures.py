@@ -12,9 +12,9 @@ from itertools import combinations
 import pytest
 from test_plots import PICTURES
 
-from catena import plots
-from catena.plots import Picture
-from catena.plots.picture import COLOURS, Axis, Bars, Labels, Line, Panel, Points
+from catena_view import plots
+from catena_view.plots import Picture
+from catena_view.plots.picture import COLOURS, Axis, Bars, Labels, LineMark, Panel, Points
 
 pytest.importorskip("matplotlib")
 
@@ -68,6 +68,7 @@ def overlapping(figure):
     return [(a, b) for (a, one), (b, two) in combinations(texts_of(figure), 2) if shared(one, two)]
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_callers_own(drawn):
     from matplotlib.figure import Figure
 
@@ -116,13 +117,14 @@ def test_series_differ_in_more_than_colour(drawn):
     """Colours are Okabe and Ito's, and lines differ in dashes, points in shapes."""
     _, picture, figure = drawn
     for panel, axes in zip(picture.panels, figure.axes, strict=False):
-        lines = [mark for mark in panel.marks if isinstance(mark, Line) and mark.series >= 0]
-        assert all(mark.series < len(COLOURS) for mark in panel.marks if isinstance(mark, Line | Points | Bars))
+        lines = [mark for mark in panel.marks if isinstance(mark, LineMark) and mark.series >= 0]
+        assert all(mark.series < len(COLOURS) for mark in panel.marks if isinstance(mark, LineMark | Points | Bars))
         by_label = {line.get_label(): line for line in axes.lines}
         looks = {(by_label[mark.label].get_color(), by_label[mark.label].get_linestyle()) for mark in lines}
         assert len(looks) == len({mark.series for mark in lines})
 
 
+@pytest.mark.slow
 def test_equal_input_gives_equal_bytes(drawn):
     name, _, figure = drawn
     assert _bytes(figure) == _bytes(laid_out(PICTURES[name][0]()))
@@ -158,14 +160,14 @@ def test_the_search_for_overlaps_finds_one():
     close = Labels(x=[5.0, 5.01], y=[5.0, 5.0], texts=["three", "four"], names=["", ""])
     frame = {"limits": (-1.0, 11.0)}
     for marks, found in (([apart], []), ([apart, close], [("three", "four")])):
-        figure = made_of(*marks, Line(x=[0, 10], y=[0, 10], label="l"), **frame).figure()
+        figure = made_of(*marks, LineMark(x=[0, 10], y=[0, 10], label="l"), **frame).figure()
         figure.draw_without_rendering()
         assert overlapping(figure) == found
 
 
 def test_the_text_goes_into_both_kinds_of_file(tmp_path):
     pytest.importorskip("plotly")
-    made = made_of(Line(x=[0, 1], y=[0, 1], label='<b> & "c"'))
+    made = made_of(LineMark(x=[0, 1], y=[0, 1], label='<b> & "c"'))
     assert made.text == 'Title\n1 of 2.\nx: x, m; y: y. Shown: <b> & "c"'
     assert texts_in(made._repr_png_()) == {"Title": made.title, "Description": made.text}
     page = made.save(tmp_path / "a.html").read_text(encoding="utf-8")

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena import plots
 from catena.graph import ChunkGraph, GraphOptions, node_of
+from catena.graph.edges import kinds_in_order, reason, reasons
 from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hop, ParameterError
-from catena.plots.graph import document_colours
-from catena.plots.graph_layout import beside, bowed, force_layout, free_box, least_met, overlap, spread
-from catena.plots.graph_marks import Cards, Discs, Strokes, Texts, tip
-from catena.plots.graph_text import card_lines, lines_of, width
-from catena.plots.graph_view import around, in_order, links_among, reason, reasons
-from catena.plots.picture import COLOURS, GREY, Line, Points
+from catena_view import plots
+from catena_view.plots.graph import document_colours
+from catena_view.plots.graph_layout import beside, bowed, force_layout, free_box, least_met, overlap, spread
+from catena_view.plots.graph_view import around, links_among
+from catena_view.plots.labels import card_lines, lines_of, width
+from catena_view.plots.picture import COLOURS, GREY, Cards, Discs, LineMark, Points, Strokes, TextMarks, tip
 
 WORDS = "pump seal valve motor filter gauge rotor shaft cover drain"
 N = 12
@@ -84,7 +84,7 @@ def boxes_of(cards):
 def test_the_chain_is_drawn_on_what_is_near_it():
     made = plots.chain_graph(GRAPH, [CHAIN], hops=3, nodes=3)
     assert [disc.texts for disc in hops_of(made)] == [["1"], ["2"], ["3"], ["4"]]
-    assert marks(made, Texts)[0].texts == ["0.75", "0.50", "0.25", "0.12"]
+    assert marks(made, TextMarks)[0].texts == ["0.75", "0.50", "0.25", "0.12"]
     (arrows,) = (mark for mark in marks(made, Strokes) if mark.heads)
     assert arrows.label == "hop of a chain"
     ends = {disc.texts[0]: disc.places[0] for disc in hops_of(made)}
@@ -114,7 +114,7 @@ def test_kinds_have_dashes_of_their_own_and_their_edges_are_counted():
 
 def test_words_that_two_chunks_share_stand_on_their_arrow():
     made = plots.chain_graph(GRAPH, [CHAIN])
-    told = marks(made, Texts)[1].texts
+    told = marks(made, TextMarks)[1].texts
     assert len(told) == 3
     assert "keyword 3:" in told[0]
     assert {"pump", "seal", "valve"} <= set(re.findall(r"\w+", told[0]))
@@ -231,7 +231,7 @@ def test_a_graph_behind_the_port_is_drawn_but_not_whole(monkeypatch):
     assert len(hops_of(made)) == 4
     with pytest.raises(ParameterError, match="cannot tell all its nodes"):
         plots.chain_graph(WalkOnly(GRAPH), [CHAIN], whole=True)
-    monkeypatch.setattr("catena.plots.graph.MOST_NODES", N - 1)
+    monkeypatch.setattr("catena_view.plots.graph.MOST_NODES", N - 1)
     with pytest.raises(ParameterError, match="12 nodes, more than 11") as error:
         plots.chain_graph(GRAPH, [CHAIN], whole=True)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
@@ -285,7 +285,7 @@ def test_boxes_say_what_and_arrows_why():
     assert cards[0].lines[1] == "Part 0, page 1"
     assert cards[0].lines[-1] == "covers: pump, seal"
     assert [card.left for card in cards] == sorted(card.left for card in cards)
-    texts = [text for mark in marks(made, Texts) for text in mark.texts]
+    texts = [text for mark in marks(made, TextMarks) for text in mark.texts]
     assert texts[0] == "Which pump has a seal?"
     assert {"0.750", "0.500", "0.250", "0.100", "from the first ranking"} <= set(texts)
     assert any("keyword 3: pump" in text for text in texts)
@@ -327,7 +327,7 @@ def test_long_chains_go_on_in_rows_about_equally_long(length, columns, rows):
 
 def test_chains_stand_below_each_other_as_far_as_the_page_goes():
     made = plots.chain_strip([CHAIN, Chain(()), Chain((hop(5),))])
-    texts = [text for mark in marks(made, Texts) for text in mark.texts]
+    texts = [text for mark in marks(made, TextMarks) for text in mark.texts]
     assert [text for text in texts if text.startswith("Chain")] == ["Chain 1", "Chain 2"]
     assert cards_of(made)[-1].top < cards_of(made)[0].bottom
     long = plots.chain_strip([CHAIN] * 40)
@@ -418,7 +418,7 @@ def test_lines_of_a_card_are_those_of_its_parts():
 
 
 def test_a_mention_is_one_kind_from_either_side():
-    assert in_order(["ours", "mentioned", "keyword", "mention", "structural"]) == [
+    assert kinds_in_order(["ours", "mentioned", "keyword", "mention", "structural"]) == [
         "structural", "keyword", "mention", "ours",
     ]  # fmt: skip
     assert reason("mention", {"mentioned": 0.5}, {"mentioned": ("hx210",)}) == "mention 0.50: hx210"
@@ -437,7 +437,7 @@ LENGTHS = [
 
 def test_lines_hold_values_and_intervals_by_length():
     made = plots.path_lengths(LENGTHS[::-1])
-    musique, hotpot = marks(made, Line)
+    musique, hotpot = marks(made, LineMark)
     assert (musique.label, list(musique.x), list(musique.y)) == ("musique", [1, 3, 7], [0.25, 0.375, 0.5])
     assert list(hotpot.low) == pytest.approx([0.4, 0.65, 0.6])
     assert made.panels[0].x.ticks == [(1, "1"), (3, "3"), (7, "7")]
@@ -457,7 +457,7 @@ def test_thresholds_are_panels_on_one_scale_and_a_name_keeps_its_colour():
     made = plots.graph_density(rows)
     assert [panel.x.label[-1] for panel in made.panels] == ["T", "K"]
     assert made.panels[0].y.limits == made.panels[1].y.limits == pytest.approx((0.14, 0.66))
-    assert [line.series for panel in (0, 1) for line in marks(made, Line, panel)] == [0, 1]
+    assert [line.series for panel in (0, 1) for line in marks(made, LineMark, panel)] == [0, 1]
     assert "neighbours: a 0.200 → 0.400, best 0.400 at 5. keyword: b 0.600 → 0.600, best 0.600 at 0." in made.caption
     assert len(plots.graph_density(rows[:2]).panels) == 1
 
@@ -465,7 +465,7 @@ def test_thresholds_are_panels_on_one_scale_and_a_name_keeps_its_colour():
 def test_training_shows_the_first_best_epoch():
     values = [(2, 0.5, 0.8), (1, 0.75, 0.7), (3, 0.25, 0.8), (4, 0.2, None)]
     made = plots.training_history([{"epoch": e, "loss": loss, "validation": v} for e, loss, v in values])
-    loss, validation = (marks(made, Line, panel)[0] for panel in (0, 1))
+    loss, validation = (marks(made, LineMark, panel)[0] for panel in (0, 1))
     assert list(loss.y) == [0.75, 0.5, 0.25, 0.2]
     assert list(validation.y) == [0.7, 0.8, 0.8]
     (best,) = marks(made, Points, 1)
@@ -476,7 +476,7 @@ def test_training_shows_the_first_best_epoch():
 
 def test_degrees_are_counted_from_above_by_kind():
     made = plots.graph_degrees(GRAPH)
-    lines = {line.label: line for line in marks(made, Line)}
+    lines = {line.label: line for line in marks(made, LineMark)}
     assert (list(lines["keyword"].x), list(lines["keyword"].y)) == ([2], [3])  # three nodes, each with two others
     assert (list(lines["structural"].x), list(lines["structural"].y)) == ([1, 2], [12, 6])  # three rows of four
     everything = GRAPH.degrees()

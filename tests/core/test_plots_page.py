@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from doc_blocks import ROOT, blocks_of
 
-from catena import plots
+from catena_view import plots
 
 PAGE = ROOT / "docs" / "plots.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -37,6 +37,7 @@ def test_a_plot_has_one_line_and_a_small_picture_with_words_for_it(name):
     assert len(data) < 60_000
 
 
+@pytest.mark.slow
 def test_the_script_runs_the_blocks_and_gives_each_figure_its_name(tmp_path: Path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena import plots
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
 from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
-from catena.plots import Cost
-from catena.plots.label_rows import label_rows, position_ticks, round_ticks, shortened
-from catena.plots.picture import Labels, Line, Points, Spans
 from catena.segments import BALANCED, explain, extract
+from catena_view import plots
+from catena_view.plots import Cost
+from catena_view.plots.labels import label_rows, position_ticks, round_ticks, shortened
+from catena_view.plots.picture import Labels, LineMark, Points, Spans
 
 PLAIN = replace(BALANCED, length_adjustment="off", minimum_value=0.4)
 
@@ -84,7 +84,7 @@ def test_each_query_has_a_point_for_each_chunk_that_it_found():
 
 
 def test_a_line_breaks_where_the_query_did_not_find_a_chunk():
-    line = named(plots.relevance_curve(extracted()), Line, "query 1")
+    line = named(plots.relevance_curve(extracted()), LineMark, "query 1")
     levels = [(x, y) for x, y in zip(line.x, line.y, strict=True) if not isnan(x)]
     assert [x for x, _ in levels] == [-0.5, 0.5, 0.5, 1.5, 2.5, 3.5]
     assert sum(map(isnan, line.x)) == 1
@@ -95,7 +95,7 @@ def test_what_no_query_found_is_grey_from_0_down():
     points = named(made, Points, "found by no query")
     assert (list(points.x), list(points.y)) == ([2.0], [-0.18])
     assert points.series < 0
-    assert named(made, Line, "found by no query").filled
+    assert named(made, LineMark, "found by no query").filled
     assert "5 chunks drawn, 1 of them found by no query" in plots.relevance_curve(extracted(), documents=1).caption
 
 
@@ -137,8 +137,8 @@ def test_values_of_nothing_are_drawn(tmp_path):
 
 def test_lines_stand_at_0_and_at_the_penalty():
     made = plots.relevance_curve(extracted(replace(PLAIN, irrelevance_penalty=0.3)))
-    assert set(named(made, Line, "0: worth reading from here up").y) == {0.0}
-    assert set(named(made, Line, "0 less the penalty").y) == {-0.3}
+    assert set(named(made, LineMark, "0: worth reading from here up").y) == {0.0}
+    assert set(named(made, LineMark, "0 less the penalty").y) == {-0.3}
 
 
 def test_positions_are_on_the_axis_and_titles_above_and_below():

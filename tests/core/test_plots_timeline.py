@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena import plots
 from catena.effects import Budget, Complete, Price, Services, Step, Tariff, run
 from catena.model import EvaluationError, ServiceError
-from catena.plots import Moment, RunLog
-from catena.plots.picture import Labels, Line
 from catena.testing import FakeClock, FakeLLM, Flaky
+from catena_view import plots
+from catena_view.plots import Moment, RunLog
+from catena_view.plots.picture import Labels, LineMark
 
 KINDS = ("started", "finished", "failed", "retried", "cached")
 moments = st.lists(
@@ -29,7 +29,7 @@ def moment(seconds, kind="finished", cost=0.0):
 
 def line(picture, label):
     return next(
-        mark for panel in picture.panels for mark in panel.marks if isinstance(mark, Line) and mark.label == label
+        mark for panel in picture.panels for mark in panel.marks if isinstance(mark, LineMark) and mark.label == label
     )
 
 
@@ -55,7 +55,7 @@ def test_one_run_that_cost_nothing_has_no_border_and_no_panel_of_cost() -> None:
     assert made.caption == "only: 1 answered by a service; nothing: nothing asked."
     alone = plots.run_timeline({"only": [moment(1.0)]})
     assert len(alone.panels) == 1
-    assert {mark.label for mark in alone.panels[0].marks if isinstance(mark, Line)} == {"answered by a service"}
+    assert {mark.label for mark in alone.panels[0].marks if isinstance(mark, LineMark)} == {"answered by a service"}
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), moments, min_size=1, max_size=4))
@@ -66,7 +66,7 @@ def test_every_answer_is_one_step_up_and_time_never_goes_back(runs: dict[str, li
         return
     made = plots.run_timeline(runs)
     for mark in made.panels[0].marks:
-        if isinstance(mark, Line) and mark.label != "end of a run":
+        if isinstance(mark, LineMark) and mark.label != "end of a run":
             assert all(one <= other for values in (mark.x, mark.y) for one, other in pairwise(values))
             kind = {"answered by a service": "finished", "answered by the journal": "cached"}.get(mark.label)
             if kind:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena import plots
 from catena.evaluation import chunking_error, spans_of
 from catena.model import Chunk, Document, EvaluationError, Hit, ParameterError, Provenance, Ranking, Scale
-from catena.plots.picture import Cells, Line, Points, Spans
 from catena.retrieval import ExactUnion, found_by, multi_view
+from catena_view import plots
+from catena_view.plots.picture import Cells, LineMark, Points, Spans
 
 TEXT = "Close the valve. Wait a minute. Open the drain. Paint the door."  # sentences end at 16, 31, 47, 63
 
@@ -158,7 +158,7 @@ def test_what_no_chunk_reaches_is_torn_in_its_middle():
 
 def test_chunks_are_steps():
     made = plots.chunking_errors(Document(id="pump", text=TEXT), {"short": pieces(0, 16, 31, 47)}, [(0, 16)])
-    strip = mark(made, Line)
+    strip = mark(made, LineMark)
     assert [x for x in strip.x if not isnan(x)] == [0.0, 16.0, 16.0, 31.0, 31.0, 47.0]
     levels = [y for y in strip.y if not isnan(y)]
     assert levels[0] == levels[1] == levels[4] < 0.5 < levels[2] == levels[3]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Complete, Completion, Embed, Handler, Services, arun, plan, run
-from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
-from catena.enrichment.raptor_sentences import central_sentences
-from catena.model import Chunk, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
+from catena.effects import Complete, Completion, Embed, Services, arun, plan, run
+from catena.model import Chunk, InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeEmbedder, FakeLLM
+from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
+from catena_bench.baselines.raptor import central_sentences
 from conftest import printed_under_hash_seeds
 
 TOPICS = {
@@ -81,12 +81,6 @@ def test_layers_of_summaries_stand_over_all_chunks() -> None:
     assert made.degraded == ()
 
 
-def test_vectors_are_those_of_the_texts_of_the_nodes() -> None:
-    made = grown()
-    rows = FakeEmbedder(32).embed_documents([node.text for node in made.tree.nodes])
-    assert np.allclose(made.vectors, rows, atol=1e-6)
-
-
 def test_offline_summaries_are_sentences_of_what_is_below_within_their_words() -> None:
     made = grown()
     for node in made.tree.nodes[len(CHUNKS) :]:
@@ -94,13 +88,6 @@ def test_offline_summaries_are_sentences_of_what_is_below_within_their_words() -
         sentences = re.split(r"(?<=\.) ", node.text)
         assert all(sentence in below for sentence in sentences)
         assert len(node.text.split()) <= 20
-
-
-def test_a_table_without_sentences_is_summarised_by_its_beginning() -> None:
-    rows = chunks_of([f"| row {place} | value {place} |\n| --- | --- |" for place in range(6)])
-    made = grown(RaptorOptions(summaries=ClusterSummaries(by="offline", words=4), clustering=SMALL), rows)
-    assert all(node.text.startswith("| row ") for node in made.tree.root)
-    assert all(len(node.text.split()) == 4 for node in made.tree.root)
 
 
 def test_what_a_model_writes_are_the_nodes_above_the_leaves() -> None:
@@ -145,18 +132,6 @@ def test_a_single_short_node_stands_for_itself_without_a_call() -> None:
 # When it ends
 
 
-def test_a_document_without_chunks_is_an_empty_tree() -> None:
-    made = run(raptor_tree("doc", (), BY_MODEL), Services())
-    assert (made.tree.nodes, made.tree.layers, made.vectors.shape) == ((), (), (0, 0))
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_few_chunks_are_a_tree_of_leaves_alone_and_nobody_is_asked_to_summarise(count: int) -> None:
-    made = run(raptor_tree("doc", CHUNKS[:count], BY_MODEL), Services(embedder=FakeEmbedder()))
-    assert made.tree.layers == (tuple(chunk.id for chunk in CHUNKS[:count]),)
-    assert made.vectors.shape == (count, 64)
-
-
 @pytest.mark.parametrize("layers", [0, 1])
 def test_no_more_layers_are_made_than_asked_for(layers: int) -> None:
     options = RaptorOptions(
@@ -179,6 +154,7 @@ BAD: dict[str, Callable[[Complete], str | Completion]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
 def test_an_answer_of_no_use_is_replaced_by_sentences_and_reported(
     reply: Callable[[Complete], str | Completion],
@@ -228,13 +204,6 @@ def test_a_driver_that_checks_nothing_gets_a_complete_tree_too() -> None:
 # Errors
 
 
-def test_a_tree_by_a_model_needs_one_and_every_tree_an_embedder() -> None:
-    with pytest.raises(MissingServiceError, match="Complete"):
-        grown(BY_MODEL)
-    with pytest.raises(MissingServiceError, match="Embed"):
-        run(raptor_tree("doc", CHUNKS, OFFLINE), Services())
-
-
 @pytest.mark.parametrize(
     "rows",
     [
@@ -250,15 +219,6 @@ def test_vectors_of_no_use_are_refused_even_by_a_driver_that_does_not_look(rows:
     (request,) = next(step)
     with pytest.raises(InvalidReplyError, match="vectors for 3 texts"):
         step.send([rows(request.texts)])
-
-
-def test_an_embedder_that_changes_its_width_between_layers_is_refused() -> None:
-    def answer(request: Embed) -> Any:
-        return FakeEmbedder(8 + (len(request.texts) < len(CHUNKS))).embed_documents(request.texts)
-
-    handlers = {Embed: Handler(identity="two", call=answer)}
-    with pytest.raises(InvalidReplyError, match=r"widths \[8, 9\]"):
-        run(raptor_tree("doc", CHUNKS, OFFLINE), Services(handlers=handlers))
 
 
 def test_chunks_of_another_document_or_given_twice_are_refused_before_anything_is_asked() -> None:
@@ -290,14 +250,15 @@ def test_equal_inputs_make_equal_trees_sync_and_async() -> None:
     assert same(made, grown(BY_MODEL, llm=FakeLLM(first_sentence)))
 
 
+@pytest.mark.slow
 def test_no_order_depends_on_a_hash_seed() -> None:
     code = """
 import hashlib
 from catena.effects import Services, run
-from catena.enrichment.clustering import Clustering
-from catena.enrichment.raptor import RaptorOptions, raptor_tree
-from catena.enrichment.raptor_sentences import central_sentences
-from catena.enrichment.raptor_summaries import ClusterSummaries
+from catena_bench.baselines.raptor import Clustering
+from catena_bench.baselines.raptor import RaptorOptions, raptor_tree
+from catena_bench.baselines.raptor import central_sentences
+from catena_bench.baselines.raptor import ClusterSummaries
 from catena.model import Chunk
 from catena.testing.fakes import FakeEmbedder
 texts = [f"Note {i}: the {w} is here. It was there before." for i in range(4) for w in ("pump", "clock", "oak")]
@@ -337,8 +298,3 @@ def test_sentences_are_taken_near_the_middle_and_unlike_each_other(
 ) -> None:
     rows = [np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))]) for angle in (0, 10, 60)]
     assert central_sentences(rows, (2, 3, 4), sentences=sentences, words=words) == expected
-
-
-def test_of_equal_sentences_the_first_is_taken_and_of_none_none() -> None:
-    assert central_sentences([np.ones(2), np.ones(2)], (1, 1), sentences=1, words=9) == (0,)
-    assert central_sentences([], (), sentences=1, words=9) == ()

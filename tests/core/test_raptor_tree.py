@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.enrichment import SummaryTree, TreeNode
-from catena.enrichment.summary_tree import leaf_of, parent_of
 from catena.model import Chunk, ParameterError, Provenance, Scale
-from catena.retrieval import collapsed, node_cosines, traverse
-from catena.retrieval.tree import Collapsed
 from catena.testing.fakes import AngleEmbedder, FakeTokenizer
+from catena_bench.baselines import SummaryTree, TreeNode, collapsed, node_cosines, traverse
+from catena_bench.baselines.tree_search import Collapsed, leaf_of, parent_of
 
 TEXT = "one two. three. four five. six. seven eight. nine."
 SPANS = {"a": (0, 8), "b": (9, 15), "c": (16, 26), "d": (27, 31), "e": (32, 44), "f": (45, 50)}
@@ -73,14 +70,6 @@ def test_traversal_takes_the_best_of_each_layer_among_the_children_of_those_abov
     assert found(TREE, SCORES, k) == expected
 
 
-def test_what_traversal_finds_is_a_ranking_of_chunks_with_its_provenance() -> None:
-    ranking = traverse(TREE, SCORES, k=2)
-    assert ranking.scale is Scale.SIMILARITY
-    assert [hit.score for hit in ranking.hits] == [0.9, 0.5]
-    assert ranking.hits[1].provenance == (Provenance(route="tree", rank=2, score=0.5),)
-    assert [hit.chunk for hit in ranking.hits] == [CHUNKS[0], CHUNKS[2]]
-
-
 def test_scores_may_come_from_any_retriever_that_is_given_the_nodes() -> None:
     def shared_words(nodes: Sequence[TreeNode]) -> list[float]:
         return [float("four" in node.text or "3" in node.text) for node in nodes]
@@ -123,13 +112,6 @@ def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_
     assert parent_of(leaves[:2], "one text").id == parent_of(leaves[:2], "another").id
     assert len({parent_of(each, "").id for each in (leaves[:2], leaves[1:3], leaves[:3], leaves[1::-1])}) == 4
     assert [leaf.id for leaf in leaves] == list(SPANS)
-
-
-def test_a_tree_survives_pickling_and_knows_its_layers() -> None:
-    copy = pickle.loads(pickle.dumps(TREE))
-    assert copy == TREE
-    assert [node.level for node in copy.root] == [2, 2]
-    assert [chunk.id for chunk in copy.chunks_below(copy.root[0])] == ["a", "b", "c", "d"]
 
 
 # Laws
@@ -209,25 +191,11 @@ def test_scores_that_are_not_one_finite_number_per_node_are_refused(scores: Sequ
 
 
 @pytest.mark.parametrize(
-    "limits",
-    [{}, {"k": 1, "budget_tokens": 1}, {"k": 0}, {"budget_tokens": 0, "count": len}, {"budget_tokens": 5}],
+    "limits", [{}, {"k": 1, "budget_tokens": 1}, {"k": 0}, {"budget_tokens": 0, "count": len}, {"budget_tokens": 5}]
 )
 def test_limits_that_say_nothing_or_too_much_are_refused(limits: Mapping[str, object]) -> None:
     with pytest.raises(ParameterError):
         collapsed(TREE, SCORES, **limits)  # type: ignore[arg-type]
-
-
-def test_traversal_refuses_a_k_below_one_and_vectors_of_another_embedder() -> None:
-    with pytest.raises(ParameterError, match="k must be"):
-        traverse(TREE, SCORES, k=0)
-    with pytest.raises(ParameterError, match="of the query's 2"):
-        run(node_cosines("7", np.ones((1, 3), dtype=np.float32)), Services(embedder=AngleEmbedder()))
-
-
-def test_an_empty_tree_has_nothing_to_find() -> None:
-    empty = SummaryTree(document_id="doc", nodes=(), layers=(), chunks=())
-    assert traverse(empty, (), k=3).hits == ()
-    assert collapsed(empty, (), k=3) == Collapsed(nodes=(), ranking=collapsed(empty, (), k=1).ranking)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +217,3 @@ def test_an_empty_tree_has_nothing_to_find() -> None:
 def test_what_is_no_tree_over_the_chunks_is_refused(broken: Mapping[str, object]) -> None:
     with pytest.raises(ParameterError):
         replace(TREE, **broken)  # type: ignore[arg-type]
-
-
-def test_a_summary_of_nothing_is_refused() -> None:
-    alone = replace(TREE.nodes[-1], id="alone", children=())
-    layers = (*TREE.layers[:2], (*TREE.layers[2], "alone"))
-    with pytest.raises(ParameterError, match="a summary of nothing"):
-        replace(TREE, nodes=(*TREE.nodes, alone), layers=layers)

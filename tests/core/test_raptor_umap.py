@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.enrichment import Clustering
-from catena.enrichment.clustering import clusters
+from catena_bench.baselines import Clustering
+from catena_bench.baselines.raptor import clusters
 
 pytestmark = pytest.mark.torch  # its packages take 190 MB: they are in the session that has large ones anyway
 

@@ -9,8 +9,8 @@ import pytest
 
 from catena.effects import Failed
 from catena.model import MissingExtraError, ParameterError, ServiceError
-from catena.server import ray_data
-from catena.server.ray_data import RayStage, through_ray
+from catena_server import ray_ingestion as ray_data
+from catena_server.ray_ingestion import RayStage, through_ray
 
 
 @contextmanager
@@ -64,5 +64,5 @@ def test_a_failure_of_the_stage_before_passes_through_and_does_no_harm() -> None
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_data, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"catena-server\[ray\]"):
         list(through_ray([1], [RayStage(open_work=halving)], batch_size=1))

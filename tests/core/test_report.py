@@ -20,17 +20,16 @@ import catena
 from catena.cli.app import app
 from catena.evaluation import BankQuestion, Gold, read_questions
 from catena.formatting import FidelityReport
-from catena.formatting.fidelity_check import Fault
-from catena.formatting.fidelity_report import PageFidelity
+from catena.formatting.fidelity_check import Fault, PageFidelity
 from catena.model import TITLE, Chunk, EvaluationError, FilterError, Hit, ParameterError, Provenance, Scale
-from catena.plots.graph_view import links_among
-from catena.report import Contents, Missing, Report, ReportOptions, read_fidelity, report
-from catena.report.graph import discs_of_documents, graph_shown
-from catena.report.html import data_of
-from catena.report.ranking import parts_of
-from catena.report.values import Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
 from catena.retrieval import ScoreFusion
-from catena.server import upload_graph
+from catena_server import upload_graph
+from catena_view.plots.graph_view import links_among
+from catena_view.report import Missing, Report, ReportContents, ReportOptions, read_fidelity, report
+from catena_view.report.graph import discs_of_documents, graph_shown
+from catena_view.report.ranking import parts_of
+from catena_view.report.reporting import data_of
+from catena_view.report.values import Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
@@ -299,9 +298,9 @@ def test_equal_libraries_and_questions_give_equal_pages(shelf: Path, walked: Rep
         assert report(library, QUESTION, name="walked").html == walked.html
 
 
-def nothing(question: str) -> Contents:
+def nothing(question: str) -> ReportContents:
     gone = Missing(missing=HOSTILE)
-    return Contents(
+    return ReportContents(
         question=question, name=HOSTILE, facts={HOSTILE: HOSTILE},
         ranking=Hits(scale="rank", formula="", hits=(), degraded=(), unknown=()), tree=Tree(documents=(), more=0),
         segments=gone, graph=gone, fidelity=gone, studies=gone,
@@ -384,7 +383,7 @@ def test_the_command_hands_questions_and_fidelity_on(
         asked.extend(question.text for question in bank)
         return Missing(missing="not now")
 
-    monkeypatch.setattr("catena.report.gathering.studies_shown", not_measured)
+    monkeypatch.setattr("catena_view.report.reporting.studies_shown", not_measured)
     kept = FidelityReport(
         document_id="a", source="a.pdf", pages=(PageFidelity(page=1, recall=1, precision=1, order=1),)
     )

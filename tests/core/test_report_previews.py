@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catena
-from catena.report import report
-from catena.report.previews import preview_of
+from catena_view.report import report
+from catena_view.report.ranking import preview_of
 
 ROWS = "\n".join(f"| P{number} | {number}.5 N·m |" for number in range(1, 9))
 TABLE = f"# Torques\n\nTighten by hand first.\n\n| Part | Torque |\n| --- | --- |\n{ROWS}\n| Cover bolt | 24 N·m |\n"
@@ -67,6 +67,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "is_said"),
     [

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import Chunk, Hit, ParameterError, Provenance, Ranking, Scale
-from catena.retrieval import Bounds, RankFusion, ScoreFusion, by_maximum, reciprocal_rank_fusion, weighted_sum
-from catena.retrieval.normalization import half_cosine, log_count, min_max
+from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, reciprocal_rank_fusion, weighted_sum
+from catena.retrieval.fusion import half_cosine, log_count, min_max
 
 
 def chunk(name: str) -> Chunk:
@@ -109,7 +109,7 @@ def test_every_route_that_found_a_chunk_is_named() -> None:
     ],
 )
 def test_normalisation(rule, score: float, low: float, high: float, expected: float) -> None:
-    assert rule(score, Bounds(low=low, high=high)) == pytest.approx(expected)
+    assert rule(score, ScoreBounds(low=low, high=high)) == pytest.approx(expected)
 
 
 @given(rankings)

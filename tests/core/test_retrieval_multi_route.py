@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -10,8 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Search, Services, Step, arun, run
-from catena.model import Chunk, FilterError, Hit, ParameterError, Provenance, Ranking, RouteError, Scale, ServiceError
-from catena.retrieval import RankFusion, ScoreFusion, retrieve
+from catena.model import (
+    Chunk,
+    Degraded,
+    FilterError,
+    Hit,
+    ParameterError,
+    Provenance,
+    Ranking,
+    RouteError,
+    Scale,
+    ServiceError,
+)
+from catena.retrieval import RankFusion, ScoreFusion, by_maximum, retrieve
 from catena.testing import FakeEmbedder, Flaky
 from catena.testing.fakes import AngleEmbedder, FakeStore
 
@@ -83,6 +95,39 @@ def test_rank_fusion_takes_any_route() -> None:
     found = run(retrieve("q", routes=("mine", "lexical"), fusion=RankFusion()), Services(store=mine))
     assert ids(found) == ["z", "a"]
     assert found.scale is Scale.RANK
+    by_rank = RankFusion(k=1, weights={"mine": 3.0})
+    found = run(retrieve("q", routes=("mine", "lexical"), fusion=by_rank), Services(store=mine))
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("z", pytest.approx(3 / 2 + 1 / 3)), ("a", 1 / 2)]
+
+
+def test_what_every_route_tells_is_told_once() -> None:
+    told = (Degraded("index", "it is being rebuilt"),)
+    both = {name: replace(ranking(name, {"a": 1.0}), degraded=told) for name in ("lexical", "keyword")}
+    assert run(retrieve("q", routes=tuple(both)), Services(store=FakeStore(both))).degraded == told
+
+
+def test_a_route_of_ones_own_takes_part_in_the_formula() -> None:
+    mine = FakeStore({"mine": ranking("mine", {"b": 3.0}), "lexical": ranking("lexical", {"a": 4.0, "b": 2.0})})
+    fusion = ScoreFusion(alpha=0.0, others={"mine": (0.6, by_maximum)})
+    found = run(retrieve("q", routes=("mine", "lexical"), fusion=fusion), Services(store=mine))
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("b", pytest.approx(0.5 + 0.6)), ("a", 1.0)]
+    for wrong in ({"dense": (1.0, by_maximum)}, {"mine": 0.3}, {"mine": (0.3, 1)}, {"mine": (-1, by_maximum)}):
+        with pytest.raises(ParameterError, match=r"others\["):
+            ScoreFusion(others=wrong)  # type: ignore[arg-type]
+
+
+def test_a_route_that_fails_at_what_only_others_found_is_told_or_raises() -> None:
+    def late(request: Search) -> Ranking:
+        if request.among is not None:
+            raise ServiceError("store", "asked too much")
+        return ranking("lexical", {"a": 1.0})
+
+    broken = Services(store=FakeStore({"lexical": late, "keyword": ranking("keyword", {"b": 1.0})}))
+    found = run(retrieve("q", routes=("lexical", "keyword")), broken)
+    assert sorted(ids(found)) == ["a", "b"]
+    assert [(part.what, part.why) for part in found.degraded] == [("route lexical", "store: asked too much")]
+    with pytest.raises(RouteError, match="asked too much"):
+        run(retrieve("q", routes=("lexical", "keyword"), on_route_error="raise"), broken)
 
 
 def test_a_route_of_ones_own_is_a_step() -> None:

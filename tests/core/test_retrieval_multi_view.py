@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Unknown
 from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, ViewRule, by_maximum, found_by, multi_view, quota
-from catena.retrieval.view_search import PRINTED_QUOTAS, AdaptiveQuota, ViewScoreFusion
+from catena.retrieval.view_search import PRINTED_QUOTAS, ViewScoreFusion
 
-RULES = (PaperQuota(), ExactUnion(), ViewRankFusion(), ViewScoreFusion(), AdaptiveQuota())
+RULES = (PaperQuota(), ExactUnion(), ViewRankFusion(), ViewScoreFusion())
 
 
 def chunk(name: str) -> Chunk:
@@ -97,30 +97,6 @@ def test_fusion_by_score_normalises_each_view_by_itself() -> None:
     ]
 
 
-def test_evidence_and_seats_by_hand() -> None:
-    views = {"flat": ranking("abcd", [4.0, 3.0, 2.0, 1.0]), "clear": ranking("wxyz", [9.0, 1.0, 1.0, 1.0])}
-    rule = AdaptiveQuota()
-    assert rule.evidence(views, 1) == pytest.approx({"flat": 2 / math.sqrt(1.25), "clear": 8 / math.sqrt(12.0)})
-    assert ids(multi_view(views, rule, 1)) == "w"
-    # m = 2: flat 2 / 1.118 = 1.789; clear 4 / 3.464 = 1.155; quotients 1.789, 1.155, 0.596, 0.385, 0.358
-    assert ids(multi_view(views, rule, 2)) == "aw"
-    assert ids(multi_view({**views, "clear": ranking("aabc", [9.0, 9.0, 1.0, 1.0])}, rule, 2)) == "ab"
-
-
-def test_seats_follow_the_odd_divisors() -> None:
-    class Given(AdaptiveQuota):
-        def evidence(self, rankings, k):
-            return {"one": 7.0, "other": 2.0}
-
-    # 7, 7/3, 2 | 7/5, 1, 7/9, 2/3: with the divisors 1, 2, 3 the first three would be of one view
-    assert ids(multi_view({"one": ranking("abcde"), "other": ranking("xyz")}, Given(), 7)) == "abxcdey"
-
-
-def test_a_seat_for_what_another_view_had_put_forward_counts() -> None:
-    views = {"one": ranking("ab", [2.0, 1.0]), "other": ranking("ac", [2.0, 1.0])}
-    assert ids(multi_view(views, AdaptiveQuota(), 2)) == "ab"
-
-
 # --- laws ---
 
 LETTERS = "abcdefgh"
@@ -160,13 +136,9 @@ def test_other_rules_give_exactly_k_chunks_or_all(views: dict[str, Ranking], k: 
 
 
 @given(some_views, whole_k, st.sampled_from(RULES))
-def test_a_shorter_result_begins_a_longer_one_or_is_its_own_choice(
-    views: dict[str, Ranking], k: int, rule: ViewRule
-) -> None:
-    if not isinstance(rule, AdaptiveQuota):  # its evidence depends on k
-        longer = multi_view(views, rule, k + 1)
-        shorter = multi_view(views, rule, k)
-        assert longer.hits[: len(shorter.hits)] == shorter.hits
+def test_a_shorter_result_begins_a_longer_one(views: dict[str, Ranking], k: int, rule: ViewRule) -> None:
+    longer, shorter = multi_view(views, rule, k + 1), multi_view(views, rule, k)
+    assert longer.hits[: len(shorter.hits)] == shorter.hits
 
 
 @given(some_views, whole_k, st.sampled_from((PaperQuota(), ExactUnion())))
@@ -198,38 +170,6 @@ def test_a_weight_of_0_silences_a_view(views: dict[str, Ranking], k: int, rule: 
     silenced = multi_view({**views, "loud": ranking("zyxwv")}, rule(weights={"loud": 0}), k)
     without = multi_view(views, rule(), k)
     assert [(hit.chunk.id, hit.score) for hit in silenced.hits] == [(hit.chunk.id, hit.score) for hit in without.hits]
-
-
-@given(some_views, whole_k)
-def test_equal_evidence_is_an_exact_union(views: dict[str, Ranking], k: int) -> None:
-    alike = {
-        name: ranking(ids(found), [1.0 / place for place in range(1, len(found.hits) + 1)])
-        for name, found in views.items()
-        if len(found.hits) == len(LETTERS)
-    } or {"raw": ranking(LETTERS)}
-    assert multi_view(alike, AdaptiveQuota(), k) == multi_view(alike, ExactUnion(), k)
-    flat = {name: ranking(ids(found), [1.0] * len(found.hits)) for name, found in views.items()}
-    assert multi_view(flat, AdaptiveQuota(), k) == multi_view(flat, ExactUnion(), k)
-
-
-@given(
-    st.lists(st.lists(st.integers(-50, 50), min_size=4, max_size=6, unique=True), min_size=2, max_size=3),
-    st.sampled_from([2.0, 8.0]),
-    st.integers(-64, 64),
-    st.integers(1, 6),
-)
-def test_evidence_knows_no_unit(scores: list[list[int]], stretch: float, shift: float, k: int) -> None:
-    views = {
-        f"view {place}": ranking(LETTERS[place : place + len(of_view)], sorted(map(float, of_view), reverse=True))
-        for place, of_view in enumerate(scores)
-    }
-    moved = {
-        **views,
-        "view 0": ranking(ids(views["view 0"]), [stretch * hit.score + shift for hit in views["view 0"].hits]),
-    }
-    rule = AdaptiveQuota()
-    assert rule.evidence(moved, k) == pytest.approx(rule.evidence(views, k))
-    assert all(value >= 0 for value in rule.evidence(views, k).values())
 
 
 @given(some_views, whole_k, st.sampled_from(RULES))
@@ -338,7 +278,6 @@ def test_only_the_papers_rule_takes_parts_of_a_chunk(rule: ViewRule) -> None:
         (lambda: multi_view(VIEWS, PaperQuota, 3), "rule"),  # type: ignore[arg-type]
         (lambda: multi_view(VIEWS, "rrf", 3), "rule"),  # type: ignore[arg-type]
         (lambda: multi_view({"raw": ranking("ab", [math.inf, 1.0])}, ViewScoreFusion(), 1), "finite"),
-        (lambda: multi_view({"raw": ranking("ab", [math.inf, 1.0])}, AdaptiveQuota(), 1), "finite"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(make, what: str) -> None:

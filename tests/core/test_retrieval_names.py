@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import FindNames, NamesFound, Services, arun, run
+from catena.effects import FindNames, NamesFound, Search, Services, arun, run
 from catena.library import Library
 from catena.model import (
     Chunk,
+    Degraded,
     Document,
     Hit,
     Name,
@@ -24,7 +25,8 @@ from catena.model import (
     Unknown,
 )
 from catena.retrieval import RankFusion, retrieve
-from catena.retrieval.shares import interleave, standing_nowhere
+from catena.retrieval.fusion import interleave
+from catena.retrieval.multi_route import standing_nowhere
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeStore
 
@@ -260,6 +262,17 @@ def test_a_share_is_ranked_by_what_is_asked_besides_the_name() -> None:
     assert asked == [("HX-1", None)] * 2 + [("HX-1", ("d",))] * 2
 
 
+def test_only_the_first_eight_names_of_a_question_get_a_share() -> None:
+    class Store(FakeStore):
+        def names(self, request: FindNames) -> NamesFound:
+            return NamesFound(known=tuple(Name(f"hx {number}", (f"d{number}",)) for number in range(10)))
+
+    store = Store({"lexical": of(["a"]), "keyword": of(["a"])})
+    run(retrieve("HX", k=1, routes=("lexical", "keyword")), Services(store=store, embedder=FakeEmbedder(8)))
+    documents = {call.documents for call in store.calls if isinstance(call, Search) and call.documents}
+    assert documents == {(f"d{number}",) for number in range(8)}
+
+
 def test_a_store_that_knows_no_names_is_asked_as_before() -> None:
     chunk = Chunk(id="a", document_id="d", position=0, start=0, end=1, text="x")
     ranking = Ranking((Hit(chunk, 1.0, (Provenance(route="lexical", rank=1, score=1.0),)),), Scale.SIMILARITY)
@@ -267,6 +280,21 @@ def test_a_store_that_knows_no_names_is_asked_as_before() -> None:
     services = Services(store=store, embedder=FakeEmbedder(8))
     found = run(retrieve("HX-1", k=1, routes=("lexical", "keyword")), services)
     assert (len(found.hits), found.unknown) == (1, ())
+
+
+def test_a_name_stands_nowhere_where_the_users_filter_hides_what_prints_it() -> None:
+    printing = Chunk(id="a", document_id="d", position=0, start=0, end=9, text="HX-1 pump")
+    services = Services(store=FakeStore({"lexical": [printing]}))
+    name = (Unknown("HX-1"),)
+    assert run(standing_nowhere(name, None), services) == ()
+    assert run(standing_nowhere(name, {"document_id": "d"}), services) == ()
+    assert run(standing_nowhere(name, {"document_id": "e"}), services) == name
+
+
+def test_shares_tell_what_failed_in_the_general_ranking() -> None:
+    failed = (Degraded("route dense", "it is down"),)
+    general = Ranking(of(["a"]).hits, Scale.NORMALIZED, failed)
+    assert interleave({"p": of(["b"])}, general).degraded == failed
 
 
 def test_without_a_lexical_route_nothing_is_claimed() -> None:

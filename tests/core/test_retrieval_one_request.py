@@ -23,8 +23,8 @@ from catena.model import (
     Scale,
     ServiceError,
 )
-from catena.retrieval import Bounds, RankFusion, ScoreFusion, retrieve, stored, weighted_sum
-from catena.retrieval.normalization import min_max
+from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, retrieve, stored, weighted_sum
+from catena.retrieval.fusion import min_max
 from catena.testing import FakeEmbedder
 
 CERTAIN = Certificate(exact=True, neighbours=1, rows=1, gap=inf)
@@ -59,11 +59,11 @@ class FormulaStore:
             raise self.failure
         rankings = {route: self._ranking(route, request) for route, _ in request.weights}
         parts = ScoreFusion().parts
-        best = Bounds.of(rankings["lexical"]).high if request.best is None else request.best
+        best = ScoreBounds.of(rankings["lexical"]).high if request.best is None else request.best
         ranking = weighted_sum(
             rankings,
             {route: (weight, parts[route][1]) for route, weight in request.weights},
-            bounds={"lexical": Bounds(low=0.0, high=best)},
+            bounds={"lexical": ScoreBounds(low=0.0, high=best)},
             k=request.k,
         )
         return Fused(ranking=ranking, best=best, certificate=CERTAIN)

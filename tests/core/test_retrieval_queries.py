@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 from typing import Any
 
 import pytest
@@ -24,12 +23,10 @@ from catena.model import (
     ServiceError,
 )
 from catena.retrieval import content_words, decompose, generate_queries, retrieve, search_all
-from catena.retrieval.decomposition import distinct_queries, grouped
-from catena.retrieval.queries import LONGEST_QUERY, written_queries
+from catena.retrieval.queries import LONGEST_QUERY, distinct_queries, grouped, written_queries
 from catena.testing import FakeLLM, ScriptedLLM
 from catena.testing.fakes import FakeStore
 from catena.text import tokenise
-from conftest import printed_under_hash_seeds
 
 QUESTION = "What is the torque of the HX210 and the fuse of the HX200?"
 
@@ -38,153 +35,32 @@ def asked(llm: Any, question: str = QUESTION, **options: Any) -> Any:
     return run(generate_queries(question, **options), Services(llm=llm, retry=Retry(attempts=1)))
 
 
-# Taking a question apart without a model
+# The questions of a text, without a model
 
 
 @pytest.mark.parametrize(
     ("question", "parts"),
     [
         (
-            "What are the torque and the fuse of the HX210 and the HX200?",
-            (
-                "What are the torque of the HX210?",
-                "What are the torque of the HX200?",
-                "What are the fuse of the HX210?",
-                "What are the fuse of the HX200?",
-            ),
-        ),
-        (QUESTION, ("What is the torque of the HX210?", "What is the fuse of the HX200?")),
-        (
-            "What is the torque of the cover of the HX200 and of the HX210?",
-            ("What is the torque of the cover of the HX200?", "What is the torque of the cover of the HX210?"),
-        ),
-        (
-            "What is the torque as well as the fuse of the HX210?",
-            ("What is the torque of the HX210?", "What is the fuse of the HX210?"),
-        ),
-        (
-            "Give me the torque and the fuse of the HX210",
-            ("Give me the torque of the HX210", "Give me the fuse of the HX210"),
-        ),
-        (
-            "What are the dimensions and weight of the HX210?",
-            ("What are the dimensions of the HX210?", "What are weight of the HX210?"),
-        ),
-        (
-            "Compare the HX210 with the HX200 by torque, weight and fuse",
-            (
-                "the HX210 by torque",
-                "the HX210 by weight",
-                "the HX210 by fuse",
-                "the HX200 by torque",
-                "the HX200 by weight",
-                "the HX200 by fuse",
-            ),
-        ),
-        ("What is the difference between TCP and UDP?", ("TCP", "UDP")),
-        (
-            "What is the difference between the A1 and the B2 in power consumption?",
-            ("the A1 in power consumption", "the B2 in power consumption"),
-        ),
-        (
-            "Which has more RAM, the Pebble or the Granite 2?",
-            ("Which has more RAM, the Pebble?", "Which has more RAM, the Granite 2?"),
-        ),
-        (
-            "Which film is from Japan, Winter Tales or The Secret of Kells?",
-            ("Which film is from Japan, Winter Tales?", "Which film is from Japan, The Secret of Kells?"),
-        ),
-        (
-            "Among Core (A@8M,3.3V), Core+ (B@8M,3.3V) and Core (C@8M,3.3V), which has the most RAM?",
-            (
-                "Among Core (A@8M,3.3V), which has the most RAM?",
-                "Among Core+ (B@8M,3.3V), which has the most RAM?",
-                "Among Core (C@8M,3.3V), which has the most RAM?",
-            ),
-        ),
-        ("What do the A1 and the B2 weigh?", ("What do the A1 weigh?", "What do the B2 weigh?")),
-        (
-            "Which one is heavier, the A1 or the B2 Evaluation Kit?",
-            ("Which one is heavier, the A1?", "Which one is heavier, the B2 Evaluation Kit?"),
-        ),
-        ("When and where was Ada born?", ("When was Ada born?", "where was Ada born?")),
-        (
-            "When was Acme founded and where is it located?",
-            ("When was Acme founded", "Acme: where is it located?"),
-        ),
-        (
             "I have an HX210. What is its torque? Which fuse does it take?",
             ("I have an HX210. What is its torque?", "I have an HX210. Which fuse does it take?"),
         ),
-        (
-            "Wie hoch ist das Drehmoment des HX210 und des HX200?",
-            ("Wie hoch ist das Drehmoment des HX210?", "Wie hoch ist das Drehmoment des HX200?"),
-        ),
-        ("Was ist der Unterschied zwischen dem A1 und dem B2?", ("dem A1", "dem B2")),
-        ("Wann und wo wurde Ada geboren?", ("Wann wurde Ada geboren?", "wo wurde Ada geboren?")),
-        (
-            "Welche Spannung hat das HX210 und welche Sicherung braucht das HX200?",
-            ("Welche Spannung hat das HX210", "welche Sicherung braucht das HX200?"),
-        ),
         ("HX210的扭矩是多少？HX200的保险丝是什么？", ("HX210的扭矩是多少？", "HX200的保险丝是什么？")),
+        ("What is A1? what is a1?", ("What is A1? what is a1?",)),  # the same question twice is one
+        (QUESTION, (QUESTION,)),  # what one question lists or compares is left together
+        ("Who wrote War and Peace?", ("Who wrote War and Peace?",)),
+        ("What does E1? mean", ("What does E1? mean",)),
+        ("?!", ("?!",)),
+        (" ", ()),
     ],
 )
-def test_a_compound_question_is_taken_apart(question, parts):
+def test_a_text_is_parted_into_its_questions(question, parts):
     assert decompose(question) == parts
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is the tightening torque of the HX210 cover screws?",
-        "Who wrote War and Peace?",
-        'Who wrote "The Old Man and the Sea of 1952"?',
-        "How far is it between Paris and Rome?",
-        "How far is the A1 between the B2 and the C3?",
-        "Is the device safe in hot and humid conditions?",
-        "What is the law of supply and demand?",
-        "When did the king and the queen of England meet?",
-        "Were The Bomb and Rolling Papers released in the same year?",
-        "Which boards use the M4 with 128 KB of RAM and 2 MB of flash?",
-        "Who won in 2010 and why?",
-        "The battle was fought between the North and what force of the South?",
-        "Which year and which conference was it?",
-        "Quel est le couple du HX210 et du HX200 ?",
-        "HX210 und",
-        "and",
-        "?!",
-        "Why?",
-    ],
-)
-def test_a_question_in_which_there_is_a_doubt_is_left_alone(question):
-    assert decompose(question) == (question,)
-
-
-def test_more_parts_than_wanted_are_put_together_and_none_is_lost():
-    question = "What is the weight of A1, B2, C3, D4, E5, F6, G7 and H8?"
-    assert decompose(question, 8) == tuple(f"What is the weight of {code}?" for code in re.findall(r"\w\d", question))
-    assert decompose(question, 3) == (
-        "What is the weight of A1 B2?",
-        "What is the weight of C3 D4 E5?",
-        "What is the weight of F6 G7 H8?",
-    )
-    assert decompose(question, 1) == (question,)
+def test_more_questions_than_wanted_are_put_together_and_none_is_lost():
     assert decompose("Who is A? Who is B? Who is C?", 2) == ("Who is A?", "Who is B? Who is C?")
-    both = "What are the torque and the fuse of A1, B2, C3 and D4?"
-    assert decompose(both, 6) == (
-        "What are the torque of A1?",
-        "What are the torque of B2?",
-        "What are the torque of C3 D4?",
-        "What are the fuse of A1?",
-        "What are the fuse of B2?",
-        "What are the fuse of C3 D4?",
-    )
-    assert decompose(both, 4) == (
-        "What are the torque of A1 B2?",
-        "What are the torque of C3 D4?",
-        "What are the fuse of A1 B2?",
-        "What are the fuse of C3 D4?",
-    )
+    assert decompose("Who is A? Who is B?", 1) == ("Who is A? Who is B?",)
 
 
 _WORDS = (
@@ -213,24 +89,11 @@ def test_spacing_changes_nothing(question):
     assert decompose("  " + question.replace(" ", " \n ") + "\t") == decompose(question)
 
 
-def test_a_long_question_takes_no_long_time():
-    for text in ("(" * 20_000, "“" * 20_000, "A1, " * 5_000 + "and B2", "the torque and the fuse of " * 2_000):
-        assert decompose(text)
-
-
 @given(st.lists(st.text(min_size=1), max_size=12), st.integers(1, 6))
 def test_neighbours_are_grouped_evenly(parts, n):
     groups = grouped(parts, n)
     assert len(groups) == min(n, len(parts))
     assert " ".join(groups) == " ".join(parts)
-
-
-def test_any_hash_seed_gives_the_same_parts():
-    code = (
-        "from catena.retrieval.decomposition import decompose as d; print(d('the a and the b of A1, B2 and C3?', 4))"
-    )
-    outputs = printed_under_hash_seeds(code)
-    assert len(outputs) == 1
 
 
 def test_queries_that_differ_in_form_alone_are_one():
@@ -247,11 +110,9 @@ def test_queries_that_differ_in_form_alone_are_one():
         '["HX210 torque", "HX200 fuse"]',
         '```json\n["HX210 torque", "HX200 fuse"]\n```',
         'Here are the queries [as asked]:\n["HX210 torque", "HX200 fuse"]\nGood luck!',
-        '{"queries": ["HX210 torque", "HX200 fuse"]}',
         '[{"query": "HX210 torque"}, {"query": "HX200 fuse"}]',
         '["HX210 torque", "hx210  TORQUE!", "", "HX200 fuse", "  ", null]',
         "1. HX210 torque\n2) HX200 fuse",
-        "- HX210 torque\n\n* HX200 fuse",
         '["HX210\\n torque\\u0000", "HX200 fuse"]',
         json.dumps(["HX210 torque", "x" * (LONGEST_QUERY + 1), "HX200 fuse"]),
     ],
@@ -265,11 +126,8 @@ def test_what_models_write_is_read(reply):
     [
         "",
         "I cannot help with that.",
-        "[]",
-        "[[]]",
         '[""]',
         '["?!"]',
-        "{}",
         '{"a": 1}',
         "[" * 5_000,
         '["' + "x" * 301 + '"]',
@@ -333,8 +191,9 @@ def test_a_reply_of_no_use_is_refused_and_never_kept(tmp_path):
 
 def test_a_model_that_fails_is_replaced_aloud_where_the_caller_allows_it():
     broken = ScriptedLLM([ServiceError("model", "is out")])
-    found = asked(broken, n=3, on_error="degrade")
-    assert found.queries == (QUESTION, "What is the torque of the HX210?", "What is the fuse of the HX200?")
+    both = "What is A1? What is B2?"
+    found = asked(broken, both, n=3, on_error="degrade")
+    assert found.queries == (both, "What is A1?", "What is B2?")
     assert "is out" in found.degraded[0].why
     with pytest.raises(ServiceError, match="is out"):
         asked(ScriptedLLM([ServiceError("model", "is out")]))

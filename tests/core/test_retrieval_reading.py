@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import Services, run
-from catena.model import Chunk, Hit, ParameterError, Provenance, Ranking, Scale
+from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Unknown
 from catena.retrieval import Bm25Scorer, ReadingOptions, rank_passages
-from catena.retrieval.reading import within_tokens
+from catena.retrieval.section_search import within_tokens
 from catena.testing import FakeEmbedder
 
 
@@ -38,6 +38,14 @@ def ranked(*texts: str, scale: Scale = Scale.NORMALIZED) -> Ranking:
 
 def read(query: str, ranking: Ranking, options: ReadingOptions | None = None) -> Ranking:
     return run(rank_passages(query, ranking, halves, options), Services(embedder=FakeEmbedder(8)))
+
+
+def test_reading_keeps_what_failed_and_what_is_unknown() -> None:
+    failed, unknown = (Degraded("route dense", "down"),), (Unknown("HX-9"),)
+    for hits in (ranked("oil pump|seal").hits, ()):
+        given_ = Ranking(hits, Scale.NORMALIZED, failed, unknown)
+        for found in (read("oil", given_), within_tokens(given_, 99, len)):
+            assert (found.degraded, found.unknown) == (failed, unknown)
 
 
 def test_nothing_is_asked_of_no_texts() -> None:

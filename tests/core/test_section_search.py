@@ -13,14 +13,14 @@ import pytest
 
 from catena import Library
 from catena.effects import Complete, Services, Step, run
-from catena.enrichment import MadeViews, with_views
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import Keywords, MadeViews, Summaries, with_views
 from catena.library import FixedLength, Preparation, embed, prepare
 from catena.model import DEFAULT, Chunk, Document, ParameterError, ParseError, Scale
 from catena.retrieval import SECTION_FUSION, ExactUnion, ReadingOptions, ViewSearch, found_by, retrieve
 from catena.store.checks import problems_of
-from catena.structure import SectionChunkOptions, count_tokens
+from catena.structure import SectionChunkOptions
 from catena.testing import FakeEmbedder, FakeLLM
+from catena.text import count_tokens
 
 FILLER = "The housing is made of cast iron and stands on four rubber feet. " * 12
 PUMP = (

@@ -16,9 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import Complete, Completion, Services, arun, plan, run
-from catena.evaluation import plus_factor
 from catena.model import (
-    CatenaError,
     Chunk,
     Document,
     InvalidReplyError,
@@ -27,33 +25,32 @@ from catena.model import (
     Section,
     ServiceError,
 )
-from catena.structure import (
+from catena.structure import cut_fixed, outline
+from catena.testing import FakeLLM, ScriptedLLM
+from catena.testing.strategies import texts
+from catena.text import count_tokens
+from catena.text.words import sentence_ends
+from catena_bench.baselines import (
     PURPOSE,
     AtomicChunks,
     AtomicOptions,
-    count_tokens,
     cut_atomic,
-    cut_fixed,
     cut_sentences,
-    outline,
     planned_answer,
+    plus_factor,
 )
-from catena.structure.atomic import PLANNED_ANSWERS
-from catena.structure.atomic_mapping import (
+from catena_bench.baselines.atomic import (
+    PLANNED_ANSWERS,
     Mapped,
     Note,
     edit_distances,
     map_units,
     own_ends,
-    read_units,
     sentences_of,
     undotted_of,
     unit_ends,
+    windows_of,
 )
-from catena.structure.atomic_windows import windows_of
-from catena.structure.sentences import sentence_ends
-from catena.testing import FakeLLM, ScriptedLLM
-from catena.testing.strategies import texts
 
 TEXT = (
     "# Sea ice\n\nSea ice is frozen sea water. It floats, because ice is lighter than water.\n\n"
@@ -129,25 +126,6 @@ def test_the_recurrence_on_distances_worked_out_by_hand() -> None:
     assert unit_ends(distances) == (2, 3, 4)
 
 
-@pytest.mark.parametrize(
-    ("distances", "expected"),
-    [
-        pytest.param([[5], [7]], (2,), id="one unit takes all"),
-        pytest.param([[9, 0], [0, 9]], (0, 2), id="a unit nearer to nothing gets no sentence, j_1 = 1"),
-        pytest.param([[0, 9], [0, 9]], (2, 2), id="without a j_1 the first takes all that remains"),
-        pytest.param([[3, 3], [3, 3]], (2, 2), id="as near to both stays"),
-        pytest.param([[9, 5, 0], [9, 5, 0]], (0, 0, 2), id="j_2 = j_1: one sentence may pass several units"),
-        pytest.param(
-            [[0, 9, 9], [9, 9, 0], [9, 9, 0]], (3, 3, 3), id="neighbours only: a later unit is not looked at"
-        ),
-        pytest.param([[0, 9], [9, 0], [0, 9]], (1, 3), id="never back: a sentence of the unit before stays behind"),
-        pytest.param(np.zeros((0, 3)), (0, 0, 0), id="no sentences"),
-    ],
-)
-def test_the_recurrence_by_hand(distances: object, expected: tuple[int, ...]) -> None:
-    assert unit_ends(np.asarray(distances, dtype=np.int32)) == expected
-
-
 def levenshtein(one: str, other: str) -> int:
     """The textbook table of edit distances, nothing left out."""
     table = [[i + j if i * j == 0 else 0 for j in range(len(other) + 1)] for i in range(len(one) + 1)]
@@ -188,16 +166,6 @@ def test_the_mapping_is_that_of_the_appendix(sentences: list[str], units: list[l
 
 
 proper = st.text(alphabet="abcd efgh", min_size=1, max_size=12).map(lambda s: f"X{' '.join(s.split())}y.")
-
-
-@given(st.lists(st.lists(proper, min_size=1, max_size=3), min_size=1, max_size=5))
-@settings(max_examples=60)
-def test_units_given_to_map_units_with_nothing_left_out_are_mapped_by_the_appendix(units: list[list[str]]) -> None:
-    answer = [" ".join(unit) for unit in units]
-    sentences = [sentence[:-1] + "z." for unit in units for sentence in unit]  # each reworded
-    expected = [run_ for run_ in by_the_book(sentences, [sentences_of(unit) for unit in answer]) if run_]
-    mapped = map_units(sentences, answer, unlike=1.0, least_kept=0.0)
-    assert [list(sentences[first:end]) for first, end in pairwise((0, *mapped.ends))] == expected
 
 
 @given(st.lists(st.lists(proper, min_size=1, max_size=3), min_size=1, max_size=5))
@@ -249,11 +217,6 @@ def test_what_is_no_copy_is_refused(sentences: list[str], units: list[str], what
         map_units(sentences, units)
 
 
-def test_without_a_least_share_units_that_are_all_unlike_are_refused() -> None:
-    with pytest.raises(ValueError, match="none of its lines is like a sentence"):
-        map_units(["Ice floats on water."], ["字字"], least_kept=0.0)
-
-
 def test_a_sentence_copied_in_part_or_joined_to_others_is_like_it() -> None:
     long = "The record low was 3.4 million square kilometres, measured by satellite in the September of 2012"
     assert map_units([f"{long}."], ["million square kilometres"], least_kept=0.0).ends == (1,)
@@ -276,11 +239,6 @@ def test_a_heading_in_a_unit_is_a_sentence_of_it_as_it_is_in_the_window() -> Non
     assert map_units(
         sentences, ["## Use Seals rest on it, and bears.", "See below.", "Ships do come. | a | b |"]
     ) == (Mapped((2, 3, 5), (Note("reworded", 2, 3, 5),)))
-
-
-def test_lines_are_units_and_fences_and_blank_lines_are_none() -> None:
-    reply = "```text\nIce  floats.\tSeals rest.\n\n  Bears hunt. \n```\n"
-    assert read_units(reply) == ("Ice floats. Seals rest.", "Bears hunt.")
 
 
 # What a model is shown.
@@ -347,12 +305,6 @@ def test_a_document_cannot_end_the_tag_that_it_stands_in(text: str) -> None:
     check_laws(text, found)
 
 
-@pytest.mark.parametrize("text", ["", " \n\n\t", "One sentence alone.", "\n\nOne alone\nover two lines.\n\n"])
-def test_nothing_is_asked_about_what_cannot_be_divided(text: str) -> None:
-    found = run(cut_atomic(document(text)), Services())
-    assert [chunk.text for chunk in found.chunks] == ([text.strip()] if text.strip() else [])
-
-
 def test_units_stay_inside_sections_and_bear_their_paths() -> None:
     sections = outline(document())
     found = cut(TEXT, lambda request: planned_answer(request).text.replace("\n", " "), sections)
@@ -366,14 +318,6 @@ def test_units_stay_inside_sections_and_bear_their_paths() -> None:
 
 
 # Answers that are right.
-
-
-def test_the_division_of_a_model_that_copies_is_kept() -> None:
-    found = cut(TEXT, lambda request: "\n".join(right_units()))
-    assert [condensed(chunk.text) for chunk in found.chunks] == [condensed(unit) for unit in right_units()]
-    assert found.chunks[1].text.startswith("In winter it covers some 15 million\nsquare kilometres")
-    assert (found.repairs, found.degraded) == ((), ())
-    check_laws(TEXT, found)
 
 
 @given(texts(), st.integers(5, 60), st.data())
@@ -510,10 +454,6 @@ NO_USE: dict[str, Damage] = {
 }  # fmt: skip
 
 
-def test_enough_kinds_of_damage_are_tried() -> None:
-    assert len(KEPT | COPIES | NO_USE) >= 70
-
-
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("inside", [False, True], ids=["across", "inside"])
 def test_a_damaged_answer_divides_the_text_itself_and_says_so(name: str, inside: bool) -> None:
@@ -537,6 +477,7 @@ def test_what_is_around_a_copy_does_no_harm(name: str) -> None:
     assert (found.repairs, found.degraded) == ((), ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_USE)
 def test_a_window_without_an_answer_of_use_falls_back_to_whole_sentences_and_says_so(name: str) -> None:
     calls: list[str] = []
@@ -559,19 +500,6 @@ def test_a_window_without_an_answer_of_use_falls_back_to_whole_sentences_and_say
     assert all(count_tokens(chunk.text) <= max(40, longest + 20) for chunk in found.chunks)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\n"])
-def test_an_empty_answer_falls_back(text: str) -> None:
-    found = cut(TEXT, lambda request: text)
-    assert len(found.degraded) == 1
-    check_laws(TEXT, found)
-
-
-def test_a_truncated_answer_falls_back() -> None:
-    found = cut(TEXT, lambda request: Completion(text=lines(right_units()), finish_reason="length"))
-    assert "did not end by itself" in found.degraded[0].why
-    check_laws(TEXT, found)
-
-
 @given(texts(), texts(), st.integers(5, 60), st.sampled_from([0.0, 0.5, 1.0]))
 @settings(max_examples=60)
 def test_whatever_the_answer_chunks_are_exact_slices_of_whole_sentences(
@@ -581,14 +509,6 @@ def test_whatever_the_answer_chunks_are_exact_slices_of_whole_sentences(
     check_laws(text, found, limit)
     again = cut(text, lambda request: answer, window=limit, least_kept=kept)
     assert again == found
-
-
-@given(st.lists(st.tuples(st.integers(0, 15), st.sampled_from(["", "x", "The ", "\n", ". "])), max_size=20))
-@settings(max_examples=60)
-def test_whatever_sentences_an_answer_repeats_the_laws_hold(picks: list[tuple[int, str]]) -> None:
-    sentences = shown()
-    answer = "".join(f"{added}{sentences[place]} " for place, added in picks)
-    check_laws(TEXT, cut(TEXT, lambda request: answer or "nothing", least_kept=0.0))
 
 
 @given(texts(), st.text(max_size=60))
@@ -619,14 +539,6 @@ def test_a_failed_window_loses_none_of_its_neighbours() -> None:
     assert [
         chunk for chunk in found.chunks if chunk.text == "Nobody knows when the first summer without ice will come."
     ]
-
-
-def test_a_service_that_fails_is_not_asked_again() -> None:
-    llm = ScriptedLLM([ServiceError("model", "no more today"), lines(right_units())])
-    found = run(cut_atomic(document()), Services(llm=llm))
-    assert len(llm.calls) == 1
-    assert "no more today" in found.degraded[0].why
-    check_laws(TEXT, found)
 
 
 def test_a_second_answer_is_asked_for_and_told_what_was_wrong() -> None:
@@ -715,14 +627,6 @@ def test_atomic_plus_retrieves_as_many_units_as_a_section_has_tokens(
     assert plus_factor(section, unit) == factor
 
 
-@pytest.mark.parametrize(
-    ("section", "unit"), [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf), (1e308, 1e-308), (1, math.nan)]
-)
-def test_atomic_plus_needs_means_above_zero(section: float, unit: float) -> None:
-    with pytest.raises(CatenaError):
-        plus_factor(section, unit)
-
-
 # Fixed lengths, appendix C.1.
 
 
@@ -752,18 +656,3 @@ def test_fixed_lengths_join_sentences_while_their_sum_stays_within_the_cap(text:
     found: tuple[Chunk, ...] = cut_fixed(document(text), tokens=tokens)
     assert [condensed(chunk.text) for chunk in found] == fixed_by_the_book(text, tokens)
     assert all(count_tokens(chunk.text) <= tokens for chunk in found)
-
-
-@given(texts(), st.integers(1, 60))
-def test_fixed_lengths_cut_no_sentence_but_one_longer_than_the_cap(text: str, tokens: int) -> None:
-    sentences = cut_sentences(document(text), tokens=10**9)
-    found = cut_fixed(document(text), tokens=tokens)
-    starts, ends = {chunk.start for chunk in found}, {chunk.end for chunk in found}
-    for sentence in sentences:
-        inner = [border for border in starts | ends if sentence.start < border < sentence.end]
-        assert not inner or count_tokens(text[sentence.start : sentence.end]) > tokens
-
-
-def test_a_short_sentence_before_a_long_one_stays_whole() -> None:
-    text = "Short text\nhere. Word " + "word " * 14 + "\n" + "word " * 17 + "end.\n"
-    assert cut_fixed(document(text), tokens=18)[0].text == "Short text\nhere."

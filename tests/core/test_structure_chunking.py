@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 from collections.abc import Callable
 
@@ -16,17 +15,22 @@ from catena.model import Chunk, Document, ParameterError, span_id
 from catena.structure import (
     HEADING_ONLY,
     TABLE_HEADER,
+    Block,
     ChunkOptions,
+    SectionChunkOptions,
     blocks_of,
-    count_tokens,
+    context_search_views,
     cut,
     cut_fixed,
+    cut_sections,
     headed_views,
     outline,
+    searchable,
     table_views,
+    trimmed,
 )
-from catena.structure.context_view_texts import passage_views
-from catena.structure.sentences import sentence_ends
+from catena.structure.chunking import by_section
+from catena.text import count_tokens
 from conftest import needs_data
 
 limits = st.integers(1, 40)
@@ -79,8 +83,10 @@ def test_fixed_length_chunks_obey_the_same_law(text: str, limit: int, inside: bo
     sections = outline(found)
     chunks = cut_fixed(found, sections if inside else None, tokens=limit)
     check_law(found, chunks, limit)
-    if inside:
-        assert all(chunk.end <= sections[chunk.section].end for chunk in chunks)
+    for chunk in chunks:
+        section = sections[chunk.section]
+        assert chunk.path == (section.path if inside else ())
+        assert not inside or section.start <= chunk.start <= chunk.end <= section.end
 
 
 @given(markdown_lines)
@@ -91,7 +97,8 @@ def test_blocks_given_or_asked_for_give_the_same_chunks(lines: list[str]) -> Non
     assert cut(found, outline(found), blocks=blocks) == cut(found, outline(found))
 
 
-def test_a_short_section_is_one_chunk_with_its_heading() -> None:
+def test_a_short_section_is_one_chunk_with_its_heading_and_a_bare_heading_says_so() -> None:
+    assert [bool(chunk.metadata.get(HEADING_ONLY)) for chunk in chunks_of("# A\n\n## B\n\ntext\n")] == [True, False]
     text = "# A\n\nOne.\n\n- x\n- y\n\n    code\tkept\n\n## B\n\nTwo.\n"
     assert [chunk.text for chunk in chunks_of(text)] == ["# A\n\nOne.\n\n- x\n- y\n\n    code\tkept", "## B\n\nTwo."]
 
@@ -111,13 +118,21 @@ def test_tables_and_figures_are_chunks_of_their_own_with_their_captions() -> Non
     assert chunks_of(text)[3].text.endswith("Figure 2: a picture")
 
 
-def test_text_that_is_too_small_joins_the_table_after_it_inside_its_section() -> None:
-    text = "# A\n\nSizes:\n\n| a |\n|---|\n| 1 |\n\nNote.\n\n# B\n\nx\n"
-    assert [(chunk.kind, chunk.path) for chunk in chunks_of(text, min_tokens=8)] == [
-        ("table", ("A",)),
-        ("text", ("B",)),
-    ]
-    assert chunks_of(text, min_tokens=8)[0].text.endswith("Note.")
+@pytest.mark.parametrize("text", ["# A\n\nSizes:\n\n| a |\n|---|\n| 1 |\n", "# A\n\n| a |\n|---|\n| 1 |\n\nA note."])
+def test_small_text_joins_its_table_up_to_the_cap_and_not_beyond_it_or_its_section(text: str) -> None:
+    whole = count_tokens(text)
+    (joined,) = chunks_of(text, max_tokens=whole, min_tokens=8)
+    assert (joined.kind, joined.text) == ("table", text.strip())
+    assert len(chunks_of(text, max_tokens=whole - 1, min_tokens=8)) == 2
+    both = chunks_of(f"{text}\n\n# B\n\nx\n", min_tokens=8)
+    assert [(chunk.kind, chunk.path) for chunk in both] == [("table", ("A",)), ("text", ("B",))]
+
+
+def test_a_block_that_a_border_cuts_counts_on_both_sides_from_where_each_side_begins() -> None:
+    text = "# A\n\none two\n# B\n"
+    found = outline(document(text))
+    blocks = [Block("heading", 0, 3, 1, "A"), Block("paragraph", 5, len(text) - 1)]
+    assert [inside for _, inside in by_section(found, blocks)] == [blocks, [Block("paragraph", 13, len(text) - 1)]]
 
 
 def test_a_long_table_is_cut_between_rows_and_keeps_its_header_in_metadata() -> None:
@@ -139,15 +154,16 @@ WIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", WIDE.values(), ids=WIDE)
 def test_the_views_of_a_wide_table_grow_with_it_and_not_with_its_square(made: Callable[[int], str]) -> None:
     def length(n: int) -> int:
         made_of = document(made(n))
         chunks = chunks_of(made_of.text)
-        found = (*headed_views(made_of, chunks), *passage_views(chunks), *table_views(made_of, chunks))
+        found = (*headed_views(made_of, chunks), *context_search_views(chunks), *table_views(made_of, chunks))
         return sum(len(view.text) for view in found) + sum(len(str(chunk.metadata)) for chunk in chunks)
 
-    assert length(8_000) < 5 * length(2_000)
+    assert length(2_000) < 5 * length(500)
 
 
 def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:
@@ -159,59 +175,161 @@ def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:
     assert sentences[0].text.startswith("# A\n\nDr. Who")
 
 
-def test_the_cap_holds_for_one_word_of_ten_thousand_letters() -> None:
-    chunks = chunks_of("x" * 10_000, max_tokens=100)
-    assert max(count_tokens(chunk.text) for chunk in chunks) <= 100
-    assert len(chunks) < 40
-
-
 @pytest.mark.parametrize(
     "text",
-    ["." * 100_000, "a." * 50_000, "中。" * 20_000, "! " * 20_000],
-    ids=["dots", "no spaces", "chinese", "marks"],
+    ["x" * 100_000, "." * 100_000, "a." * 50_000, "中。" * 20_000, "! " * 20_000],
+    ids=["a word", "dots", "no spaces", "chinese", "marks"],
 )
-def test_hostile_sentences_are_cut_in_linear_time(text: str) -> None:
+def test_hostile_texts_are_cut_under_the_cap(text: str) -> None:
     check_law(document(text), chunks_of(text), 320)
     check_law(document(text), cut_fixed(document(text), tokens=100), 100)
 
 
-def test_heading_only_sections_say_so() -> None:
-    chunks = chunks_of("# A\n\n## B\n\ntext\n")
-    assert [bool(chunk.metadata.get(HEADING_ONLY)) for chunk in chunks] == [True, False]
-
-
-def test_sentences_end_in_any_language() -> None:
-    text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third"
-    ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
-    parts = [text[start:end] for start, end in itertools.pairwise(ends)]
-    assert parts == ["See Fig. 3 of J. Smith. ", "It works! ", "你好。", "再见？", "ok. then\n3. Third"]
-
-
-@given(st.text(), st.text())
-def test_tokens_are_subadditive(first: str, second: str) -> None:
-    assert count_tokens(first + second) <= count_tokens(first) + count_tokens(second)
-    assert (count_tokens(first) == 0) == (not first.strip())
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("two words.", 3), ("你好，world", 4), ("x" * 13, 3), ("a_b", 3), ("naïve café", 2)]
-)
-def test_token_counts(text: str, tokens: int) -> None:
-    assert count_tokens(text) == tokens
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_tokens": 0, "min_tokens": 0}, "max_tokens must be an integer >= 1, got 0"),
-        ({"max_tokens": 10, "min_tokens": 11}, r"min_tokens must be between 0 and max_tokens \(10\), got 11"),
-    ],
-)
-def test_options_name_the_bad_parameter(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        ChunkOptions(**options)
+def test_options_name_the_bad_parameter() -> None:
+    with pytest.raises(ParameterError, match=r"min_tokens must be between 0 and max_tokens \(10\), got 11"):
+        ChunkOptions(max_tokens=10, min_tokens=11)
     with pytest.raises(ParameterError, match="tokens must be an integer >= 1, got 0"):
         cut_fixed(document("x"), tokens=0)
+    with pytest.raises(ParameterError, match="leave_out"):
+        SectionChunkOptions(leave_out=("Notes", " -"))
+
+
+# One chunk per smallest division
+
+MANUAL = """# HX210
+
+The pump lifts water.
+
+## 1 Mounting
+
+### 1.1 Cover
+
+Take off the cover. Turn it.
+
+### 1.2 Foot
+
+- one
+- two
+
+## 2 References
+
+1. A book.
+
+### Older books
+
+None is left.
+"""
+
+
+def sections_of(text: str, media_type: str = "text/markdown", **options: object) -> tuple[Chunk, ...]:
+    found = document(text, media_type)
+    return cut_sections(found, outline(found), options=SectionChunkOptions(**options))  # type: ignore[arg-type]
+
+
+def test_each_smallest_division_is_one_chunk_with_its_heading() -> None:
+    chunks = sections_of(MANUAL)
+    assert [chunk.path for chunk in chunks] == [
+        ("HX210",),
+        ("HX210", "1 Mounting", "1.1 Cover"),
+        ("HX210", "1 Mounting", "1.2 Foot"),
+        ("HX210", "2 References"),
+        ("HX210", "2 References", "Older books"),
+    ]
+    assert chunks[1].text == "### 1.1 Cover\n\nTake off the cover. Turn it."
+    assert (chunks[1].section, chunks[1].position, chunks[1].lines, chunks[1].kind) == (2, 1, (7, 9), "text")
+
+
+def test_titles_left_out_take_what_is_below_them_along() -> None:
+    for title in ("References", "references.", "2. REFERENCES"):
+        assert [chunk.path[-1] for chunk in sections_of(MANUAL, leave_out=(title,))] == [
+            "HX210",
+            "1.1 Cover",
+            "1.2 Foot",
+        ]
+    assert sections_of(MANUAL, leave_out=("See also",)) == sections_of(MANUAL)
+    assert sections_of("# Notes\n\nAll of it.\n", leave_out=("Notes",)) == ()
+
+
+def test_a_body_of_too_few_visible_characters_gives_no_chunk() -> None:
+    found = [chunk.path[-1] for chunk in sections_of(MANUAL, min_characters=10)]
+    assert found == ["HX210", "1.1 Cover", "Older books"]
+    text = "# A\n\na b <!-- x -->c\n\n# B\n\nab\n\n<!-- long enough -->\n"
+    assert [chunk.path for chunk in sections_of(text, min_characters=3)] == [("A",)]
+    assert [chunk.path for chunk in sections_of(text, min_characters=2)] == [("A",), ("B",)]
+
+
+def test_no_length_cuts_a_division_and_headings_alone_are_kept() -> None:
+    (chunk,) = sections_of(f"# A\n\n{'One more sentence. ' * 5_000}")
+    assert chunk.text.count("sentence") == 5_000
+    chunks = sections_of("# A\n\n## B\n\n<!-- later -->\n\n***\n")
+    assert [chunk.path for chunk in chunks] == [("A",), ("A", "B")]
+    assert chunks[0].metadata == {HEADING_ONLY: True}
+
+
+def test_comments_and_rules_are_no_body_but_code_and_tags_are() -> None:
+    text = "# A\n\n<!-- x -->\n<!-- y -->\n\n---\n\n# B\n\n<p>x</p>\n\n# C\n\n```\n<!-- z -->\n```\n"
+    assert [chunk.path for chunk in sections_of(text)] == [("B",), ("C",)]
+
+
+def test_a_division_that_is_one_table_or_figure_is_of_that_kind() -> None:
+    table = "# A\n\nTable 1: sizes\n\n| a |\n|---|\n| 1 |\n"
+    figure = "# B\n\n![pump](p.png)\n\nFigure 1: the pump\n"
+    both = f"# C\n\n{table.removeprefix('# A')}\nMore words.\n"
+    assert [chunk.kind for chunk in sections_of(f"{table}\n{figure}\n{both}")] == ["table", "figure", "text"]
+
+
+@pytest.mark.parametrize("media_type", ["text/markdown", "text/plain"])
+def test_a_text_without_headings_is_one_chunk_with_sections_or_without(media_type: str) -> None:
+    found = document("Only words.\n\nAnd more of them.\n", media_type)
+    (chunk,) = cut_sections(found, outline(found))
+    assert (chunk.text, chunk.path, chunk.section) == (found.text.strip(), (), 0)
+    assert cut_sections(found, ()) == (chunk,)
+    assert cut_sections(document(" \n"), ()) == cut_sections(document(""), ()) == ()
+
+
+def test_plain_text_is_divided_at_its_numbered_headings() -> None:
+    text = "1 Start\n\nSome words.\n\n2 End\n\nMore words.\n"
+    assert [chunk.path for chunk in sections_of(text, "text/plain")] == [("1 Start",), ("2 End",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "expected"),
+    [("***\n# a", 1, ["# a"]), ("***", 1, ["***"]), ("a\n\n# b", 8, ["a"]), ("# a\n\n# b", 1, ["# a", "# b"])],
+)
+def test_where_nothing_is_long_enough_the_best_there_is_is_taken(text: str, least: int, expected: list[str]) -> None:
+    found = document(text)
+    options = SectionChunkOptions(min_characters=least)
+    assert [chunk.text for chunk in cut_sections(found, outline(found), options=options)] == expected
+
+
+@given(texts, st.sampled_from(["text/markdown", "text/plain"]), st.integers(1, 8))
+def test_chunks_are_the_own_spans_of_sections(text: str, media_type: str, least: int) -> None:
+    found = document(text, media_type)
+    sections = outline(found)
+    chunks = cut_sections(found, sections, options=SectionChunkOptions(min_characters=least))
+    assert chunks == cut_sections(
+        found, sections, options=SectionChunkOptions(min_characters=least), blocks=blocks_of(found)
+    )
+    assert bool(chunks) == bool(text.strip())
+    assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
+    assert sorted({chunk.section for chunk in chunks}) == [chunk.section for chunk in chunks]
+    for chunk in chunks:
+        section = sections[chunk.section]
+        assert (chunk.start, chunk.end) == trimmed(text, section.start, section.end)
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.path == section.path
+        assert chunk.id == span_id(found.id, chunk.kind, chunk.start, chunk.end)
+        assert chunk.place == found.place_of(chunk.start, chunk.end)
+    headings = [section.position for section in sections if section.level]  # all of them, where nothing has text
+    assert searchable(chunks) == chunks or [chunk.section for chunk in chunks] == headings
+
+
+@given(texts)
+def test_they_are_what_a_cut_without_a_cap_finds_where_tables_stand_alone(text: str) -> None:
+    found = document(text, "text/plain")
+    sections = outline(found)
+    whole = cut(found, sections, options=ChunkOptions(max_tokens=10**9, min_tokens=0))
+    assert [chunk.text for chunk in cut_sections(found, sections)] == [chunk.text for chunk in searchable(whole)]
 
 
 @pytest.mark.slow

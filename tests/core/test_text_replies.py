@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.answering import check_answer
-from catena.answering.citations import check_citations
+from catena.answering.written import check_citations
 from catena.effects import Complete, Embed, Rate, Retry, Services, run
 from catena.model import Chunk, Hit, InvalidReplyError
 from catena.testing import FakeLLM
@@ -101,21 +101,15 @@ def _asked(request):
     return (yield [request])
 
 
-@pytest.mark.parametrize(
-    ("reply", "answer"),
-    [
-        ("<|channel|>final<|message|>Use a <| b and go on", "Use a <| b and go on"),
-        ("Okay. <think>400?</think> At 900.", "Okay.  At 900."),
-    ],
-)
-def test_the_answer_is_all_the_rest_of_a_reply(reply: str, answer: str) -> None:
-    assert answered(reply) == answer
+def test_the_answer_is_all_the_rest_of_a_reply() -> None:
+    assert answered("<|channel|>final<|message|>Use a <| b and go on") == "Use a <| b and go on"
+    assert answered("Okay. <think>400?</think> At 900.") == "Okay.  At 900."
 
 
 json_data = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
+    max_leaves=6,
 )
 
 

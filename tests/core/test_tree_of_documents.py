@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from catena.effects import Services, run
-from catena.enrichment import SummaryTree
-from catena.enrichment.summary_tree import leaf_of, parent_of
 from catena.model import Chunk, ParameterError, Ranking, Scale
-from catena.retrieval import search_trees
 from catena.retrieval.late_interaction import LateInteractionReranker
 from catena.testing.fakes import AngleEmbedder
+from catena_bench.baselines import SummaryTree, search_trees
+from catena_bench.baselines.tree_search import leaf_of, parent_of
 
 
 def tree(name: str, leaves: dict[str, float], summary: float) -> tuple[SummaryTree, np.ndarray]:

@@ -73,8 +73,10 @@ def test_of_equal_chunks_what_was_written_of_the_first_is_kept() -> None:
 
 def test_changes_add_up() -> None:
     lost = Degraded("summary of chunk a", "refused")
-    both = ViewChanges(views_added=1, views_kept=2, degraded=(lost,)) + ViewChanges(views_added=3, parents_deleted=1)
-    assert both == ViewChanges(views_added=4, views_kept=2, parents_deleted=1, degraded=(lost,))
+    both = ViewChanges(views_added=1, views_kept=2, degraded=(lost,)) + ViewChanges(
+        views_added=3, parents_deleted=1, degraded=(lost,)
+    )
+    assert both == ViewChanges(views_added=4, views_kept=2, parents_deleted=1, degraded=(lost, lost))
 
 
 @pytest.mark.parametrize("text", ["", "no record", "[]", '{"source": "a"}', '{"source": 1, "written": 2}', "null"])

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve()
 sys.path.append(str(HERE.parent.parent))  # where the program finds it, too
 
 from catena.enrichment import StaticEmbedder  # noqa: E402
-from catena.server import IndexLayout, Recipe, ingest_files  # noqa: E402
+from catena_server import IndexLayout, Recipe, ingest_files  # noqa: E402
 from folder_server import FolderServer  # noqa: E402
 
 KILLS = int(os.environ.get("CATENA_KILLS", "100")) // 20

@@ -15,7 +15,7 @@ from hostile import FONT, assemble, changed, one_page, show, sound, stream, with
 
 from catena.model import Parsed, ParseError
 from catena.parsing import Engine, parse_bytes
-from catena.parsing.pdf_rebuild import found_objects
+from catena.parsing.pdf_damage import found_objects
 
 ENGINES = get_args(Engine)
 NAMES = ("halden-field-reliability-report-2025", "halden-hx200-manual", "halden-hx210-manual")

@@ -18,6 +18,7 @@ from catena.testing import ChatServer, FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 
+pytestmark = pytest.mark.slow
 TRUTH = manual_markdown(8, numbered=True, levels=2, words=400)
 WINDOWS = ["--window", "60", "--padding", "15"]
 

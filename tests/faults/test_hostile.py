@@ -32,6 +32,7 @@ def end_of(file: HostileFile, engine: Engine) -> Parsed | ParseError:
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "engine"), CASES)
 def test_a_hostile_file_ends_in_a_named_state(file: HostileFile, engine: Engine) -> None:
     result = end_of(file, engine)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.effects import Journal
+from catena.effects import Journal, Services
 from catena.library import Library, file_ingestion
 from catena.testing import FakeEmbedder
 
@@ -45,7 +45,9 @@ def index(folder: Path) -> None:
     file_ingestion.BATCH_CHUNKS = 5  # many transactions, so that kills find them
     with (
         Journal.open(folder / "journal") as journal,
-        Library.open(folder / "library", embedder=Paid(folder / "paid"), journal=journal) as library,
+        Library.open(
+            folder / "library", embedder=Paid(folder / "paid"), services=Services(journal=journal)
+        ) as library,
     ):
         library.index([folder / "files"])
 
@@ -80,6 +82,7 @@ def write_files(folder: Path) -> None:
         (folder / f"{number:03}.md").write_text(text)
 
 
+@pytest.mark.slow
 def test_indexing_survives_kills_and_pays_once(tmp_path: Path, indexers: subprocess.Popen[str]) -> None:
     choose = random.Random(20261121)
     kills, longest = 0, 0.4

@@ -60,6 +60,7 @@ def run_and_kill(folder: Path, world: str, draw: random.Random) -> bool:
     return process.wait(30) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["threads", "asyncio"])
 def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path: Path, world: str) -> None:
     calm, killed = tmp_path / "calm", tmp_path / "killed"
@@ -78,6 +79,7 @@ def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path: Pat
     assert (killed / "result").read_bytes() == (calm / "result").read_bytes()
 
 
+@pytest.mark.slow
 def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path: Path) -> None:
     draw, interrupted = random.Random(7), 0
     for number in range(8):
@@ -97,6 +99,7 @@ def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path: Path) -> Non
     assert interrupted
 
 
+@pytest.mark.slow
 def test_a_finished_journal_answers_everything(tmp_path: Path) -> None:
     for _ in range(2):
         assert start(tmp_path, "threads").wait(60) == 0

@@ -113,6 +113,7 @@ def writers(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
+@pytest.mark.slow
 def test_a_library_survives_kills_at_random_moments(tmp_path: Path, writers: subprocess.Popen[str]) -> None:
     choose = random.Random(20261121)
     path, log = tmp_path / "library", tmp_path / "log"

@@ -72,6 +72,7 @@ QUESTIONS: dict[str, Callable[[Library], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", ["thread", "process"])
 def test_every_answer_is_that_of_one_state(tmp_path: Path, writer: str) -> None:
     with opened(tmp_path / "library") as library:
@@ -143,6 +144,7 @@ def test_a_step_sees_one_state_and_lets_go_of_it(tmp_path: Path) -> None:
         assert log_of(library) == 0
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_or_is_cancelled_lets_go_of_its_state(tmp_path: Path) -> None:
     with opened(tmp_path / "library") as library:
         library.replace(*documents(0))
@@ -179,6 +181,7 @@ def test_a_step_that_fails_or_is_cancelled_lets_go_of_its_state(tmp_path: Path) 
         assert log_of(library) == 0
 
 
+@pytest.mark.slow
 def test_a_long_question_hinders_no_writer(tmp_path: Path) -> None:
     with opened(tmp_path / "library") as library:
         library.replace(*documents(0))

@@ -37,6 +37,7 @@ def test_no_pattern_grows_faster_than_its_text(own: int | None, floods: int | No
     assert [each for one in found for each in too_steep(one, hostile(one, own=own, floods=floods))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [

@@ -21,8 +21,8 @@ from langchain_fakes import ReplyingChatModel, charts
 
 import langchain_catena as adapters
 from catena import Library
-from catena.enrichment import Clustering, ClusterSummaries, CodeDetector, ContextOptions, LLMDetector, RaptorOptions
-from catena.enrichment.views import Keywords
+from catena.effects import Services
+from catena.enrichment import CodeDetector, ContextOptions, Keywords, LLMDetector
 from catena.graph import GraphSearch, SimilarityScorer
 from catena.library import Preparation
 from catena.retrieval import ViewRankFusion
@@ -39,11 +39,12 @@ from catena.testing import (
     report_of_reranker,
     report_of_retriever,
 )
-from catena.testing.conformance import Detector, Failure, Meeting, Report
+from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.fusion_conformance import report_of_fusion
 from catena.testing.retriever_conformance import Filtering
+from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from langchain_catena.evaluation import log_rank_evaluator, recall_evaluator
 from langchain_catena.testing import (
     compressor_subject,
@@ -180,8 +181,8 @@ class World:
         library = Library.open(
             self.folder / "figures",
             preparation=preparation,
-            captioner=FakeCaptioner(),
             embedder=GatedEmbedder(self.gate),
+            services=Services(captioner=FakeCaptioner()),
         )
         self._open.append(library)
         library.index(self.folder / "charts.pdf")
@@ -239,19 +240,19 @@ class World:
 
     # Cases.
 
-    def retriever(self, retriever: BaseRetriever, queries: Sequence[str] = QUERIES, **more: Any) -> Report:
+    def retriever(self, retriever: BaseRetriever, queries: Sequence[str] = QUERIES, **more: Any) -> ConformanceReport:
         binding = {key: more.pop(key) for key in ("documents", "given", "name", "k_option") if key in more}
         subject = retriever_subject(retriever, queries, **binding)
         subject = replace(subject, **{"meeting": self.meeting(subject), **more})
         return self._ended(report_of_retriever(subject, blocking_detector=self.detector))
 
-    def divider(self, subject: DividerSubject, **more: Any) -> Report:
+    def divider(self, subject: DividerSubject, **more: Any) -> ConformanceReport:
         return self._ended(report_of_divider(replace(subject, **more), blocking_detector=self.detector))
 
-    def reranker(self, subject: RerankerSubject, **more: Any) -> Report:
+    def reranker(self, subject: RerankerSubject, **more: Any) -> ConformanceReport:
         return self._ended(report_of_reranker(replace(subject, **more), blocking_detector=self.detector))
 
-    def _ended(self, report: Report) -> Report:
+    def _ended(self, report: ConformanceReport) -> ConformanceReport:
         self.gate.meeting = None
         return report
 
@@ -270,7 +271,7 @@ def by_title(retriever: BaseRetriever) -> Filtering:
     )
 
 
-def _library_retriever(world: World) -> Report:
+def _library_retriever(world: World) -> ConformanceReport:
     retriever = adapters.CatenaRetriever(library=world.library, k=5)
     return world.retriever(
         retriever,
@@ -286,7 +287,7 @@ def _library_retriever(world: World) -> Report:
     )
 
 
-def _over_retrievers(world: World) -> Report:
+def _over_retrievers(world: World) -> ConformanceReport:
     inner = {"dense": world.waiting(), "other": world.store.as_retriever(search_kwargs={"k": 4})}
     retriever = adapters.CatenaRetriever.over(inner, k=6)
     strict = adapters.CatenaRetriever.over(inner, on_route_error="raise")
@@ -302,7 +303,7 @@ def _over_retrievers(world: World) -> Report:
     )
 
 
-def _whole_sections(world: World) -> Report:
+def _whole_sections(world: World) -> ConformanceReport:
     retriever = adapters.CatenaRetriever(library=world.library, k=5, whole_sections=True)
     return world.retriever(
         retriever,
@@ -314,7 +315,7 @@ def _whole_sections(world: World) -> Report:
     )
 
 
-def _fusion(world: World) -> Report:
+def _fusion(world: World) -> ConformanceReport:
     def build(retrievers: list[BaseRetriever], weights: list[float]) -> BaseRetriever:
         names = [f"route {number}" for number in range(len(retrievers))] or ["none"]
         return adapters.CatenaRetriever.over(
@@ -324,7 +325,7 @@ def _fusion(world: World) -> Report:
     return report_of_fusion(fusion_subject(build, name="CatenaRetriever.over, fusion"))
 
 
-def _sections(world: World) -> Report:
+def _sections(world: World) -> ConformanceReport:
     retriever = adapters.CatenaSectionRetriever(library=world.library, k=3)
     return world.retriever(
         retriever,
@@ -335,14 +336,14 @@ def _sections(world: World) -> Report:
     )
 
 
-def _passages(world: World) -> Report:
+def _passages(world: World) -> ConformanceReport:
     retriever = adapters.CatenaSectionRetriever(library=world.library, budget_tokens=120)
     return world.retriever(
         retriever, name="CatenaSectionRetriever, budget", k_option=None, documents=world.whole, nothing=UNKNOWN
     )
 
 
-def _figures(world: World) -> Report:
+def _figures(world: World) -> ConformanceReport:
     retriever = adapters.CatenaFigureRetriever(library=world.figures, k=2)
     by_page = Filtering(
         ask=lambda query, where: [found_of(document) for document in retriever.invoke(query, where=where)],
@@ -356,7 +357,7 @@ def _figures(world: World) -> Report:
     )
 
 
-def _segments(world: World) -> Report:
+def _segments(world: World) -> ConformanceReport:
     retriever = adapters.CatenaSegmentRetriever(library=world.library)
     return world.retriever(
         retriever,
@@ -368,7 +369,7 @@ def _segments(world: World) -> Report:
     )
 
 
-def _segments_over(world: World) -> Report:
+def _segments_over(world: World) -> ConformanceReport:
     retriever = adapters.CatenaSegmentRetriever(retriever=world.waiting(), neighbours=world.store)
     return world.retriever(
         retriever,
@@ -380,7 +381,7 @@ def _segments_over(world: World) -> Report:
     )
 
 
-def _views(world: World) -> Report:
+def _views(world: World) -> ConformanceReport:
     views = adapters.CatenaViewTransformer()
     store = InMemoryVectorStore(BagOfWords())
     store.add_documents(views.transform_documents(world.sections))
@@ -396,7 +397,7 @@ def _views(world: World) -> Report:
     )
 
 
-def _views_over(world: World) -> Report:
+def _views_over(world: World) -> ConformanceReport:
     inner = {"raw": world.waiting(), "other": world.store.as_retriever(search_kwargs={"k": 6})}
     retriever = adapters.CatenaMultiViewRetriever(retrievers=inner, k=4)
     strict = adapters.CatenaMultiViewRetriever(retrievers=inner, on_view_error="raise")
@@ -412,7 +413,7 @@ def _views_over(world: World) -> Report:
     )
 
 
-def _graph(world: World) -> Report:
+def _graph(world: World) -> ConformanceReport:
     retriever = adapters.CatenaGraphRetriever(library=world.library, how=HOW, k=5)
     return world.retriever(
         retriever,
@@ -423,7 +424,7 @@ def _graph(world: World) -> Report:
     )
 
 
-def _graph_over(world: World) -> Report:
+def _graph_over(world: World) -> ConformanceReport:
     own: dict[str, Any] = {"retriever": world.waiting(), "graph": world.graph, "embeddings": BagOfWords(), "how": HOW}
     retriever = adapters.CatenaGraphRetriever(**own, k=5)
     strict = adapters.CatenaGraphRetriever(**own, on_retriever_error="raise")
@@ -439,12 +440,12 @@ def _graph_over(world: World) -> Report:
     )
 
 
-def _transformer(world: World) -> Report:
+def _transformer(world: World) -> ConformanceReport:
     transformer = adapters.CatenaDocumentTransformer(max_tokens=60, min_tokens=5)
     return world.divider(transformer_subject(transformer, world.documents))
 
 
-def _transformer_headed(world: World) -> Report:
+def _transformer_headed(world: World) -> ConformanceReport:
     transformer = adapters.CatenaDocumentTransformer(max_tokens=60, min_tokens=5, content="headed")
     return world.divider(transformer_subject(transformer, world.documents, name="CatenaDocumentTransformer, headed"))
 
@@ -453,7 +454,7 @@ def refusing(_: Any) -> str:
     raise ValueError("the model is down")  # which is not tried again
 
 
-def _segmentation(world: World) -> Report:
+def _segmentation(world: World) -> ConformanceReport:
     def by(model: ReplyingChatModel) -> adapters.CatenaDocumentTransformer:
         return adapters.CatenaDocumentTransformer(
             segmentation=SegmentOptions(), context=ContextOptions(), llm=model, content="context"
@@ -466,7 +467,7 @@ def _segmentation(world: World) -> Report:
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _entities(world: World) -> Report:
+def _entities(world: World) -> ConformanceReport:
     def by(**how: Any) -> Any:
         model = ReplyingChatModel(reply=refusing)
         transformer = adapters.CatenaEntityTransformer([CodeDetector(), LLMDetector()], llm=model, **how)
@@ -487,7 +488,7 @@ def _texts_of_splits(world: World) -> Iterator[tuple[Document, str]]:
         yield split, MANUALS[split.metadata["source"]]
 
 
-def _view_making(world: World) -> Report:
+def _view_making(world: World) -> ConformanceReport:
     down = adapters.CatenaViewTransformer(["raw", Keywords()], llm=ReplyingChatModel(reply=refusing))
     failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(world.sections)])
     return world.divider(
@@ -496,7 +497,7 @@ def _view_making(world: World) -> Report:
     )
 
 
-def _loader(world: World) -> Report:
+def _loader(world: World) -> ConformanceReport:
     broken = world.folder / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 and nothing more")
 
@@ -527,7 +528,7 @@ class GatedReranker(FakeReranker):
         return super().score(query, texts)
 
 
-def _rerank(world: World) -> Report:
+def _rerank(world: World) -> ConformanceReport:
     reranker, given = GatedReranker(world.gate), world.store.similarity_search(QUERIES[0], k=6)
 
     def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
@@ -559,13 +560,13 @@ def _reranking(world: World, subject: RerankerSubject) -> Any:
     return built
 
 
-def _extractor(world: World) -> Report:
+def _extractor(world: World) -> ConformanceReport:
     extractor = adapters.CatenaSegmentExtractor(neighbours=world.store, params=SHORT)
     subject = compressor_subject(extractor, world.hits, QUERIES[0], selects=False, whole=world.documents)
     return world.reranker(subject, best_first=False)
 
 
-def _chains(world: World) -> Report:
+def _chains(world: World) -> ConformanceReport:
     def limited(k: int) -> adapters.CatenaChainCompressor:
         return adapters.CatenaChainCompressor(graph=world.graph, embeddings=BagOfWords(), how=HOW, k=k)
 
@@ -581,7 +582,7 @@ def divided(messages: list[Any]) -> str:
     return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(". ") if part.strip())
 
 
-def _atomic(world: World) -> Report:
+def _atomic(world: World) -> ConformanceReport:
     transformer = adapters.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=divided))
     down = adapters.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=refusing))
     failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(world.documents)])
@@ -593,7 +594,7 @@ def seeing(_: Any) -> str:
     return "A cover with six screws."
 
 
-def _captions(world: World) -> Report:
+def _captions(world: World) -> ConformanceReport:
     picture = world.folder / "picture.png"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n picture")
     shown = Document(id="i", page_content="Figure 1", metadata={"figure_file": str(picture)})
@@ -615,7 +616,7 @@ class _Blobs(BaseLoader):
             yield from self.parser.lazy_parse(Blob.from_path(path))
 
 
-def _blobs(world: World) -> Report:
+def _blobs(world: World) -> ConformanceReport:
     subject = loader_subject(lambda: _Blobs(world.paths), name="CatenaBlobParser")
     return world.divider(subject, empty=lambda: [found_of(one) for one in _Blobs([]).load()])
 
@@ -629,7 +630,7 @@ def remarks() -> list[Document]:
     ]
 
 
-def _trees(world: World) -> Report:
+def _trees(world: World) -> ConformanceReport:
     options = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
     given, embeddings = remarks(), adapters.CatenaEmbeddings(GatedEmbedder(world.gate))
     trees = adapters.build_trees(given, embeddings, options=options)
@@ -638,21 +639,21 @@ def _trees(world: World) -> Report:
     return world.retriever(retriever, ("pump pressure", "cover screw torque"), given=given, failures=failures)
 
 
-def _embeddings(world: World) -> Report:
+def _embeddings(world: World) -> ConformanceReport:
     return report_of_embedder(embeddings_subject(adapters.CatenaEmbeddings()), blocking_detector=world.detector)
 
 
-def _log_rank(world: World) -> Report:
+def _log_rank(world: World) -> ConformanceReport:
     subject = evaluator_subject(log_rank_evaluator(n=10), name="log_rank_evaluator")
     return report_of_evaluator(subject, blocking_detector=world.detector)
 
 
-def _recall(world: World) -> Report:
+def _recall(world: World) -> ConformanceReport:
     subject = evaluator_subject(recall_evaluator(k=5), cutoff=5, name="recall_evaluator")
     return report_of_evaluator(subject, blocking_detector=world.detector)
 
 
-CASES: dict[str, Callable[[World], Report]] = {
+CASES: dict[str, Callable[[World], ConformanceReport]] = {
     "CatenaLoader": _loader,
     "CatenaDocumentTransformer": _transformer,
     "CatenaDocumentTransformer, headed": _transformer_headed,

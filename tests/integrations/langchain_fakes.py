@@ -1,14 +1,17 @@
-"""What tests of the LangChain package share: a chat model that replies by a function, and a PDF of two charts."""
+"""Fakes for tests of the LangChain package: chat model, retrievers, event handler, and a PDF of two charts."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.retrievers import BaseRetriever
 from reportlab.pdfgen.canvas import Canvas
 
 
@@ -27,6 +30,33 @@ class ReplyingChatModel(BaseChatModel):
         reply = self.reply(messages)
         message = reply if isinstance(reply, AIMessage) else AIMessage(reply)
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class Fixed(BaseRetriever):
+    """Returns the documents that it was given, whatever the question."""
+
+    docs: Sequence[Document]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return list(self.docs)
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return list(self.docs)
+
+
+class Broken(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        raise RuntimeError("the index is gone")
+
+
+class Events(BaseCallbackHandler):
+    """Keeps the custom events; `seen` has name and data."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
+
+    def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
+        self.seen.append((name, data))
 
 
 PROSE = "The housing keeps the water out of the device, which stands in the rain for many years."

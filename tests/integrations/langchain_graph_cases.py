@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 
 from catena.testing import FakeEmbedder
 from langchain_catena import CatenaEmbeddings
@@ -38,23 +36,6 @@ def passages(*, ids: bool = True, **more: Any) -> list[Document]:
 
 def embeddings() -> CatenaEmbeddings:
     return CatenaEmbeddings(FakeEmbedder(dim=48))
-
-
-class Fixed(BaseRetriever):
-    """Returns the documents that it was given, whatever the question."""
-
-    docs: Sequence[Document]
-
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return list(self.docs)
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return list(self.docs)
-
-
-class Broken(BaseRetriever):
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        raise RuntimeError("the index is gone")
 
 
 def ids(documents: Sequence[Document]) -> list[str | None]:

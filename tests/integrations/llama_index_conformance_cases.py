@@ -29,8 +29,7 @@ from llama_index_stores import Replying
 import llama_index_catena as adapters
 from catena import Library
 from catena.effects import Services
-from catena.enrichment import Clustering, ClusterSummaries, CodeDetector, LLMDetector, RaptorOptions
-from catena.enrichment.views import Keywords
+from catena.enrichment import CodeDetector, Keywords, LLMDetector
 from catena.graph import GraphSearch, SimilarityScorer
 from catena.library import Preparation
 from catena.retrieval import RankFusion, ViewRankFusion
@@ -47,11 +46,12 @@ from catena.testing import (
     report_of_reranker,
     report_of_retriever,
 )
-from catena.testing.conformance import Detector, Failure, Meeting, Report
+from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.fusion_conformance import report_of_fusion
 from catena.testing.retriever_conformance import Filtering
+from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from llama_index_catena.convert import NOTICE
 from llama_index_catena.evaluation import EvidenceMeasure, LogRankIndex, RecallAt, StandardMeasure
 from llama_index_catena.testing import (
@@ -203,8 +203,8 @@ class World:
         library = Library.open(
             self.folder / "figures",
             preparation=Preparation(engine="pypdfium2", figures=True),
-            captioner=FakeCaptioner(),
             embedder=GatedEmbedder(self.gate),
+            services=Services(captioner=FakeCaptioner()),
         )
         self._open.append(library)
         library.index(self.folder / "charts.pdf")
@@ -266,7 +266,7 @@ class World:
         *,
         gated: bool = True,
         **more: Any,
-    ) -> Report:
+    ) -> ConformanceReport:
         """Make the checks; `build` takes how many are returned, or nothing."""
         binding = {key: more.pop(key) for key in ("documents", "given", "name") if key in more}
         counted = more.pop("counted", True)
@@ -283,13 +283,13 @@ class World:
 
         return built
 
-    def divider(self, subject: DividerSubject, **more: Any) -> Report:
+    def divider(self, subject: DividerSubject, **more: Any) -> ConformanceReport:
         return self._ended(report_of_divider(replace(subject, **more), blocking_detector=self.detector))
 
-    def reranker(self, subject: RerankerSubject, **more: Any) -> Report:
+    def reranker(self, subject: RerankerSubject, **more: Any) -> ConformanceReport:
         return self._ended(report_of_reranker(replace(subject, **more), blocking_detector=self.detector))
 
-    def _ended(self, report: Report) -> Report:
+    def _ended(self, report: ConformanceReport) -> ConformanceReport:
         self.gate.meeting = None
         return report
 
@@ -314,7 +314,7 @@ def by_title(build: Callable[..., BaseRetriever]) -> Filtering:
     )
 
 
-def _library_retriever(world: World) -> Report:
+def _library_retriever(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         return adapters.CatenaRetriever(world.library, similarity_top_k=k, **how)
 
@@ -330,7 +330,7 @@ def _library_retriever(world: World) -> Report:
     )
 
 
-def _whole_sections(world: World) -> Report:
+def _whole_sections(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         return adapters.CatenaRetriever(world.library, similarity_top_k=k, expand_to="section", **how)
 
@@ -351,7 +351,7 @@ def fused(retrievers: Sequence[BaseRetriever], weights: Sequence[float], k: int 
     return adapters.CatenaRetriever(Services(store=store), routes=names, fusion=fusion, similarity_top_k=k, **how)
 
 
-def _over_retrievers(world: World) -> Report:
+def _over_retrievers(world: World) -> ConformanceReport:
     def build(k: int = 6, **how: Any) -> BaseRetriever:
         return fused([world.waiting(), world.index.as_retriever(similarity_top_k=4)], (1.0, 1.0), k, **how)
 
@@ -367,11 +367,11 @@ def _over_retrievers(world: World) -> Report:
     )
 
 
-def _fusion(world: World) -> Report:
+def _fusion(world: World) -> ConformanceReport:
     return report_of_fusion(fusion_subject(fused, name="CatenaRetriever, fusion"))
 
 
-def _figures(world: World) -> Report:
+def _figures(world: World) -> ConformanceReport:
     def build(k: int = 2, **how: Any) -> BaseRetriever:
         return adapters.CatenaFigureRetriever(world.figures, similarity_top_k=k, **how)
 
@@ -380,7 +380,7 @@ def _figures(world: World) -> Report:
     return world.retriever(build, queries, filtering=by_page, failures={"the embedder fails": world.failing(build())})
 
 
-def _segments(world: World) -> Report:
+def _segments(world: World) -> ConformanceReport:
     def build(**how: Any) -> BaseRetriever:
         return adapters.CatenaSegmentRetriever(world.library, **how)
 
@@ -395,7 +395,7 @@ def _segments(world: World) -> Report:
     )
 
 
-def _segments_over(world: World) -> Report:
+def _segments_over(world: World) -> ConformanceReport:
     def build(**how: Any) -> BaseRetriever:
         return adapters.CatenaSegmentRetriever(world.waiting(), neighbours=world.index.docstore, **how)
 
@@ -410,7 +410,7 @@ def _segments_over(world: World) -> Report:
     )
 
 
-def _views(world: World) -> Report:
+def _views(world: World) -> ConformanceReport:
     nodes = adapters.CatenaViewExtractor()(world.sections)
     index = VectorStoreIndex(nodes, embed_model=embedding())
     parents = {node.node_id: node for node in world.sections}
@@ -421,7 +421,7 @@ def _views(world: World) -> Report:
     return world.retriever(build, gated=False, documents=world.documents, given=world.sections)
 
 
-def _views_over(world: World) -> Report:
+def _views_over(world: World) -> ConformanceReport:
     def build(k: int = 4, **how: Any) -> BaseRetriever:
         inner = {"raw": world.waiting(), "other": world.index.as_retriever(similarity_top_k=6)}
         return adapters.CatenaMultiViewRetriever(inner, rule=ViewRankFusion(), similarity_top_k=k, **how)
@@ -438,7 +438,7 @@ def _views_over(world: World) -> Report:
     )
 
 
-def _graph(world: World) -> Report:
+def _graph(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         return adapters.CatenaGraphRetriever(library=world.library, how=HOW, similarity_top_k=k, **how)
 
@@ -451,7 +451,7 @@ def _graph(world: World) -> Report:
     )
 
 
-def _graph_over(world: World) -> Report:
+def _graph_over(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         own: dict[str, Any] = {"graph": world.graph, "embed_model": embedding(), "nodes": world.index.docstore}
         return adapters.CatenaGraphRetriever(retriever=world.waiting(), how=HOW, similarity_top_k=k, **own, **how)
@@ -468,12 +468,12 @@ def _graph_over(world: World) -> Report:
     )
 
 
-def _parser(world: World) -> Report:
+def _parser(world: World) -> ConformanceReport:
     parser = adapters.CatenaNodeParser(max_tokens=60, min_tokens=5)
     return world.divider(transform_subject(parser, world.documents, again={}))
 
 
-def _by_meaning(world: World) -> Report:
+def _by_meaning(world: World) -> ConformanceReport:
     down = adapters.CatenaNodeParser(segmentation=SegmentOptions(), llm=Refusing(reply=""))
     parser = adapters.CatenaNodeParser(segmentation=EmbeddingOptions(), embed_model=embedding())
     subject = transform_subject(parser, world.documents, name="CatenaNodeParser, by meaning")
@@ -481,7 +481,7 @@ def _by_meaning(world: World) -> Report:
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _entities(world: World) -> Report:
+def _entities(world: World) -> ConformanceReport:
     def by(**how: Any) -> Any:
         extractor = adapters.CatenaEntityExtractor(
             detectors=[CodeDetector(), LLMDetector()], llm=Refusing(reply=""), **how
@@ -498,7 +498,7 @@ def _entities(world: World) -> Report:
     )
 
 
-def _context(world: World) -> Report:
+def _context(world: World) -> ConformanceReport:
     down = adapters.CatenaContextExtractor(Refusing(reply=""))
     subject = transform_subject(
         adapters.CatenaContextExtractor(), world.nodes, documents=world.documents, alone=False, again={}
@@ -507,14 +507,14 @@ def _context(world: World) -> Report:
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _view_making(world: World) -> Report:
+def _view_making(world: World) -> ConformanceReport:
     down = adapters.CatenaViewExtractor(["raw", Keywords()], llm=Refusing(reply=""))
     failure = Failure(call=lambda: [found_of(node) for node in down(world.sections)])
     subject = transform_subject(adapters.CatenaViewExtractor(), world.sections, documents=(), alone=False, again={})
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _reader(world: World) -> Report:
+def _reader(world: World) -> ConformanceReport:
     broken = world.folder / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 and nothing more")
     reader = adapters.CatenaReader()
@@ -522,7 +522,7 @@ def _reader(world: World) -> Report:
     return world.divider(loaded_subject(reader, world.paths), failures={"a file is broken": failure})
 
 
-def _rerank(world: World) -> Report:
+def _rerank(world: World) -> ConformanceReport:
     reranker = GatedReranker(world.gate)
 
     def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
@@ -547,7 +547,7 @@ def _rerank(world: World) -> Report:
     )
 
 
-def _extractor(world: World) -> Report:
+def _extractor(world: World) -> ConformanceReport:
     post = adapters.CatenaSegmentPostprocessor(world.index.docstore, calibration=Constant(), params=SHORT)
     subject = postprocessor_subject(
         post, world.hits[::2], QUERIES[0], selects=False, asks=False, documents=world.documents
@@ -555,7 +555,7 @@ def _extractor(world: World) -> Report:
     return world.reranker(subject)
 
 
-def _chains(world: World) -> Report:
+def _chains(world: World) -> ConformanceReport:
     def limited(k: int = 8) -> adapters.CatenaChainPostprocessor:
         return adapters.CatenaChainPostprocessor(
             world.graph, embed_model=embedding(), nodes=world.index.docstore, how=HOW, top_n=k
@@ -579,7 +579,7 @@ def remarks() -> list[BaseNode]:
 TREE = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
 
 
-def _tree_making(world: World) -> Report:
+def _tree_making(world: World) -> ConformanceReport:
     extractor = adapters.CatenaTreeExtractor(embed_model=embedding(), options=TREE)
     by_model = RaptorOptions(clustering=Clustering(dimensions=3))
     down = adapters.CatenaTreeExtractor(Refusing(reply=""), embed_model=embedding(), options=by_model)
@@ -588,7 +588,7 @@ def _tree_making(world: World) -> Report:
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _trees(world: World) -> Report:
+def _trees(world: World) -> ConformanceReport:
     given, model = remarks(), adapters.CatenaEmbedding(GatedEmbedder(world.gate))
     tree = adapters.build_tree(given, model, options=TREE)
 
@@ -606,7 +606,7 @@ def divided(prompt: str) -> str:
     return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(". ") if part.strip())
 
 
-def _atomic(world: World) -> Report:
+def _atomic(world: World) -> ConformanceReport:
     down = adapters.CatenaAtomicTransform(Refusing(reply=""))
     failure = Failure(call=lambda: [found_of(node) for node in down(world.documents)])
     model = Replying(by=divided)
@@ -614,7 +614,7 @@ def _atomic(world: World) -> Report:
     return world.divider(subject, failures={"the model fails": failure})
 
 
-def _captions(world: World) -> Report:
+def _captions(world: World) -> ConformanceReport:
     png = b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
     given: list[BaseNode] = [ImageNode(id_="i", text="Figure 1", image=png), TextNode(id_="t", text="No picture.")]
     down = adapters.CatenaCaptionExtractor(Refusing(reply=""))
@@ -641,7 +641,7 @@ class _Asked(BaseRetriever):
         return (await self.engine.aquery(query_bundle)).source_nodes
 
 
-def _engine(world: World) -> Report:
+def _engine(world: World) -> ConformanceReport:
     def build() -> BaseRetriever:
         found = adapters.CatenaRetriever(world.library, similarity_top_k=4)
         return _Asked(adapters.CatenaQueryEngine(found, llm=Saying(reply=ANSWER), library=world.library))
@@ -649,29 +649,29 @@ def _engine(world: World) -> Report:
     return world.retriever(build, counted=False, name="CatenaQueryEngine", documents=world.whole, best_first=False)
 
 
-def _measure(world: World) -> Report:
+def _measure(world: World) -> ConformanceReport:
     subject = metric_subject(StandardMeasure(measure="mrr"))
     return report_of_evaluator(subject, blocking_detector=world.detector)
 
 
-def _evidence(world: World) -> Report:
+def _evidence(world: World) -> ConformanceReport:
     subject = metric_subject(EvidenceMeasure(measure="recall@5"), cutoff=5)
     return report_of_evaluator(subject, blocking_detector=world.detector)
 
 
-def _embedding(world: World) -> Report:
+def _embedding(world: World) -> ConformanceReport:
     return report_of_embedder(embedding_subject(embedding()), blocking_detector=world.detector)
 
 
-def _log_rank(world: World) -> Report:
+def _log_rank(world: World) -> ConformanceReport:
     return report_of_evaluator(metric_subject(LogRankIndex(n=10)), blocking_detector=world.detector)
 
 
-def _recall(world: World) -> Report:
+def _recall(world: World) -> ConformanceReport:
     return report_of_evaluator(metric_subject(RecallAt(k=5), cutoff=5), blocking_detector=world.detector)
 
 
-CASES: dict[str, Callable[[World], Report]] = {
+CASES: dict[str, Callable[[World], ConformanceReport]] = {
     "CatenaReader": _reader,
     "CatenaNodeParser": _parser,
     "CatenaNodeParser, by meaning": _by_meaning,

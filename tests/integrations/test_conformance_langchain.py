@@ -29,7 +29,7 @@ PAGE = ROOT / "docs" / "conformance.md"
 ROW = runpy.run_path(str(ROOT / "scripts" / "write_conformance.py"))["row"]
 
 FRAMEWORK = "langchain_core"
-ELSEWHERE = {"DocumentStore"}  # langchain_tests has a suite of stores: test_langchain_standard.py
+ELSEWHERE = {"DocumentStore"}  # langchain_tests has a suite of stores: test_langchain_slots_running.py
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.close()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if "Tree" in case else case for case in CASES]
+)
 def test_an_adapter_keeps_what_its_suite_asks(case: str, world: World) -> None:
     report = CASES[case](world)
     assert report.problems == ()

@@ -21,8 +21,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 import langchain_catena
 import llama_index_catena
-from catena.enrichment import ClusterSummaries, RaptorOptions
 from catena.segments import Constant
+from catena_bench.baselines import ClusterSummaries, RaptorOptions
 
 ASKED: list[str] = []
 """What was asked of the dead, in the order of the calls."""
@@ -147,6 +147,7 @@ def ask(asked: Any, is_async: bool) -> Any:
     return asyncio.run(asked.aretrieve("seal?")) if is_async else asked.retrieve("seal?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 def test_a_dead_service_is_asked_twice_at_the_first_question_and_not_at_the_next_two(

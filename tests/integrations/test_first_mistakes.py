@@ -86,6 +86,7 @@ def test_a_frameworks_models_work_in_the_core_as_they_are(tmp_path: Path, llm: A
         assert again.search(QUESTION).hits
 
 
+@pytest.mark.slow
 def test_where_no_adapter_is_imported_the_error_names_its_call() -> None:
     code = """
 from langchain_core.language_models import FakeListChatModel
@@ -96,6 +97,7 @@ Services(llm=FakeListChatModel(responses=["x"]))
     assert "langchain_catena.LangChainLLM(model)" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "documents",
     [

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -142,11 +141,6 @@ def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
         0.9,
     ]  # 1 / rank
     assert CatenaSegmentRetriever(retriever=finding(score, 0.5)).invoke("passage")
-
-
-def test_numbers_of_numpy_are_scores() -> None:
-    (found,) = CatenaRetriever.over({"odd": finding(np.float32(0.5))}).invoke("passage")
-    assert found.metadata["catena"]["routes"][0]["score"] == 0.5
 
 
 RETRIEVERS: list[Callable[[], BaseRetriever]] = [

@@ -16,7 +16,7 @@ from catena.enrichment import ContextOptions
 from catena.model import ParameterError
 from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, CatenaSegmentExtractor, whole_chunk
 
-TEXT = "# Care\n\nClean it with a damp cloth, never with solvents.\n\n# Fuse\n\nIt is rated 250 mA, slow.\n"
+MANUAL = "# Care\n\nClean it with a damp cloth, never with solvents.\n\n# Fuse\n\nIt is rated 250 mA, slow.\n"
 
 
 def saying(messages: list[BaseMessage]) -> str:
@@ -29,7 +29,7 @@ def saying(messages: list[BaseMessage]) -> str:
     return "HX7 handbook"
 
 
-def parent(text: str = TEXT) -> Document:
+def parent(text: str = MANUAL) -> Document:
     return Document(id="hx7", page_content=text, metadata={"source": "hx7.md", "deep": {"kept": 1}})
 
 
@@ -43,7 +43,7 @@ def test_titles_and_summaries_are_in_the_metadata_and_the_content_stays_the_slic
     chunks = by_model().transform_documents([parent()])
     assert [chunk.page_content.split("\n")[0] for chunk in chunks] == ["# Care", "# Fuse"]
     for chunk in chunks:
-        assert TEXT[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
+        assert MANUAL[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
         assert chunk.metadata["document_summary"] == "This document is about: keeping the HX7 in order."
         assert chunk.metadata["deep"] == {"kept": 1}
     assert [chunk.metadata["section_summary"] for chunk in chunks] == [
@@ -111,5 +111,5 @@ def test_summaries_reach_the_header_of_a_segment() -> None:
     found = store.similarity_search("fuse rating", k=2)
     (segment,) = CatenaSegmentExtractor(neighbours=store, content="headed").compress_documents(found, "fuse")
     assert segment.metadata["header"].endswith("This document is about: keeping the HX7 in order.")
-    assert segment.metadata["raw_text"] == TEXT[: segment.metadata["end_index"]]
+    assert segment.metadata["raw_text"] == MANUAL[: segment.metadata["end_index"]]
     assert segment.page_content == f"{segment.metadata['header']}\n\n{segment.metadata['raw_text']}"

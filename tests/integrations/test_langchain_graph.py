@@ -21,8 +21,8 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_fakes import ReplyingChatModel
-from langchain_graph_cases import PASSAGES, QUESTION, Broken, Fixed, embeddings, ids, passages
+from langchain_fakes import Broken, Fixed, ReplyingChatModel
+from langchain_graph_cases import PASSAGES, QUESTION, embeddings, ids, passages
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
@@ -87,20 +87,6 @@ class TestOverAStore(Suite):
     @property
     def retriever_query_example(self) -> str:
         return QUESTION
-
-
-class TestOverALibrary(Suite):
-    @pytest.fixture(autouse=True)
-    def _give_library(self, manuals: Library) -> None:
-        self._library = manuals
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"library": self._library}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "Which fuse may be fitted?"
 
 
 class TestBehindARetriever(Suite):

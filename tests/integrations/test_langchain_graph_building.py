@@ -21,7 +21,7 @@ from langchain_graph_cases import PASSAGES, embeddings, passages
 from catena.effects import Cancel, Journal, Services
 from catena.enrichment import GraphKeywords
 from catena.graph import ChunkGraph, GraphOptions, Node
-from catena.graph.node_lines import to_line, to_node
+from catena.graph.storage import to_line, to_node
 from catena.model import CancelledError, ParameterError, ServiceError
 from catena.testing import FakeEmbedder
 from langchain_catena import (
@@ -34,7 +34,7 @@ from langchain_catena import (
     update_graph,
     with_content_ids,
 )
-from langchain_catena.graph.nodes import NodeKeys, from_graph_chunk, to_graph_chunk
+from langchain_catena.graph_building import NodeKeys, from_graph_chunk, to_graph_chunk
 
 
 def structural(graph: ChunkGraph) -> set[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import re
 import threading
 import time
@@ -230,12 +229,6 @@ def test_files_are_read_one_after_the_other_as_they_are_asked_for(tmp_path: Path
     assert next(documents).metadata["title"] == "A"
     with pytest.raises(ParseError, match=r"b\.md"):
         next(documents)
-
-
-def test_a_loader_and_its_documents_are_picklable(folder: Path) -> None:
-    loader = pickle.loads(pickle.dumps(CatenaLoader(folder, on_error="skip")))
-    documents = loader.load()
-    assert pickle.loads(pickle.dumps(documents)) == documents == CatenaLoader(folder).load()
 
 
 def test_a_model_within_services_will_do(pdf: Path, truth: str) -> None:

@@ -6,16 +6,13 @@ import json
 import logging
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.load import dumpd, dumps
 from langchain_core.runnables import ConfigurableField, RunnableLambda
-from langchain_fakes import ReplyingChatModel
+from langchain_fakes import Events, ReplyingChatModel
 
 from catena import Library
 from catena.effects import Services
@@ -42,14 +39,6 @@ def library(tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture
 def retriever(library: Library) -> CatenaRetriever:
     return CatenaRetriever(library=library, k=4)
-
-
-class Events(BaseCallbackHandler):
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, Any]] = []
-
-    def on_custom_event(self, name, data, **kwargs) -> None:
-        self.seen.append((name, data))
 
 
 def titles(documents: list[Document]) -> list[str]:
@@ -193,19 +182,6 @@ def test_fields_can_be_configured_in_a_chain(retriever: CatenaRetriever) -> None
     assert chain.invoke("fuse of the HX210", flat)[0] == "HX210"
 
 
-def test_a_batch_a_stream_and_an_abatch_are_the_single_calls(retriever: CatenaRetriever) -> None:
-    questions = [COMPARE, NOWHERE, "screws of the HX220"]
-    assert retriever.batch(questions) == [retriever.invoke(question) for question in questions]
-    (streamed,) = retriever.stream(COMPARE)
-    assert streamed == retriever.invoke(COMPARE)
-
-
-async def test_the_same_in_an_abatch_and_an_astream(retriever: CatenaRetriever) -> None:
-    questions = [COMPARE, NOWHERE, "screws of the HX220"]
-    assert await retriever.abatch(questions) == retriever.batch(questions)
-    assert [found async for found in retriever.astream(COMPARE)] == [retriever.invoke(COMPARE)]
-
-
 def test_bad_values_are_named(library: Library) -> None:
     with pytest.raises(ValueError, match="on_unknown"):
         CatenaRetriever(library=library, on_unknown="guess")  # type: ignore[arg-type]
@@ -213,13 +189,6 @@ def test_bad_values_are_named(library: Library) -> None:
         CatenaRetriever(library=library, detectors=("spacy",))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="k must be an integer >= 0"):
         CatenaRetriever(library=library).invoke("fuse", k=-1)
-
-
-def test_what_a_trace_keeps_of_a_retriever_holds_no_library(library: Library) -> None:
-    weights = tuned(library.services.embedder.identity)
-    retriever = CatenaRetriever(library=library, llm=ReplyingChatModel(reply=lambda _: "[]"), fusion=weights)
-    assert dumpd(retriever)["type"] == "not_implemented"
-    assert str(Path(library.store.path)) not in dumps(retriever)
 
 
 def test_services_without_names_search_on(library: Library) -> None:

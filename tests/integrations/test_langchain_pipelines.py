@@ -71,6 +71,7 @@ def every_run(run: Run) -> list[Run]:
     return [run, *(below for child in run.child_runs for below in every_run(child))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["library", "segments", "sections", "graph", "over"])
 async def test_a_chain_answers_from_any_retriever(library: Library, kind: str) -> None:
     chain, traces = answering(retriever_of(kind, library)), Traces()

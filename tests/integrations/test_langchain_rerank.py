@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_classic.retrievers import ContextualCompressionRetriever
-from langchain_classic.retrievers.document_compressors import CrossEncoderReranker, DocumentCompressorPipeline
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
 from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder as ClassicCrossEncoder
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
-from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Journal, Services
 from catena.model import ParameterError, Scale, ServiceError
-from catena.segments import COHERE, Artefact, BetaCDF, Constant, Identity, Logistic, fit_beta
+from catena.segments import COHERE, Artefact, BetaCDF, Constant, Identity, fit_beta
 from catena.testing import FakeReranker
-from langchain_catena import CatenaEmbeddings, CatenaRerank, LangChainReranker
+from langchain_catena import CatenaRerank, LangChainReranker
 from langchain_catena.places import Passages, PlaceKeys
 
 QUERY = "torque of the cover screws"
@@ -119,18 +114,6 @@ def test_scores_are_probabilities_and_the_raw_ones_stay_beside_them() -> None:
     assert about["routes"][-1] == {"route": "rerank", "rank": 2, "score": 0.6, "view": "raw"}
 
 
-def test_ids_metadata_and_inputs_stay() -> None:
-    given_documents = documents()
-    before = copy.deepcopy(given_documents)
-    found = CatenaRerank(reranker=FakeReranker(words_shared), calibration=Identity(), top_n=2).compress_documents(
-        given_documents, QUERY
-    )
-    assert given_documents == before
-    assert [document.id for document in found] == ["d1", "d3"]
-    assert found[0].metadata["deep"] == {"kept": 1}
-    assert found[0].page_content == "torque of the cover screws"
-
-
 def test_a_document_that_comes_twice_is_scored_once_and_equal_texts_stay_apart() -> None:
     twins = [Document(page_content="the cover", metadata={"source": name}) for name in "ab"]
     found = CatenaRerank(reranker=Encoder(), calibration=Identity()).compress_documents(
@@ -169,35 +152,6 @@ def test_of_two_rerankers_the_last_one_is_told() -> None:
     assert [way["score"] for way in about["routes"]] == [0.26, 1.0]
 
 
-async def test_async_gives_the_same_without_blocking_the_loop() -> None:
-    for reranker in (FakeReranker(words_shared), Hosted(), Encoder(), CrossEncoderReranker(model=Encoder())):
-        rerank = CatenaRerank(reranker=reranker, calibration=COHERE)
-        plain = rerank.compress_documents(documents(), QUERY)
-        with blockbuster_ctx(["catena", "langchain_catena"]):
-            assert await rerank.acompress_documents(documents(), QUERY) == plain
-
-
-def test_it_works_in_langchains_own_retriever() -> None:
-    store = InMemoryVectorStore.from_documents(documents(), CatenaEmbeddings())
-    rerank = CatenaRerank(reranker=Hosted(), calibration=Identity(), top_n=3)
-    retriever = ContextualCompressionRetriever(
-        base_compressor=DocumentCompressorPipeline(transformers=[rerank]),
-        base_retriever=store.as_retriever(search_kwargs={"k": 5}),
-    )
-    found = retriever.invoke(QUERY)
-    assert [document.id for document in found] == ["d1", "d3", "d2"]
-    assert retriever.batch([QUERY, QUERY]) == [found, found]
-
-
-async def test_it_works_in_langchains_own_retriever_async() -> None:
-    store = InMemoryVectorStore.from_documents(documents(), CatenaEmbeddings())
-    retriever = ContextualCompressionRetriever(
-        base_compressor=CatenaRerank(reranker=Encoder(), calibration=Identity()),
-        base_retriever=store.as_retriever(search_kwargs={"k": 5}),
-    )
-    assert await retriever.ainvoke(QUERY) == retriever.invoke(QUERY)
-
-
 def test_every_text_is_scored_whatever_the_compressor_would_return() -> None:
     hosted = Hosted()
     scores = LangChainReranker(hosted).score(QUERY, [each.page_content for each in documents()])
@@ -211,14 +165,6 @@ def test_scores_are_in_the_order_of_the_texts(texts: list[str]) -> None:
     assert LangChainReranker(Hosted()).score(QUERY, texts) == expected
     assert LangChainReranker(Encoder()).score(QUERY, texts) == expected
     assert LangChainReranker(CrossEncoderReranker(model=Encoder())).score(QUERY, texts) == expected
-
-
-async def test_scores_are_the_same_async() -> None:
-    texts = [each.page_content for each in documents()]
-    for inner in (Hosted(), Encoder()):
-        reranker = LangChainReranker(inner)
-        assert await reranker.ascore(QUERY, texts) == reranker.score(QUERY, texts)
-        assert await reranker.ascore(QUERY, []) == reranker.score(QUERY, []) == []
 
 
 def test_a_reranker_is_known_by_class_and_model() -> None:
@@ -319,12 +265,6 @@ def test_bad_options_are_named() -> None:
     for wrong in ({"reranker": "cohere"}, {"calibration": "cohere"}, {"top_n": -1}, {"surprise": 1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             CatenaRerank(**{"reranker": Encoder(), "calibration": COHERE, **wrong})
-
-
-def test_it_can_be_pickled() -> None:
-    rerank = CatenaRerank(reranker=CrossEncoderReranker(model=Encoder()), calibration=Logistic(2.0), top_n=2)
-    again = pickle.loads(pickle.dumps(rerank))
-    assert again.compress_documents(documents(), QUERY) == rerank.compress_documents(documents(), QUERY)
 
 
 def test_its_documents_are_read_as_probabilities_by_what_comes_next() -> None:

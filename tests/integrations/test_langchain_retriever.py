@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
-from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_fakes import Broken, Fixed
 
 from catena import Library
 from catena.model import FilterError, RouteError
@@ -34,20 +32,6 @@ Check the seal of the cover every {months} months.
 """
 
 
-class Fixed(BaseRetriever):
-    """A LangChain retriever that returns what it was given."""
-
-    docs: list[Document]
-
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return self.docs
-
-
-class Broken(BaseRetriever):
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        raise RuntimeError("the index is gone")
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("manuals")
@@ -64,24 +48,6 @@ def retriever(library: Library) -> CatenaRetriever:
     return CatenaRetriever(library=library, k=3)
 
 
-class TestStandardSuite(RetrieversIntegrationTests):
-    @pytest.fixture(autouse=True)
-    def _give_library(self, library: Library) -> None:
-        self._library = library
-
-    @property
-    def retriever_constructor(self) -> type[BaseRetriever]:
-        return CatenaRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"library": self._library}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "torque of the cover screws"
-
-
 def test_the_named_product_comes_first_with_id_score_and_citation(retriever: CatenaRetriever) -> None:
     for name, torque in (("HX200", "3.2"), ("HX210", "4.5")):
         first = retriever.invoke(f"How tight are the cover screws of the {name}?")[0]
@@ -91,30 +57,10 @@ def test_the_named_product_comes_first_with_id_score_and_citation(retriever: Cat
         assert first.id
 
 
-def test_scores_fall_and_every_route_is_named(retriever: CatenaRetriever) -> None:
-    documents = retriever.invoke("cover screws of the HX210 manual")
-    scores = [document.metadata["relevance_score"] for document in documents]
-    assert scores == sorted(scores, reverse=True)
-    assert {way["route"] for way in documents[0].metadata["catena"]["routes"]} >= {"lexical", "dense", "keyword"}
-
-
 def test_offsets_are_exact(retriever: CatenaRetriever, library: Library) -> None:
     for document in retriever.invoke("cover", k=10):
         text = library.get(document.metadata["document_id"]).document.text
         assert text[document.metadata["start_index"] : document.metadata["end_index"]] == document.page_content
-
-
-async def test_async_gives_the_same_without_blocking_the_loop(retriever: CatenaRetriever) -> None:
-    plain = retriever.invoke("fuse of the HX200")
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await retriever.ainvoke("fuse of the HX200") == plain
-
-
-async def test_batch_equals_single(retriever: CatenaRetriever) -> None:
-    questions = ["fuse of the HX200", "seal of the HX210", "screws"]
-    single = [retriever.invoke(question) for question in questions]
-    assert retriever.batch(questions) == single
-    assert await retriever.abatch(questions) == single
 
 
 def test_filters_and_k_are_obeyed_at_the_call(retriever: CatenaRetriever) -> None:
@@ -135,11 +81,6 @@ async def test_a_field_that_nothing_has_is_refused_as_by_the_library(library: Li
             await kind(library=library, where=wrong).ainvoke("cover")
 
 
-def test_runnable_surface(retriever: CatenaRetriever) -> None:
-    chain = retriever.with_config(tags=["catena"]) | RunnableLambda(lambda docs: [doc.id for doc in docs])
-    assert chain.invoke("seal of the HX210") == [doc.id for doc in retriever.invoke("seal of the HX210")]
-
-
 def test_whole_sections(library: Library) -> None:
     sections = CatenaRetriever(library=library, k=4, whole_sections=True).invoke("fuse of the HX210")
     assert sections[0].page_content.startswith("## Maintenance")
@@ -158,14 +99,6 @@ class Recorder(BaseCallbackHandler):
         self.events.append((name, data))
 
 
-class AsyncRecorder(Recorder, AsyncCallbackHandler):
-    async def on_retriever_start(self, *args, **kwargs) -> None:
-        Recorder.on_retriever_start(self, *args, **kwargs)
-
-    async def on_custom_event(self, *args, **kwargs) -> None:
-        Recorder.on_custom_event(self, *args, **kwargs)
-
-
 def twins() -> list[Document]:
     return [Document(id=i, page_content="same text", metadata={"source": i}) for i in ("left", "right")]
 
@@ -179,13 +112,6 @@ def test_child_calls_are_children_in_the_trace() -> None:
     assert len(parents) == 3
     assert len(set(parents[1:])) == 1
     assert parents[1] is not None
-
-
-async def test_child_calls_are_children_in_the_async_trace() -> None:
-    fused = CatenaRetriever.over({"one": Fixed(docs=twins()), "two": Fixed(docs=twins())})
-    recorder = AsyncRecorder()
-    await fused.ainvoke("anything", {"callbacks": [recorder]})
-    assert sum(parent is not None for _, parent in recorder.events) == 2
 
 
 def test_equal_texts_of_two_documents_stay_two_with_scores_and_metadata() -> None:
@@ -206,12 +132,6 @@ def test_weights_act() -> None:
     routes = {"one": Fixed(docs=[left, right]), "two": Fixed(docs=[right, left])}
     assert CatenaRetriever.over(routes, weights={"one": 0.99, "two": 0.01}).invoke("x")[0].id == "left"
     assert CatenaRetriever.over(routes, weights={"one": 0.01, "two": 0.99}).invoke("x")[0].id == "right"
-
-
-def test_inputs_are_not_changed() -> None:
-    docs = twins()
-    CatenaRetriever.over({"one": Fixed(docs=docs)}).invoke("x")
-    assert docs == twins()
 
 
 def test_a_failing_route_degrades_aloud() -> None:

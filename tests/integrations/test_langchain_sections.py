@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import ReplyingChatModel
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import Keywords, Summaries
 from catena.library import FixedLength, Preparation
 from catena.model import ParameterError
 from catena.retrieval import SECTION_ROUTES, ExactUnion, ReadingOptions, ScoreFusion, ViewSearch
-from catena.structure import ChunkOptions, SectionChunkOptions, count_tokens
+from catena.structure import SectionChunkOptions
+from catena.text import count_tokens
 from langchain_catena import CatenaDocumentTransformer, CatenaRetriever, CatenaSectionRetriever, LangChainLLM
 
 PROSE = " ".join(f"The pump of row {number} turns slowly while the valve stays open." for number in range(80))
@@ -92,26 +91,12 @@ def test_a_long_chunk_is_shown_whole_and_not_as_its_last_passage(content: Any) -
     assert running.metadata["raw_text"].startswith("## Running")
 
 
-def test_short_pieces_are_as_they_were() -> None:
-    parent = Document(page_content=TEXT, metadata={"source": "hx210.md"})
-    given_options = CatenaDocumentTransformer(chunks=ChunkOptions(max_tokens=100, min_tokens=10))
-    assert given_options.split_documents([parent]) == CatenaDocumentTransformer(
-        max_tokens=100, min_tokens=10
-    ).split_documents([parent])
-
-
 @given(st.text(alphabet="#ab c\n.|-`", max_size=200), st.sampled_from([SectionChunkOptions(), FixedLength(tokens=5)]))
 def test_slices_are_exact_for_any_text(text: str, how: Any) -> None:
     for chunk in CatenaDocumentTransformer(chunks=how, content="headed").split_documents(
         [Document(page_content=text)]
     ):
         assert text[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.metadata["raw_text"]
-
-
-async def test_sections_are_the_same_in_async() -> None:
-    parent = Document(page_content=TEXT, metadata={"source": "hx210.md"})
-    transformer = CatenaDocumentTransformer(chunks=SectionChunkOptions())
-    assert await transformer.atransform_documents([parent]) == transformer.split_documents([parent])
 
 
 # A library of sections.
@@ -133,24 +118,6 @@ def library(tmp_path_factory: pytest.TempPathFactory):
     with Library.open(folder / "library", preparation=preparation, llm=llm) as opened:
         opened.index(sorted(folder.glob("*.md")))
         yield opened
-
-
-class TestStandardSuite(RetrieversIntegrationTests):
-    @pytest.fixture(autouse=True)
-    def _give_library(self, library: Library) -> None:
-        self._library = library
-
-    @property
-    def retriever_constructor(self) -> type[BaseRetriever]:
-        return CatenaSectionRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"library": self._library}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "the fuse and the pump"
 
 
 QUESTION = "How tight are the cover screws of the HX210?"

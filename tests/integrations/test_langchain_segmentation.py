@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import re
 
 import pytest
-from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
@@ -69,13 +67,6 @@ def test_places_and_links_are_written_for_what_comes_later() -> None:
         assert all(isinstance(value, str | int | float | bool) for value in chunk.metadata.values()), "flat"
 
 
-async def test_async_awaits_the_model_and_gives_the_same() -> None:
-    documents = [parent("a"), parent("b")]
-    plain = transformer().transform_documents(documents)
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await transformer().atransform_documents(documents) == plain
-
-
 def test_the_shipped_embedding_divides_without_a_model() -> None:
     options = EmbeddingOptions(shortest=60, longest=400)
     chunks = CatenaDocumentTransformer(segmentation=options).transform_documents([parent()])
@@ -112,8 +103,3 @@ def test_a_model_that_is_asked_must_be_given() -> None:
     with pytest.raises(ParameterError, match="llm must be a chat model or LLM: segmentation or context asks it"):
         CatenaDocumentTransformer(segmentation=SegmentOptions())
     CatenaDocumentTransformer(segmentation=EmbeddingOptions())  # asks none
-
-
-def test_it_can_be_pickled() -> None:
-    cut = CatenaDocumentTransformer(segmentation=EmbeddingOptions(shortest=60, longest=400))
-    assert pickle.loads(pickle.dumps(cut)).transform_documents([parent()]) == cut.transform_documents([parent()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,18 +16,17 @@ from hypothesis import strategies as st
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_classic.storage import create_kv_docstore
-from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumpd
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from langchain_fakes import ReplyingChatModel
-from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_fakes import Fixed, ReplyingChatModel
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from catena import Library
+from catena.effects import FetchChunks
 from catena.model import FilterError, ParameterError, RouteError, ServiceError
 from catena.segments import BALANCED, Constant, ExtractionParams, Identity, SegmentSearch, explain
 from catena.testing import FakeReranker
@@ -41,6 +39,8 @@ from langchain_catena import (
     CatenaSegmentRetriever,
     with_links,
 )
+from langchain_catena.neighbours import neighbour_handlers
+from langchain_catena.places import Passages, PlaceKeys
 
 SMALL = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks below are short
 EMBEDDINGS = CatenaEmbeddings()
@@ -80,15 +80,6 @@ class Counting(InMemoryVectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         self.asked.append(list(ids))
         return list(reversed(super().get_by_ids(ids)))  # in any order
-
-
-class Fixed(BaseRetriever):
-    """Returns the documents that it was given, whatever the question."""
-
-    docs: list[Document]
-
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return self.docs
 
 
 @pytest.fixture
@@ -192,6 +183,15 @@ def test_every_kind_of_neighbours_gives_the_same_segments(linked: list[Document]
     assert given_documents == before
 
 
+def test_chunks_of_a_function_come_in_reading_order_per_span(linked: list[Document]) -> None:
+    def fetch(document_id: str, first: int, end: int) -> list[Document]:
+        return [linked[place] for place in (5, 3, 4, 7) if first <= place < end]
+
+    answers = neighbour_handlers(fetch, Passages(PlaceKeys(), positions_needed=True))[FetchChunks]
+    found = answers.call(FetchChunks(spans=(("pump", 2, 6), ("pump", 6, 9))))
+    assert [[chunk.position for chunk in span] for span in found] == [[3, 4, 5], [7]]
+
+
 async def _async(extractor: CatenaSegmentExtractor, documents: list[Document]) -> list[Document]:
     with blockbuster_ctx(["catena", "langchain_catena"]):
         return await extractor.acompress_documents(documents, QUERY)
@@ -201,7 +201,7 @@ async def _async(extractor: CatenaSegmentExtractor, documents: list[Document]) -
     places=st.dictionaries(st.integers(0, 19), st.floats(0.3, 1.0), min_size=1, max_size=8),
     longest=st.integers(2, 9),
 )
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_fetching_along_links_equals_having_all_chunks_at_hand(places: dict[int, float], longest: int) -> None:
     chunks, store = TWENTY, Counting()
     store.store = {
@@ -413,13 +413,6 @@ def test_neighbours_that_fail_are_told_by_name(linked: list[Document]) -> None:
         CatenaSegmentExtractor(neighbours="store")
 
 
-def test_extractors_without_callables_can_be_pickled(linked: list[Document]) -> None:
-    extractor = CatenaSegmentExtractor(params=SMALL, content="headed")
-    again = pickle.loads(pickle.dumps(extractor))
-    hits = scored(linked, {1: 0.9, 2: 0.9})
-    assert again.compress_documents(hits, QUERY) == extractor.compress_documents(hits, QUERY)
-
-
 async def test_rerank_and_extraction_work_in_langchains_own_retriever(
     linked: list[Document], store: Counting
 ) -> None:
@@ -479,27 +472,6 @@ def over_library(library: Library) -> CatenaSegmentRetriever:
     return CatenaSegmentRetriever(library=library)
 
 
-class TestStandardSuite(RetrieversIntegrationTests):
-    @pytest.fixture(autouse=True)
-    def _give_library(self, library: Library) -> None:
-        self._library = library
-
-    @property
-    def retriever_constructor(self) -> type[BaseRetriever]:
-        return CatenaSegmentRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        return {
-            "library": self._library,
-            "options": SegmentSearch(extraction=replace(SMALL, merge=False, max_chunks=1)),
-        }
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "torque of the cover screws"
-
-
 def test_segments_of_a_library_are_exact_slices(over_library: CatenaSegmentRetriever, library: Library) -> None:
     found = over_library.invoke(QUESTION)
     assert "4.5 Nm" in found[0].page_content
@@ -511,26 +483,12 @@ def test_segments_of_a_library_are_exact_slices(over_library: CatenaSegmentRetri
     assert values == sorted(values, reverse=True)
 
 
-async def test_async_and_batch_equal_sync(over_library: CatenaSegmentRetriever) -> None:
-    plain = over_library.invoke(QUESTION)
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await over_library.ainvoke(QUESTION) == plain
-    assert over_library.batch([QUESTION, QUESTION]) == [plain, plain]
-    assert await over_library.abatch([QUESTION]) == [plain]
-    assert (await over_library.aextraction(QUESTION)).segments == over_library.extraction(QUESTION).segments
-
-
 def test_it_equals_the_library_itself_and_can_be_explained(
     over_library: CatenaSegmentRetriever, library: Library
 ) -> None:
     extraction = over_library.extraction(QUESTION)
     assert extraction.segments == library.segments(QUESTION).segments
     assert explain(extraction)
-
-
-def test_fields_are_configurable_in_a_chain(over_library: CatenaSegmentRetriever) -> None:
-    chain = over_library.configurable_fields(k=ConfigurableField(id="k"))
-    assert len(chain.invoke("cover screws", {"configurable": {"k": 1}})) == 1
 
 
 def test_k_budget_and_filter_are_obeyed_at_the_call(over_library: CatenaSegmentRetriever) -> None:

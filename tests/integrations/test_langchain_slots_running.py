@@ -1,4 +1,4 @@
-"""The runnable surface of every retriever: all ways to call it, what its children see, mistyped names, pickles."""
+"""Every retriever in every way to call it, in traces, dumps and pickles, and in LangChain's standard suites."""
 
 from __future__ import annotations
 
@@ -11,23 +11,33 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.load import dumpd, dumps, loads
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
-from langchain_fakes import ReplyingChatModel
-from langchain_graph_cases import Fixed
+from langchain_core.stores import InMemoryByteStore
+from langchain_fakes import Fixed, ReplyingChatModel
 from langchain_slots import QUESTION, RETRIEVERS, Traces, children, chunks, retriever_of, small_library, store
+from langchain_tests.integration_tests import (
+    BaseStoreAsyncTests,
+    BaseStoreSyncTests,
+    EmbeddingsIntegrationTests,
+    RetrieversIntegrationTests,
+)
+from langchain_tests.unit_tests import EmbeddingsUnitTests
 
 from catena import Library
 from catena.model import ParameterError
 from catena.segments import Constant
 from catena.testing import FakeReranker
 from langchain_catena import (
+    CatenaEmbeddings,
     CatenaGraphRetriever,
     CatenaMultiViewRetriever,
     CatenaRerank,
     CatenaRetriever,
     CatenaSegmentRetriever,
+    DocumentStore,
 )
 
 OTHER = "When is the seal of the HX200 checked?"
@@ -161,6 +171,8 @@ def test_a_mistyped_field_and_a_mistyped_option_are_named(retriever: BaseRetriev
         type(retriever)(**dict(retriever), tagz=["x"])
     with pytest.raises(ParameterError, match=r"invoke must be one of k,? ?.*got 'kk'"):
         retriever.invoke(QUESTION, kk=1)
+    with pytest.raises(ParameterError, match="got 'kk'"):
+        retriever.ranking(QUESTION, kk=1)  # type: ignore[attr-defined]
 
 
 async def test_a_mistyped_option_is_named_in_async_too(retriever: BaseRetriever) -> None:
@@ -218,3 +230,70 @@ def test_a_retriever_over_a_library_can_be_pickled(kind: str, library: Library) 
 def test_one_over_retrievers_can_be_pickled() -> None:
     retriever = CatenaRetriever.over({"fixed": Fixed(docs=chunks())})
     assert pickle.loads(pickle.dumps(retriever)).invoke(QUESTION) == retriever.invoke(QUESTION)
+
+
+class _Retriever(RetrieversIntegrationTests):
+    kind = "library"
+
+    @pytest.fixture(autouse=True)
+    def _one(self, library: Library) -> None:
+        self._retriever = retriever_of(self.kind, library)
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return type(self._retriever)
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return dict(self._retriever)
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUESTION
+
+
+class TestFigures(_Retriever):
+    kind = "figures"
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "failures by year, and the pressure of the pumps"
+
+
+for _kind in sorted(RETRIEVERS.keys() - {"figures", "behind"}):
+    _name = f"Test_{_kind.replace(' ', '_')}"
+    globals()[_name] = type(_name, (_Retriever,), {"kind": _kind, "__module__": __name__})
+
+
+class TestEmbeddings(EmbeddingsUnitTests):
+    @property
+    def embeddings_class(self) -> type[Embeddings]:
+        return CatenaEmbeddings
+
+
+class TestEmbeddingsOfTexts(EmbeddingsIntegrationTests):
+    @property
+    def embeddings_class(self) -> type[Embeddings]:
+        return CatenaEmbeddings
+
+
+class _Store:
+    @pytest.fixture
+    def kv_store(self) -> DocumentStore:
+        return DocumentStore(InMemoryByteStore())
+
+    @pytest.fixture
+    def three_values(self) -> tuple[Document, Document, Document]:
+        return (
+            Document(id="a", page_content="one", metadata={"source": "a.md", "pages": [1, 2]}),
+            Document(page_content=""),
+            Document(id="c", page_content="ﬁ 三 \u2028", metadata={"catena": {"routes": [{"rank": 1}]}}),
+        )
+
+
+class TestDocumentStore(_Store, BaseStoreSyncTests[Document]):
+    pass
+
+
+class TestDocumentStoreInAsync(_Store, BaseStoreAsyncTests[Document]):
+    pass

@@ -19,7 +19,14 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from catena.effects import Budget, Complete, Services, ask, run
 from catena.model import ParameterError
-from langchain_catena import CatenaDocumentTransformer, CatenaEmbeddings, LangChainEmbedder, LangChainLLM, whole_chunk
+from langchain_catena import (
+    CatenaDocumentTransformer,
+    CatenaEmbeddings,
+    CatenaRetriever,
+    LangChainEmbedder,
+    LangChainLLM,
+    whole_chunk,
+)
 
 TEXT = "# Manual\n\n## Mounting\n\nTurn\tit.\n\n```\n# no heading\n\tcode\n```\n\n## Wiring\n\nRed\u00a0wire.\n"
 
@@ -89,17 +96,6 @@ def test_ids_are_derived_and_slices_exact_for_any_text(text: str) -> None:
     for chunk in chunks:
         assert text[chunk.metadata["start_index"] : chunk.metadata["end_index"]] == chunk.page_content
     assert bool(chunks) == bool(text.strip())
-
-
-def test_pages_with_equal_text_keep_different_ids() -> None:
-    pages = [Document(page_content="Same text.", metadata={"source": "a.pdf", "page": page}) for page in (0, 1)]
-    assert len({chunk.id for chunk in CatenaDocumentTransformer().split_documents(pages)}) == 2
-
-
-async def test_async_equals_sync() -> None:
-    parent = Document(page_content=TEXT)
-    transformer = CatenaDocumentTransformer()
-    assert list(await transformer.atransform_documents([parent])) == transformer.transform_documents([parent])
 
 
 def test_create_documents_pairs_texts_with_metadatas() -> None:
@@ -178,3 +174,29 @@ async def test_a_budget_holds_as_the_limit_of_a_reply_reaches_the_model(model: A
     await LangChainLLM(model).acomplete(asked[0])
     assert inner.allowed == allowed
     assert getattr(inner, "max_tokens", None) in (None, 50)  # the user's own model stays as it was
+
+
+UNKNOWN = ["\U0001f600", "", "\U0001f600 \U0001f680"]
+
+
+@pytest.mark.parametrize("question", [UNKNOWN[0], UNKNOWN[2]])
+def test_a_question_without_a_known_word_fails_nowhere(question: str) -> None:
+    store = InMemoryVectorStore.from_documents(
+        [Document(page_content="Tighten the screws."), Document(page_content=UNKNOWN[0])], CatenaEmbeddings()
+    )
+
+    found = store.similarity_search_with_score(question, k=2)
+    assert np.isfinite([score for _, score in found]).all()
+    assert len(CatenaRetriever.over({"mine": store.as_retriever()}).invoke(question)) == 2
+
+
+def test_only_rows_of_zeros_are_given_a_direction() -> None:
+    embeddings = CatenaEmbeddings()
+    texts = [*UNKNOWN, "Tighten the screws.", "42"]
+    core = embeddings.embedder.embed_documents(texts)
+    rows = embeddings.embed_documents(texts)
+
+    assert not core[:3].any()
+    assert rows[0] == rows[1] == rows[2] == embeddings.embed_query(texts[0]) == [256**-0.5] * 256
+    assert rows[3:] == core[3:].tolist()
+    assert embeddings.embed_query(texts[3]) == rows[3]

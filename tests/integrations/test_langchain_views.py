@@ -21,18 +21,16 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import ReplyingChatModel
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena.effects import Journal, Services
-from catena.enrichment import LEDGER, MadeViews, Questions
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import LEDGER, Keywords, MadeViews, Questions, Summaries
 from catena.model import DuplicateDocumentError, ParameterError, ServiceError, ViewError
 from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, multi_view
-from catena.retrieval.view_search import AdaptiveQuota, ViewScoreFusion
+from catena.retrieval.view_search import ViewScoreFusion
 from catena.structure import SectionChunkOptions
 from langchain_catena import (
     CatenaDocumentTransformer,
@@ -175,14 +173,6 @@ def test_the_default_is_by_the_model_that_is_given_or_offline() -> None:
     assert CatenaViewTransformer().version != CatenaViewTransformer(passage_tokens=99).version
 
 
-async def test_the_views_are_the_same_in_async() -> None:
-    parents = sections(HX)
-    offline, asking = CatenaViewTransformer(), CatenaViewTransformer(llm=ReplyingChatModel(reply=about))
-    expected = offline.transform_documents(parents), asking.transform_documents(parents)
-    with blockbuster_ctx(["langchain_catena"]):
-        assert (await offline.atransform_documents(parents), await asking.atransform_documents(parents)) == expected
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -270,7 +260,7 @@ def test_parents_come_once_in_raw_text_with_the_views_that_found_them(stores) ->
 
 @pytest.mark.parametrize(
     "rule",
-    [PaperQuota(), ExactUnion(), ViewRankFusion(weights={"headed": 2.0}), ViewScoreFusion(), AdaptiveQuota()],
+    [PaperQuota(), ExactUnion(), ViewRankFusion(weights={"headed": 2.0}), ViewScoreFusion()],
     ids=lambda rule: type(rule).__name__,
 )
 @pytest.mark.parametrize("k", [1, 3])
@@ -290,22 +280,6 @@ def test_the_rules_are_those_of_the_core(stores, rule, k: int) -> None:
     expected = multi_view(each, rule, k)
     assert [hit.chunk.id for hit in ranking.hits] == [hit.chunk.id for hit in expected.hits]
     assert ranking.scale is rule.scale
-
-
-async def test_the_same_in_async_in_batches_and_in_a_chain(stores) -> None:
-    store, docstore = stores
-    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("headed", "keywords"))
-    question, ranking = "fuse", retriever.ranking("fuse")
-    found, batch = retriever.invoke(question), retriever.batch([question, "hose"])
-    with blockbuster_ctx(["langchain_catena"]):
-        assert await retriever.ainvoke(question) == found
-        assert await retriever.aranking(question) == ranking
-        assert await retriever.abatch([question, "hose"]) == batch
-    chain = {"context": retriever, "question": RunnablePassthrough()} | RunnableLambda(
-        lambda given: f"{given['question']}: {given['context'][0].page_content}"
-    )
-    assert chain.invoke(question) == "fuse: ## Part 2\n\nThe fuse holds 3 A."
-    assert await chain.ainvoke(question) == chain.invoke(question)
 
 
 def test_a_missing_parent_is_told_and_takes_no_place(stores, caplog) -> None:
@@ -475,6 +449,7 @@ def test_scores_of_a_retriever_count_where_all_are_numbers(told: dict[str, Any])
     assert [each.id for each in retriever.invoke("?")] == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @SUNSET
 def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections() -> None:
     from langchain_community.retrievers import BM25Retriever, TFIDFRetriever
@@ -559,22 +534,6 @@ def test_faiss_filters_too_late_and_is_searched_further() -> None:
     assert {parent for parent, _ in standing(written)[0]} == set(standing(written)[1])
     written.delete("M0.md")
     assert set(store.index_to_docstore_id.values()) == {"seed"}
-
-
-class TestStandardSuite(RetrieversIntegrationTests):
-    @property
-    def retriever_constructor(self) -> type[BaseRetriever]:
-        return CatenaMultiViewRetriever
-
-    @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
-        views = CatenaViewTransformer(["headed", Keywords(by="offline")])
-        store, docstore = in_memory(views, sections(HX, manual("HX220", "The hose.", "The fuse.")))
-        return {"vectorstore": store, "docstore": docstore, "views": views.kinds, "rule": ExactUnion()}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "the fuse"
 
 
 # Stores in step.
@@ -745,6 +704,7 @@ def expected_after(states: dict[str, Document]) -> tuple[set[tuple[str, str]], s
     return views, parents
 
 
+@pytest.mark.slow
 def test_300_random_edits_and_deletes_leave_no_orphan() -> None:
     index = fresh(makers=["headed", Keywords(by="offline"), Shout()])
     states: dict[str, Document] = {}

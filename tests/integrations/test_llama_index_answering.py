@@ -24,7 +24,6 @@ from catena.model import Document as CoreDocument
 from catena.model import ServiceError
 from catena.segments import BALANCED, Identity, SegmentSearch
 from catena.testing import FakeReranker
-from llama_index.query_engine.catena import CatenaQueryEngine as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaQueryEngine,
@@ -212,6 +211,7 @@ def test_a_budget_leaves_out_what_does_not_fit_and_source_nodes_are_what_was_rea
         assert each.node.metadata["citation"]
 
 
+@pytest.mark.slow
 async def test_spans_and_events_are_paired_also_where_the_model_fails(library: Library) -> None:
     for llm, fails in ((Replying(by=quoting), False), (Saying(reply="fail"), True)):
         debug = LlamaDebugHandler(print_trace_on_end=False)
@@ -230,7 +230,3 @@ async def test_spans_and_events_are_paired_also_where_the_model_fails(library: L
         )
         for kind in (CBEventType.QUERY, CBEventType.RETRIEVE, CBEventType.SYNTHESIZE):
             assert [len(pair) for pair in debug.get_event_pairs(kind)] == [2, 2]
-
-
-def test_the_engine_is_where_llama_index_looks_for_it() -> None:
-    assert FromNamespace is CatenaQueryEngine

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from catena.model import ParameterError, ServiceError
 from catena.retrieval.late_interaction import LateInteractionReranker
 from catena.segments import Constant
-from catena.structure import AtomicOptions
+from catena_bench.baselines import AtomicOptions
 from llama_index_catena import CatenaAtomicTransform, CatenaRerank
 
 FACTS = "The pump holds 3 bar. The valve opens at 5 bar. The fuse is a T4A."
@@ -59,6 +59,7 @@ def test_units_of_a_node_lie_in_its_document() -> None:
     assert (same.text, same.start_char_idx, same.ref_doc_id) == (part.text, part.start_char_idx, "hx210")
 
 
+@pytest.mark.slow
 async def test_what_a_model_fails_at_is_cut_at_sentences_and_told() -> None:
     with listening() as told:
         made = await CatenaAtomicTransform(Saying(reply="fail")).acall([MANUAL])

@@ -34,13 +34,14 @@ from llama_index_stores import chain
 from numpy.typing import NDArray
 
 import llama_index_catena
-from catena.enrichment import ClusterSummaries, CodeDetector, ContextOptions, LLMDetector, RaptorOptions
+from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
 from catena.library import FixedLength
 from catena.model import CatenaError, ParameterError
 from catena.segments import BALANCED, COHERE, Composed, Constant, Logistic
 from catena.structure import EmbeddingOptions
 from catena.testing import FakeEmbedder, FakeReranker
 from catena.testing.fakes import AngleEmbedder
+from catena_bench.baselines import ClusterSummaries, RaptorOptions
 from llama_index_catena import (
     CatenaCaptionExtractor,
     CatenaChainPostprocessor,

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import pickle
 from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 from blockbuster import blockbuster_ctx
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.ingestion.pipeline import get_transformation_hash
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import Document, MetadataMode, TextNode
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import Replying, splitter
 
-from catena.enrichment import ContextOptions, Guidance
+from catena.enrichment import ContextOptions
 from catena.model import ParameterError
-from llama_index.extractors.catena import CatenaContextExtractor as FromNamespace
 from llama_index_catena import CatenaContextExtractor, CatenaNodeParser, ContextDegradedEvent
-from llama_index_catena.context import CONTEXT_HEADER
+from llama_index_catena.extractors import CONTEXT_HEADER
 
 TEXT = """# Pump manual
 
@@ -154,29 +150,6 @@ def test_nodes_change_in_place_where_that_is_asked_for() -> None:
     assert given == once
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"llm": Saying(reply="x", model="other")},
-        {"options": ContextOptions(guidance=Guidance(document_title="Name the year."))},
-        {"show": "header"},
-        {"llm": None, "options": ContextOptions(by="offline")},
-    ],
-)
-def test_what_decides_is_part_of_the_cache_key(change: dict[str, object]) -> None:
-    usual: dict[str, object] = {"llm": Saying(reply="x"), "options": ContextOptions()}
-    key = get_transformation_hash(nodes(), CatenaContextExtractor(**usual))
-    assert get_transformation_hash(nodes(), CatenaContextExtractor(**{**usual, **change})) != key
-    assert get_transformation_hash(nodes(), CatenaContextExtractor(**usual)) == key
-    other = CatenaContextExtractor(**usual).model_copy(update={"prompt_version": "2"})
-    assert get_transformation_hash(nodes(), other) != key
-
-
-def test_the_embedding_is_part_of_it_offline() -> None:
-    keys = [get_transformation_hash(nodes(), CatenaContextExtractor(embed_model=MockEmbedding(n))) for n in (4, 8)]
-    assert keys[0] != keys[1]
-
-
 def test_a_pipeline_asks_the_model_once_for_what_it_knows(tmp_path) -> None:
     llm = Replying(by=writing)
     pipeline = IngestionPipeline(transformations=[CatenaNodeParser(min_tokens=0), CatenaContextExtractor(llm)])
@@ -187,17 +160,6 @@ def test_a_pipeline_asks_the_model_once_for_what_it_knows(tmp_path) -> None:
     journalled = CatenaContextExtractor(llm, journal=str(tmp_path / "replies.db"))
     assert journalled(nodes()) == journalled(nodes())
     assert len(llm.asked) == 2 * asked
-
-
-def test_it_survives_being_written_down_and_pickled() -> None:
-    options = ContextOptions(by="offline", section_titles=False)
-    extractor = CatenaContextExtractor(options=options, show="header")
-    expected = extractor(nodes())
-    assert pickle.loads(pickle.dumps(extractor))(nodes()) == expected
-    again = CatenaContextExtractor.from_dict({**extractor.to_dict(), "embed_model": None})
-    assert again.options == options
-    assert again(nodes()) == expected
-    assert FromNamespace is CatenaContextExtractor
 
 
 def test_options_that_ask_for_what_is_not_given_are_refused() -> None:

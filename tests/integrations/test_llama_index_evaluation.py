@@ -90,6 +90,7 @@ def test_names_are_registered_when_asked_and_with_the_parameters_given(registry)
     assert again.evaluate("tenth", expected_ids=["a"]).metric_vals_dict["log_rank_index"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_importing_the_module_leaves_the_registry_alone():
     code = (
         "import llama_index_catena.evaluation; "

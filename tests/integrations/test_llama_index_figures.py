@@ -22,7 +22,6 @@ from catena.effects import Captioner, Describe, Services, arun, ask, run
 from catena.library import Preparation
 from catena.model import FilterError, InvalidReplyError, LibraryError, ServiceError
 from catena.testing import FakeEmbedder
-from llama_index.retrievers.catena import CatenaFigureRetriever as FromNamespace
 from llama_index_catena import CatenaFigureRetriever, LlamaIndexCaptioner
 from llama_index_catena.convert import provenance, to_chunk
 
@@ -39,7 +38,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("report")
     captioner = LlamaIndexCaptioner(Saying(reply=SEEN))
     with Library.open(
-        folder / "library", preparation=FIGURES, embedder=FakeEmbedder(), captioner=captioner
+        folder / "library", preparation=FIGURES, embedder=FakeEmbedder(), services=Services(captioner=captioner)
     ) as opened:
         opened.index([REPORT])
         yield opened
@@ -148,7 +147,3 @@ async def test_what_is_no_caption_is_refused() -> None:
     with pytest.raises(ServiceError) as caught:
         LlamaIndexCaptioner(Saying(reply="fail")).caption(PNG, "What is it?")
     assert "abc123" not in str(caught.value)
-
-
-def test_the_conventional_name_is_the_same_class() -> None:
-    assert FromNamespace is CatenaFigureRetriever

@@ -49,8 +49,6 @@ from catena.model import (
 )
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import AngleEmbedder, FakeGraph
-from llama_index.postprocessor.catena import CatenaChainPostprocessor as PostprocessorFromNamespace
-from llama_index.retrievers.catena import CatenaGraphRetriever as RetrieverFromNamespace
 from llama_index_catena import (
     CatenaChainPostprocessor,
     CatenaGraphRetriever,
@@ -238,11 +236,6 @@ def test_a_model_finds_the_questions_keywords_where_that_is_asked_for() -> None:
     assert made.result(QUESTION).keywords == ("maker",)
     assert len(model.asked) == 1
     assert ids(made.retrieve(QUESTION))[0] == "b"
-
-
-def test_it_is_found_under_the_conventional_names() -> None:
-    assert RetrieverFromNamespace is CatenaGraphRetriever
-    assert PostprocessorFromNamespace is CatenaChainPostprocessor
 
 
 # Over a real index.
@@ -518,6 +511,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 DEMO_QUESTION = "What is the tightening torque of the HX210 cover screws?"
 
 
+@pytest.mark.slow
 async def test_a_library_is_searched_by_its_graph(library: Library) -> None:
     made = CatenaGraphRetriever(library=library, similarity_top_k=5)
     found = made.retrieve(DEMO_QUESTION)

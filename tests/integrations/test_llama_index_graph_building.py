@@ -175,6 +175,7 @@ TEXTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(TEXTS, min_size=3, max_size=3), after=st.lists(TEXTS, min_size=3, max_size=3))
 def test_an_update_equals_a_rebuild(before: list[list[str]], after: list[list[str]]) -> None:

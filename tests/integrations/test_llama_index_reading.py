@@ -28,7 +28,6 @@ from catena.model import BudgetExceededError, ParameterError, ParseError, Servic
 from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
-from llama_index.readers.catena import CatenaReader as FromNamespace
 from llama_index_catena import CatenaNodeParser, CatenaReader
 from llama_index_catena.documents import to_core_document
 
@@ -70,6 +69,7 @@ def files(tmp_path: Path) -> list[Path]:
     return made
 
 
+@pytest.mark.slow
 def test_without_a_model_the_document_is_the_cores() -> None:
     (document,) = CatenaReader().load_data(MANUALS[0])
     expected = read(MANUALS[0]).document
@@ -176,6 +176,7 @@ async def test_it_extracts_for_a_directory_reader(files: list[Path]) -> None:
     assert [d.to_dict() for d in await directory.aload_data()] == [d.to_dict() for d in documents]
 
 
+@pytest.mark.slow
 def test_it_serves_other_processes() -> None:
     reader = CatenaReader(llm=MockLLM(max_tokens=5), journal="replies.db", preparation=Preparation())
     copy = pickle.loads(pickle.dumps(reader))
@@ -237,7 +238,3 @@ def test_a_cap_on_spending_holds(files: list[Path]) -> None:
     services = Services(budget=Budget(max_tokens=1))
     with pytest.raises(BudgetExceededError):
         CatenaReader(llm=Formatter(), options=SMALL, services=services).load_data(files[0])
-
-
-def test_the_conventional_name_is_the_same_class() -> None:
-    assert FromNamespace is CatenaReader

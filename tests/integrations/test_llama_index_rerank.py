@@ -20,7 +20,6 @@ from catena.effects import Rate, Services, arun, ask, run
 from catena.model import CalibrationError, InvalidReplyError, ParameterError, ServiceError
 from catena.segments import COHERE, Artefact, Constant, Identity, fit_beta
 from catena.testing import FakeReranker
-from llama_index.postprocessor.catena import CatenaRerank as FromNamespace
 from llama_index_catena import CatenaRerank, LlamaIndexReranker
 from llama_index_catena.convert import provenance
 
@@ -222,4 +221,3 @@ def test_it_is_written_down_by_what_it_is() -> None:
     assert written["reranker"] == "llama-index:ByLength/by-length"
     assert written["calibration"] == {"kind": "BetaCDF", "a": 0.4, "b": 0.4}
     assert CatenaRerank.from_dict(written, reranker=ByLength()).to_dict() == written
-    assert FromNamespace is CatenaRerank

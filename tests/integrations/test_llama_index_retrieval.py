@@ -27,7 +27,6 @@ from catena.effects import Services
 from catena.model import FilterError, ParameterError, RouteError
 from catena.retrieval import RankFusion
 from catena.testing import FakeEmbedder, Flaky
-from llama_index.retrievers.catena import CatenaRetriever as FromNamespace
 from llama_index_catena import (
     CatenaRetriever,
     CatenaSegmentRetriever,
@@ -36,7 +35,7 @@ from llama_index_catena import (
     retriever_store,
 )
 from llama_index_catena.convert import PROVENANCE, provenance
-from llama_index_catena.embedding import CatenaEmbedding
+from llama_index_catena.services import CatenaEmbedding
 
 MANUAL = """# {name} manual
 
@@ -300,7 +299,3 @@ def test_a_library_and_a_retriever_rank_together(library: Library) -> None:
 def test_provenance_is_json_that_any_store_can_hold(library: Library) -> None:
     (best,) = CatenaRetriever(library, similarity_top_k=1).retrieve("cover")
     assert json.loads(best.metadata[PROVENANCE]) == provenance(best.node)
-
-
-def test_the_conventional_name_is_the_same_class() -> None:
-    assert FromNamespace is CatenaRetriever

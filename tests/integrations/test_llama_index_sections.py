@@ -15,11 +15,12 @@ from llama_index_views import BODIES, COVER, HOUSING, SEAL, manual
 
 from catena import Library
 from catena.effects import Services
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import Keywords, Summaries
 from catena.library import FixedLength, Preparation
 from catena.model import ParameterError
 from catena.retrieval import ExactUnion, ReadingOptions, ViewSearch, found_by
-from catena.structure import ChunkOptions, SectionChunkOptions, count_tokens, cut_fixed, cut_sections, outline
+from catena.structure import ChunkOptions, SectionChunkOptions, cut_fixed, cut_sections, outline
+from catena.text import count_tokens
 from llama_index_catena import CatenaNodeParser, CatenaRetriever
 from llama_index_catena.convert import provenance
 from llama_index_catena.documents import to_core_document

@@ -101,22 +101,6 @@ def test_where_no_answer_is_of_use_headings_and_paragraphs_divide_and_that_is_to
         strict.get_nodes_from_documents([document()])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"llm": Saying(reply="[]", model="other")},
-        {"segmentation": replace(ASKED, window=9_000)},
-        {"segmentation": None},
-        {"segmentation": OFFLINE},
-    ],
-)
-def test_what_decides_is_part_of_the_cache_key(change: dict[str, object]) -> None:
-    usual: dict[str, object] = {"llm": Saying(reply="[]")}
-    key = get_transformation_hash([document()], parser(**usual))
-    assert get_transformation_hash([document()], parser(**{**usual, **change})) != key
-    assert get_transformation_hash([document()], parser(**usual)) == key
-
-
 def test_the_prompts_version_and_the_embedding_are_part_of_it_too() -> None:
     assert parser().prompt_version
     changed = parser().model_copy(update={"prompt_version": "other"})

@@ -17,18 +17,19 @@ from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import KeepingVectorStore, chain, docstore_of, splitter
 
 from catena import Library
 from catena.model import CatenaError, ParameterError, ServiceError
-from catena.segments import BALANCED, Constant, Identity, SegmentSearch
+from catena.segments import BALANCED, COHERE, Constant, Identity, SegmentSearch
 from catena.testing import FakeReranker
-from llama_index.postprocessor.catena import CatenaSegmentPostprocessor as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaNodeParser,
@@ -36,11 +37,18 @@ from llama_index_catena import (
     CatenaRetriever,
     CatenaSegmentPostprocessor,
     CatenaSegmentRetriever,
+    RouteDegradedEvent,
     UnknownNameEvent,
 )
+from llama_index_catena.convert import provenance
 
 TEXTS = [f"{letter * 699}\n" for letter in "abcdefgh"]  # of the reference length: every length factor is 1
 QUERY = "what?"
+
+
+class Gone(BaseRetriever):
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise ConnectionError("gone")
 
 
 def scored(nodes: list[TextNode], **scores: float | None) -> list[NodeWithScore]:
@@ -131,6 +139,7 @@ def test_documents_are_never_joined_though_links_say_so() -> None:
     assert sorted(letters(post.postprocess_nodes(found, query_str=QUERY))) == ["ab", "cd"]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.permutations(range(8)), st.sets(st.integers(0, 7), min_size=1), st.integers(20, 80), st.integers(0, 15))
 def test_segments_of_overlapping_splits_are_slices_of_their_document(order, chosen, size: int, overlap: int) -> None:
@@ -219,6 +228,22 @@ def test_the_best_is_returned_though_it_is_worth_little_and_that_is_told(caplog:
     assert CatenaSegmentPostprocessor(calibration=Identity(), never_empty=False).postprocess_nodes(weak) == []
 
 
+async def test_what_the_retriever_told_is_not_told_again_but_stays_known(caplog: pytest.LogCaptureFixture) -> None:
+    routes = {"good": Finding([(chain("d", TEXTS)[1], 0.9)]), "gone": Gone()}
+    found = CatenaRetriever.over(routes).retrieve(QUERY)
+    for post in (
+        CatenaSegmentPostprocessor(calibration=Constant()),
+        CatenaRerank(FakeReranker(), calibration=COHERE),
+    ):
+        caplog.clear()
+        with listening() as told:
+            made = post.postprocess_nodes(found, query_str=QUERY)
+            assert await post.apostprocess_nodes(found, query_str=QUERY) == made
+        assert [event.what for event in told.events if isinstance(event, RouteDegradedEvent)] == []
+        assert "gone" not in caplog.text
+        assert [part["what"] for part in provenance(made[0].node)["degraded"]] == ["route gone"]
+
+
 def test_what_is_no_store_or_no_setting_is_refused_at_once() -> None:
     with pytest.raises(ParameterError, match="docstore"):
         CatenaSegmentPostprocessor("nodes")  # type: ignore[arg-type]
@@ -236,14 +261,6 @@ async def test_a_store_that_fails_is_a_typed_error() -> None:
         post.postprocess_nodes(scored(nodes, b=0.9, d=0.8))
     with pytest.raises(ServiceError, match="SimpleVectorStore"):
         await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))
-
-
-def test_the_postprocessor_is_written_down_by_name_and_settings() -> None:
-    written = CatenaSegmentPostprocessor(calibration=Constant(0.7)).to_dict()
-    assert written["class_name"] == "CatenaSegmentPostprocessor"
-    assert written["params"]["max_chunks"] == 15
-    assert written["calibration"] == {"kind": "Constant", "value": 0.7}
-    assert FromNamespace is CatenaSegmentPostprocessor
 
 
 TORQUE = "The cover of the pump takes six screws, tightened to 14 Nm."
@@ -378,6 +395,7 @@ def test_options_that_ask_for_what_is_not_given_are_refused(library: Library) ->
         CatenaSegmentRetriever(library, neighbours=SimpleDocumentStore())
 
 
+@pytest.mark.slow
 def test_a_retriever_that_fails_is_a_typed_error() -> None:
     class Broken(SimpleDocumentStore):
         def get_document(self, doc_id: str, raise_error: bool = True):

@@ -27,7 +27,6 @@ from catena.enrichment import StaticEmbedder
 from catena.model import InvalidReplyError, ParameterError, Scale, ServiceError
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeStore
-from llama_index.embeddings.catena import CatenaEmbedding as FromNamespace
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaNodeParser,
@@ -345,7 +344,3 @@ async def test_nodes_in_a_vector_store_index_answer_without_a_network() -> None:
     assert sorted(fuses) == ["HX200", "HX210"]  # equal texts, two hits
     engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
     assert "headings: HX210 › Cover" in str(await engine.aquery("screws of the HX210 cover"))
-
-
-def test_the_conventional_name_is_the_same_class() -> None:
-    assert FromNamespace is CatenaEmbedding

@@ -21,8 +21,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 from llama_index_models import Saying
 from llama_index_views import BODIES, HOUSING, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
-from catena.enrichment import LEDGER, record_key
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import LEDGER, Keywords, Summaries, record_key
 from catena.model import DuplicateDocumentError, ParameterError, ServiceError
 from llama_index_catena import CatenaViewExtractor, CatenaViewIndex, ViewChanges, with_content_ids
 
@@ -86,6 +85,7 @@ def test_a_section_that_changed_has_new_views_and_no_other_is_asked_for_or_embed
     assert (len(model.asked) - asked, embed_model.texts) == (2, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", [SimpleVectorStore, Texts])
 def test_after_three_hundred_edits_all_stands_as_if_indexed_at_once(store: type[SimpleVectorStore]) -> None:
     chance = random.Random(5)
@@ -150,6 +150,7 @@ class Failing:
 SHORT = {"Housing": "It is made of cast iron.", "Seal": "It keeps the oil inside.", "Cover": "Four screws hold it."}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sections", [{"Housing": "It is made of steel.", "Seal": SHORT["Seal"]}, {}])
 def test_wherever_a_store_fails_the_same_call_makes_it_good(sections: dict[str, str]) -> None:
     documents = [manual("other", SHORT), *([manual(sections=sections)] if sections else [])]

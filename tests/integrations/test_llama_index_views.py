@@ -33,14 +33,11 @@ from llama_index_stores import chain, splitter
 from llama_index_views import BODIES, HOUSING, PARSER, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
 from catena.effects import Step
-from catena.enrichment import MadeViews, Questions
-from catena.enrichment.views import Keywords, Summaries
+from catena.enrichment import Keywords, MadeViews, Questions, Summaries
 from catena.model import Chunk, ParameterError, ViewError
 from catena.retrieval import ExactUnion, ViewRankFusion
 from catena.retrieval.view_search import ViewScoreFusion
 from catena.structure import passages_of
-from llama_index.extractors.catena import CatenaViewExtractor as ExtractorFromNamespace
-from llama_index.retrievers.catena import CatenaMultiViewRetriever as RetrieverFromNamespace
 from llama_index_catena import (
     CatenaEmbedding,
     CatenaMultiViewRetriever,
@@ -106,6 +103,14 @@ async def test_each_node_is_followed_by_views_that_lead_to_it_and_to_its_documen
         assert await CatenaViewExtractor().acall(parents) == found
 
 
+def test_views_of_two_kinds_with_one_text_are_two() -> None:
+    """A short section's summary is its text."""
+    short = TextNode(id_="short", text="Six screws.")
+    made = views_in(CatenaViewExtractor(["raw", Summaries(by="offline")])([short]))
+    assert [(view.metadata["view"], view.text) for view in made] == [("raw", short.text), ("summary", short.text)]
+    assert len({view.node_id for view in made}) == 2
+
+
 async def test_a_model_writes_views_and_is_asked_once_per_section_and_kind() -> None:
     model = llm()
     views = ("raw", Keywords(), Summaries(over_tokens=20), Questions())
@@ -156,24 +161,6 @@ def test_what_a_model_fails_at_is_told_and_costs_that_view_alone(caplog: pytest.
     assert events[0].what in caplog.text
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"llm": Saying(reply="[]", model="other")},
-        {"views": [Keywords(words=7)]},
-        {"views": ["raw", Keywords()]},
-        {"passage_tokens": 50},
-        {"parents": "inside"},
-        {"metadata_keys": ["title"]},
-    ],
-)
-def test_what_decides_is_part_of_the_cache_key(change: dict[str, object]) -> None:
-    usual: dict[str, object] = {"views": [Keywords()], "llm": Saying(reply="[]")}
-    key = get_transformation_hash(sections_of(), CatenaViewExtractor(**usual))
-    assert get_transformation_hash(sections_of(), CatenaViewExtractor(**{**usual, **change})) != key
-    assert get_transformation_hash(sections_of(), CatenaViewExtractor(**usual)) == key
-
-
 def test_the_prompts_version_is_part_of_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def key() -> str:
         return get_transformation_hash(sections_of(), CatenaViewExtractor([Keywords()], llm=llm()))
@@ -193,8 +180,6 @@ def test_it_survives_being_written_down_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(offline))(sections_of()) == offline(sections_of())
     with pytest.raises(ParameterError, match="given again"):
         CatenaViewExtractor.from_dict(CatenaViewExtractor([Headings()]).to_dict())
-    assert ExtractorFromNamespace is CatenaViewExtractor
-    assert RetrieverFromNamespace is CatenaMultiViewRetriever
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_no_chunk_of_a_pdf_stands_under_a_comment_line(
     assert headings(manual, joined=joined) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["R-data.pdf", "libtasn1.pdf"])
 def test_no_chunk_of_a_real_manual_stands_under_a_comment_line(data_at: Callable[..., Path], name: str) -> None:
     path = data_at("pdfs", name)

@@ -20,18 +20,17 @@ import langchain_catena
 import llama_index_catena
 from catena import Library
 from catena.cli.app import app
-from catena.effects import Retry
-from catena.enrichment import StaticEmbedder
-from catena.enrichment.views import Keywords
+from catena.effects import Retry, Services
+from catena.enrichment import Keywords, StaticEmbedder
 from catena.graph import GraphSearch
 from catena.library import Preparation
 from catena.model import Document, FilterError, Ranking, ServiceError, citation
-from catena.report import ReportOptions
-from catena.report.gathering import gather
 from catena.retrieval import SECTION_ROUTES, RankFusion, ScoreFusion, ViewSearch
 from catena.segments import Extraction
-from catena.server import ServerLibrary
 from catena.structure import SectionChunkOptions
+from catena_server import ServerLibrary
+from catena_view.report import ReportOptions
+from catena_view.report.reporting import gather
 
 PROSE = " ".join(
     f"The pump of row {number} turns slowly while valve {number % 7} stays open." for number in range(40)
@@ -93,7 +92,7 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def degraded(asked: Asked) -> Iterator[Asked]:
     once = Retry(attempts=1)
     with Library.open(
-        asked.path, preparation=asked.library.preparation, embedder=Speechless(), retry=once
+        asked.path, preparation=asked.library.preparation, embedder=Speechless(), services=Services(retry=once)
     ) as library:
         yield Asked(library, asked.path)
 
@@ -209,6 +208,7 @@ def test_every_face_finds_the_same_chunks(asked: Asked, condition: str) -> None:
         assert agree(found) or chosen.get("routes") == ("passages", "lexical")
 
 
+@pytest.mark.slow
 def test_every_face_goes_on_without_the_route_that_fails(degraded: Asked) -> None:
     for chosen in OPTIONS:
         assert agree(searches(degraded, PLAIN, {"k": K, **chosen})), chosen
@@ -242,6 +242,7 @@ PASSAGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [120, 400])
 def test_every_face_reads_the_same_passages(asked: Asked, budget: int) -> None:
     for chosen in PASSAGES:
@@ -288,6 +289,7 @@ def cut(found: Extraction) -> Rows:
     return [(hit.segment.id, hit.value, citation(hit.segment)) for hit in found.segments]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [question for question, _ in QUESTIONS.values()])
 def test_every_face_finds_the_same_segments(asked: Asked, question: str) -> None:
     for options in SEGMENTS:
@@ -310,6 +312,7 @@ def test_every_face_finds_the_same_segments(asked: Asked, question: str) -> None
 WALKS: list[dict[str, Any]] = [{}, {"where": None}, {"where": {"first_page": {"$lte": 1}}}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routes", [None, ("lexical", "dense"), SECTION_ROUTES])
 def test_every_face_walks_to_the_same_chunks(asked: Asked, routes: Sequence[str] | None) -> None:
     asked.library.build_graph()

@@ -29,16 +29,18 @@ from catena.enrichment import (
     caption_figures,
     context_by_llm,
 )
-from catena.enrichment.view_questions import Questions
-from catena.evaluation import Pair, ScopeQuestion, generate_scope_questions, judge_pairs
-from catena.evaluation.span_answers import SpanCase, ask_spans
+from catena.enrichment.view_makers import Questions
 from catena.formatting import FormatOptions, format_markdown
 from catena.graph import question_keywords
 from catena.model import Chunk, Document, Figure, Hit, Parsed, ServiceError
 from catena.retrieval import generate_queries
-from catena.structure import cut_atomic, segment_with_llm
+from catena.structure import segment_with_llm
 from catena.testing import FakeLLM
 from catena.testing.replies import ReplyShape, reply_shapes
+from catena_bench.baselines import cut_atomic
+from catena_bench.judges import Pair, judge_pairs
+from catena_bench.questions import ScopeQuestion, generate_scope_questions
+from catena_bench.questions.span_answers import SpanCase, ask_spans
 from langchain_catena.services import LangChainLLM
 from llama_index_catena.services import LlamaIndexLLM
 

@@ -90,10 +90,6 @@ def named(column: int) -> Iterator[str]:
         yield from quoted(row[column])
 
 
-def test_the_readme_has_the_same_table() -> None:
-    assert table_of("README.md") == ROWS
-
-
 def test_every_part_is_there_and_every_stage_has_one() -> None:
     parts = list(named(0))
     for part in parts:

@@ -14,8 +14,8 @@ import pytest
 import catena
 from catena.evaluation import BankQuestion, Gold
 from catena.formatting import FidelityReport
-from catena.formatting.fidelity_report import PageFidelity
-from catena.report import Report, report
+from catena.formatting.fidelity_check import PageFidelity
+from catena_view.report import Report, report
 
 QUESTION = "Which torque does the cover of the pump need?"
 HACKED = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script></script><b>bold</b>'

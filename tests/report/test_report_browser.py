@@ -13,10 +13,10 @@ import pytest
 
 import catena
 from catena.model import Chunk
-from catena.report import Report, report
-from catena.report.graph import discs_of_documents
-from catena.report.html import page_of
-from catena.report.values import EdgeKind, GraphShown, GroupMark, HopRow, NodeMark
+from catena_view.report import Report, report
+from catena_view.report.graph import discs_of_documents
+from catena_view.report.reporting import page_of
+from catena_view.report.values import EdgeKind, GraphShown, GroupMark, HopRow, NodeMark
 
 pytestmark = pytest.mark.browser
 

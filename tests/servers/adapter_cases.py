@@ -13,8 +13,8 @@ from typing import Any
 
 from catena.enrichment import Keywords, Summaries
 from catena.library import Library, Preparation
-from catena.server import Call, ElasticsearchTransport, Flavour, ServerLibrary, upload_graph
 from catena_bench.servers import ask
+from catena_server import Call, ElasticsearchTransport, Flavour, ServerLibrary, upload_graph
 
 ROOT = Path(__file__).parents[2]
 MANUALS = ROOT / "packages/catena/src/catena/data/demo"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from catena.model import MissingExtraError
-from catena_bench.servers import Cluster, NoServersError, ask, elasticsearch, opensearch
+from catena_bench.servers import NoServersError, SearchCluster, ask, elasticsearch, opensearch
 
 ES_URL, ES_API_KEY, OS_URL = (os.environ.get(name, "") for name in ("ES_URL", "ES_API_KEY", "OS_URL"))
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "localhost", "::1", *hosts]))
 
 
-def started(server: AbstractContextManager[Cluster]) -> Iterator[Cluster]:
+def started(server: AbstractContextManager[SearchCluster]) -> Iterator[SearchCluster]:
     """Start a cluster for a fixture; skip by name where this machine cannot."""
     try:
         cluster = server.__enter__()
@@ -71,7 +71,7 @@ def es_api_key() -> str:
 
 
 @pytest.fixture(scope="session")
-def es_cluster() -> Iterator[Cluster]:
+def es_cluster() -> Iterator[SearchCluster]:
     """Three Elasticsearch nodes of our own, to kill and to hold; never those of ES_URL."""
     yield from started(elasticsearch(nodes=3, settings=QUICK_TO_FAIL))
 

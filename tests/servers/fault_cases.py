@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 from entry_cases import plain
 
 from catena.effects import Retry
-from catena.server import BulkOptions, Call, ElasticsearchTransport, Flavour, ServerOptions, ServerStore, Transport
-from catena.server.writing import Addition
 from catena.testing import FakeEmbedder
-from catena_bench.servers import Cluster, ask
+from catena_bench.servers import SearchCluster, ask
+from catena_server import BulkOptions, Call, ElasticsearchTransport, Flavour, ServerOptions, ServerStore, Transport
+from catena_server.writing import Addition
 
 MODEL = FakeEmbedder(dim=3)
 QUICK = ServerOptions(
-    facts_seconds=0.0,
+    counts_seconds=0.0,
     bulk=BulkOptions(actions=20, base_seconds=0.1),
     retry=Retry(base_seconds=0.1, rate_limit_seconds=0.0),
 )
@@ -95,7 +95,7 @@ def assert_whole(store: ServerStore, additions: Sequence[Addition]) -> int:
     return len(held)
 
 
-def master_of(cluster: Cluster, asked: int = 0) -> int:
+def master_of(cluster: SearchCluster, asked: int = 0) -> int:
     """Return the number of the node that is master; a cluster that is choosing one is waited for."""
     cluster.wait()
     state = ask(f"{cluster.urls[asked]}/_cluster/state/master_node,nodes?filter_path=master_node,nodes.*.name")

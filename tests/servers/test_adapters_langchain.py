@@ -34,9 +34,9 @@ from catena.library import Library
 from catena.model import FilterError, LibraryError, ParameterError, RouteError, ServerError
 from catena.retrieval import RankFusion, ViewSearch
 from catena.segments import Constant
-from catena.server import ServerLibrary, upload_graph
-from catena.server.graph import ServerGraph
 from catena.testing import FakeReranker
+from catena_server import ServerLibrary, upload_graph
+from catena_server.graph import ServerGraph
 from langchain_catena import (
     CatenaChainCompressor,
     CatenaEmbeddings,

@@ -1,4 +1,4 @@
-"""The page about servers and the README's section do what they say: their blocks are run on a real server."""
+"""The page about servers and the guide's section do what they say: their blocks are run on a real server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from unittest.mock import create_autospec
 import pytest
 from doc_blocks import ROOT, Block, blocks_of, run_blocks
 
-import catena.server.ray_ingestion
+import catena_server.ray_ingestion
 
 pytest.importorskip("langchain_elasticsearch", reason="needs langchain-elasticsearch")
 
-ADDRESS, NAME = "http://127.0.0.1:9200", '"shelf'  # as pages write them
+ADDRESS, NAME = "http://127.0.0.1:9200", '"cache'  # as pages write them
 PAGE = ROOT / "docs" / "past-one-machine.md"
 
 
@@ -36,8 +36,8 @@ def on_server(
 def test_every_block_of_the_page_does_what_it_says(
     on_server: Callable[[str], list[Block]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = create_autospec(catena.server.ray_ingestion.ray_ingest, return_value=())  # test_ray_ingestion runs it
-    monkeypatch.setattr(catena.server, "ray_ingest", asked)  # of the face, which pages import from
+    asked = create_autospec(catena_server.ray_ingestion.ray_ingest, return_value=())  # test_ray_ingestion runs it
+    monkeypatch.setattr(catena_server, "ray_ingest", asked)  # of the face, which pages import from
     text = PAGE.read_text(encoding="utf-8")
     assert ADDRESS in text
     run_blocks(PAGE, on_server(text), capsys, there=("server", "ray"))
@@ -47,7 +47,7 @@ def test_every_block_of_the_page_does_what_it_says(
 def test_every_block_of_the_readme_does_what_it_says(
     on_server: Callable[[str], list[Block]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = ROOT / "README.md"
+    readme = ROOT / "docs" / "guide.md"
     section = readme.read_text(encoding="utf-8").partition("\n## Past one machine\n")[2].partition("\n## ")[0]
     blocks = on_server(section)
     assert any(block.needs == "server" for block in blocks)

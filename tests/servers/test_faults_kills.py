@@ -11,17 +11,17 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from fake_server import Killed
 from fault_cases import QUICK, assert_whole, documents, opened, told
 
 from catena.effects import Search, run
-from catena.server import Call, ElasticsearchTransport, ServerLibrary, ServerStore, abandon, calling
 from catena.testing import FakeEmbedder
-from catena.testing.fake_server import Killed
+from catena_server import Call, ElasticsearchTransport, ServerLibrary, ServerStore, abandon, calling
 
 MODEL = FakeEmbedder(dim=16)
 FILES = 24
 KILLS = int(os.environ.get("CATENA_KILLS", "12"))
-IMPORTED = ["catena.server.library", "catena.server.elasticsearch", "elasticsearch"]
+IMPORTED = ["catena_server.library", "catena_server.elasticsearch", "elasticsearch"]
 
 
 def index(urls: tuple[str, ...], name: str, folder: Path) -> None:

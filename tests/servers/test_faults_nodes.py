@@ -15,8 +15,8 @@ from fault_cases import MODEL, QUICK, assert_whole, documents, master_of, opened
 from catena.effects import Retry, Services, run
 from catena.model import Ranking, RouteError, ServerError
 from catena.retrieval import OnRouteError, retrieve
-from catena.server import ServerStore
-from catena_bench.servers import Cluster
+from catena_bench.servers import SearchCluster
+from catena_server import ServerStore
 
 QUESTION = "Which word003 stands beside word001?"
 DOCUMENTS = 60
@@ -88,7 +88,7 @@ class Asking:
 
 
 def test_the_master_is_killed_while_documents_are_put_and_questions_asked(
-    es_cluster: Cluster, fresh_index: Callable[..., str]
+    es_cluster: SearchCluster, fresh_index: Callable[..., str]
 ) -> None:
     master, urls = master_of(es_cluster), es_cluster.urls
     old, new = documents(DOCUMENTS // 2), documents(DOCUMENTS)
@@ -145,7 +145,7 @@ def assert_lost_shards_are_told(single: ServerStore, notes: dict[str, object]) -
 
 
 def test_the_master_is_held_while_documents_are_put_and_questions_asked(
-    es_cluster: Cluster, fresh_index: Callable[..., str]
+    es_cluster: SearchCluster, fresh_index: Callable[..., str]
 ) -> None:
     held, urls = master_of(es_cluster), es_cluster.urls
     old, new = documents(DOCUMENTS // 2), documents(DOCUMENTS)

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 from fault_cases import MODEL, QUICK, Proxy, assert_whole, documents, indices_of, opened, proxy, told
+from opened_stores import elasticsearch_store, opensearch_store
 
 from catena.effects import Retry
 from catena.model import CatenaError, LibraryError, ModelMismatchError, ServerError
-from catena.server import BulkOptions, ServerLibrary, ServerOptions
-from catena.server.elasticsearch import elasticsearch_store
-from catena.server.layout import META
-from catena.server.opensearch import opensearch_store
 from catena.testing import FakeEmbedder
-from catena_bench.servers import Cluster, ask
+from catena_bench.servers import SearchCluster, ask
+from catena_server import BulkOptions, ServerLibrary, ServerOptions
+from catena_server.index_layout import META
 
 KEY = "c2VjcmV0LWlkOnNlY3JldC1rZXk="
 BUSY = {"type": "es_rejected_execution_exception", "reason": "rejected execution of coordinating operation"}
@@ -29,13 +28,13 @@ ONE_TRY = ServerOptions(
 
 
 @pytest.fixture
-def between(es_cluster: Cluster) -> Iterator[Proxy]:
+def between(es_cluster: SearchCluster) -> Iterator[Proxy]:
     with proxy(es_cluster.urls[0]) as standing:
         yield standing
 
 
 @pytest.fixture
-def name(es_cluster: Cluster, fresh_index: Callable[..., str]) -> str:
+def name(es_cluster: SearchCluster, fresh_index: Callable[..., str]) -> str:
     return fresh_index(es_cluster.urls[0], "w")
 
 
@@ -109,7 +108,7 @@ def test_a_server_that_stays_busy_is_told_and_the_same_again_finishes(between: P
         line.after = assert_whole(store, additions)
 
 
-def test_a_call_that_is_more_than_the_server_holds_at_once_is_told(es_cluster: Cluster, name: str) -> None:
+def test_a_call_that_is_more_than_the_server_holds_at_once_is_told(es_cluster: SearchCluster, name: str) -> None:
     """`indexing_pressure.memory.limit` of these nodes is 2 MB: a real 429."""
     ((entry, vectors),) = documents(1)
     text = entry.document.text + "and so on " * 400_000
@@ -144,7 +143,7 @@ def wait_for(holds: Callable[[], bool], seconds: float = 120.0) -> None:
 
 
 def test_a_disk_that_fills_while_documents_are_put_stops_at_once_and_the_same_again_finishes(
-    es_cluster: Cluster, name: str
+    es_cluster: SearchCluster, name: str
 ) -> None:
     url, additions = es_cluster.urls[0], documents(60)
     with (
@@ -171,7 +170,7 @@ def test_a_disk_that_fills_while_documents_are_put_stops_at_once_and_the_same_ag
         line.after = assert_whole(store, additions)
 
 
-def test_a_disk_over_the_flood_stage_blocks_writing_and_nothing_is_lost(es_cluster: Cluster, name: str) -> None:
+def test_a_disk_over_the_flood_stage_blocks_writing_and_nothing_is_lost(es_cluster: SearchCluster, name: str) -> None:
     url, additions = es_cluster.urls[0], documents(12)
     marks = {"low": "1%", "high": "2%", "flood_stage": "3%"}
     of_disk = {f"cluster.routing.allocation.disk.watermark.{mark}": value for mark, value in marks.items()}
@@ -238,7 +237,9 @@ def test_a_key_that_may_only_read_is_told_before_anything_is_written(between: Pr
 
 
 @pytest.mark.parametrize("part", ["chunks", "documents", "ledger"])
-def test_an_index_of_others_under_a_name_of_ours_is_left_alone(es_cluster: Cluster, name: str, part: str) -> None:
+def test_an_index_of_others_under_a_name_of_ours_is_left_alone(
+    es_cluster: SearchCluster, name: str, part: str
+) -> None:
     url = es_cluster.urls[0]
     ask(f"{url}/{name}-{part}", method="PUT", body={"mappings": {"properties": {"x": {"type": "text"}}}})
     with pytest.raises(CatenaError, match=rf"{name}-{part}") as caught:
@@ -279,7 +280,7 @@ def remapped(url: str, name: str, **changes: Any) -> None:
     ],
 )
 def test_a_set_that_others_changed_is_named_and_not_written(
-    es_cluster: Cluster, name: str, changes: dict[str, Any], kind: type[CatenaError], what: str
+    es_cluster: SearchCluster, name: str, changes: dict[str, Any], kind: type[CatenaError], what: str
 ) -> None:
     url = es_cluster.urls[0]
     with opened([url], name, **SMALL) as (store, _):
@@ -290,7 +291,7 @@ def test_a_set_that_others_changed_is_named_and_not_written(
     assert ask(f"{url}/{name}-chunks/_count")["count"] == 0
 
 
-def test_another_model_is_refused_and_nothing_written(es_cluster: Cluster, name: str) -> None:
+def test_another_model_is_refused_and_nothing_written(es_cluster: SearchCluster, name: str) -> None:
     url = es_cluster.urls[0]
     with opened([url], name, **SMALL) as (store, _):
         for model in (FakeEmbedder(dim=4), FakeEmbedder(dim=3, identity="another of three")):
@@ -309,13 +310,13 @@ def test_a_client_of_another_version_is_told(between: Proxy, name: str) -> None:
         assert (caught.value.kind, caught.value.retry) == ("media_type_header_exception", False)
 
 
-def test_the_other_product_is_told(es_cluster: Cluster, os_url: str, name: str, fresh_index: Any) -> None:
+def test_the_other_product_is_told(es_cluster: SearchCluster, os_url: str, name: str, fresh_index: Any) -> None:
     other = fresh_index(os_url, "w")
-    with pytest.raises(ServerError, match=r"catena\.server\.opensearch") as caught:
+    with pytest.raises(ServerError, match=r"catena_server\.opensearch") as caught:
         elasticsearch_store(os_url, other, embedder=MODEL)
     assert caught.value.retry is False
     assert indices_of(os_url, other) == set()
-    with pytest.raises(ServerError, match=r"catena\.server\.elasticsearch"):
+    with pytest.raises(ServerError, match=r"catena_server\.elasticsearch"):
         opensearch_store(es_cluster.urls[0], name, embedder=MODEL)
     assert f"{name}-chunks-1" not in indices_of(es_cluster.urls[0], name)
 

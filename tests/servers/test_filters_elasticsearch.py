@@ -12,7 +12,8 @@ from filter_cases import fields, filters
 from hypothesis import HealthCheck, Phase, example, given, seed, settings
 
 from catena.model import FilterError, matches
-from catena.server.filters import CONTAINED, DEEPEST, FACETS, LONGEST, facet_fields, filter_query
+from catena_server.filters import CONTAINED, DEEPEST, LONGEST, facet_fields, filter_query
+from catena_server.index_layout import FACETS
 
 INDEX = "c-filters"
 COUNT = 200

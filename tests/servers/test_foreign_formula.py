@@ -14,7 +14,7 @@ from catena.effects import Search, SearchFused, Services, run
 from catena.enrichment import StaticEmbedder
 from catena.model import Scale
 from catena.retrieval import retrieve
-from catena.server import ElasticsearchTransport, ForeignIndex, ForeignStore
+from catena_server import ElasticsearchTransport, ForeignIndex, ForeignStore
 
 es = pytest.importorskip("elasticsearch")
 

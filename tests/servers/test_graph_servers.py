@@ -21,7 +21,7 @@ from catena.enrichment import StaticEmbedder
 from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, node_of, search_graph, widen
 from catena.library import Library
 from catena.model import Chunk, Hit, LibraryError, Ranking, Scale
-from catena.server import (
+from catena_server import (
     BulkOptions,
     ElasticsearchTransport,
     OpenSearchTransport,
@@ -29,9 +29,8 @@ from catena.server import (
     calling,
     upload_graph,
 )
-from catena.server.graph import ServerGraph
-from catena.server.graph_upload import about_of, server_nodes
-from catena.server.graph_writing import drop_graph, put_graph
+from catena_server.graph import ServerGraph
+from catena_server.graph_writing import about_of, drop_graph, put_graph, server_nodes
 
 MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 PASSAGES = 600

@@ -12,13 +12,13 @@ from library_cases import TEXTS, WORDS, boards, text_entry
 
 from catena.effects import FetchChunks, FetchText, FindNames, Step
 from catena.model import Entry, ViewVectors
-from catena.server import ElasticsearchTransport, IndexLayout, records
-from catena.server.indices import create, refresh
-from catena.server.names import find_names
-from catena.server.reading import chunks, texts
-from catena.server.writing import put
 from catena.store import LibraryStore
 from catena_bench.server_material import material
+from catena_server import ElasticsearchTransport, IndexLayout
+from catena_server import actions as records
+from catena_server.indices import create, refresh
+from catena_server.lookups import chunks, find_names, texts
+from catena_server.writing import put
 
 Drive = Callable[[Step[Any]], Any]
 
@@ -88,7 +88,7 @@ def test_chunks_and_texts_are_those_of_the_embedded_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(records, "PIECE", 7)
-    monkeypatch.setattr("catena.server.reading.PIECE", 7)
+    monkeypatch.setattr("catena_server.lookups.PIECE", 7)
     additions = [text_entry(*each) for each in TEXTS.items()]
     layout, store = filled(drive, fresh_index(es_url, "c-reading"), tmp_path, additions)
     draw = random.Random(7)

@@ -19,7 +19,7 @@ from catena.effects import Services
 from catena.enrichment import StaticEmbedder
 from catena.library import Progress
 from catena.model import ServerError
-from catena.server import IndexLayout, Recipe, ingest_files, ray_ingest
+from catena_server import IndexLayout, Recipe, ingest_files, ray_ingest
 from folder_server import FolderServer
 
 pytestmark = [

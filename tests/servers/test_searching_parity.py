@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Fused, Handler, Search, SearchFused, Services, run
+from catena.effects import Fused, Search, SearchFused, Services, run
 from catena.enrichment import StaticEmbedder, critical_terms
-from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, Section, ServerError, View, ViewVectors, span_id
+from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, Section, View, ViewVectors, span_id
 from catena.retrieval import ScoreFusion, retrieve
-from catena.server import Call, ElasticsearchTransport, OpenSearchTransport, ServerStore
-from catena.server.dialect import dialect_of
-from catena.server.rescoring import search_rescored
-from catena.server.searching import QueryOptions
 from catena.store import LibraryStore
+from catena_server import Call, ElasticsearchTransport, OpenSearchTransport, ServerStore
 
 Stores = tuple[LibraryStore, ServerStore]
 
@@ -195,33 +192,6 @@ def test_the_formula_in_one_request_is_that_over_every_chunk(stores: Stores, whe
         assert isinstance(fused, Fused)
         assert fused.certificate.exact
         assert_same(fused.ranking, run(step, services))
-
-
-def test_a_script_over_the_window_gives_the_same_scores_where_there_are_scripts(transport: Any) -> None:
-    dim, name = EMBEDDER.embed_query("dim").shape[0], "c-script"
-    _drop(transport, name)
-    served = ServerStore.open(transport, name, embedder_identity="e", dim=dim, several=("passage",))
-    additions = []
-    for entry, vectors in map(board, range(BOARDS)):
-        rows = list(range(3))
-        kept = ViewVectors(rows=vectors.rows[rows], chunks=(0, 1, 2), kinds=(DEFAULT,) * 3)
-        additions.append((entry, kept))
-    served.put(additions)
-    served.refresh()
-    how = QueryOptions(dialect=dialect_of(transport.flavour))
-    services = Services(handlers={Call: Handler(identity="server", call=transport.perform)})
-    for question in QUESTIONS:
-        request = formula(question)
-        try:
-            found = run(search_rescored(request, served.layout, how), services)
-        except ServerError as error:
-            assert "painless" in str(error)  # noqa: PT017 - an Elasticsearch without the module, as ours is
-            break
-        fused = served.search_fused(request)
-        assert found is not None
-        assert fused is not None
-        assert_same(found, fused.ranking)
-    _drop(transport, name)
 
 
 def formula(question: str, *, where: Any = None) -> SearchFused:

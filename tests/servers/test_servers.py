@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from catena_bench.servers import Cluster, NoServersError, ask, opensearch
+from catena_bench.servers import NoServersError, SearchCluster, ask, opensearch
 from catena_bench.servers.kinds import OPENSEARCH_NEWEST
 
 QUERY = {"query": {"match": {"text": "chain"}}}
@@ -57,7 +57,7 @@ def test_opensearch_finds_neighbours_with_lucene_and_scripts_know_vectors(os_url
         assert {hit["_id"]: hit["_score"] for hit in hits} == pytest.approx(scores, abs=1e-6)
 
 
-def test_three_nodes_keep_what_was_written_when_one_is_killed(es_cluster: Cluster, fresh_index):
+def test_three_nodes_keep_what_was_written_when_one_is_killed(es_cluster: SearchCluster, fresh_index):
     url, other, _ = es_cluster.urls
     index = fresh_index(url)
     ask(f"{url}/{index}", method="PUT", body=TWO_COPIES)
@@ -73,7 +73,7 @@ def test_three_nodes_keep_what_was_written_when_one_is_killed(es_cluster: Cluste
     assert sorted(found(url, index)) == ["1", "2"]
 
 
-def test_a_held_node_says_nothing_and_then_goes_on(es_cluster: Cluster):
+def test_a_held_node_says_nothing_and_then_goes_on(es_cluster: SearchCluster):
     es_cluster.suspend(2)
     assert is_gone(es_cluster.urls[2])
     es_cluster.resume(2)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from elasticsearch import AsyncElasticsearch, Elasticsearch
+from opened_stores import elasticsearch_store, opensearch_store
 from opensearchpy import OpenSearch
 
 from catena.effects import FetchChunks, FetchText, FindNames, run
@@ -25,11 +26,9 @@ from catena.model import (
     UnknownDocumentError,
 )
 from catena.retrieval import retrieve
-from catena.server import Call, ElasticsearchTransport, ServerLibrary
-from catena.server.elasticsearch import elasticsearch_store
-from catena.server.opensearch import opensearch_store
 from catena.testing import FakeEmbedder
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
+from catena_server import Call, ElasticsearchTransport, ServerLibrary
 
 QUESTIONS = ("At what frequency does the clock of Board Beta run?", "memory 8 kB", "Board Gamma", "hardware")
 

@@ -17,9 +17,9 @@ from catena.library import Library, Preparation
 from catena.model import Hit, Ranking
 from catena.retrieval import ExactUnion, PaperQuota, RankFusion, ViewSearch
 from catena.segments import Extraction, SegmentSearch
-from catena.server import ServerLibrary
 from catena.structure import SectionChunkOptions
 from catena_bench.synthetic_manuals import manual_markdown
+from catena_server import ServerLibrary
 
 DEMO = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 ASKED = [row["question"] for row in json.loads((DEMO / "questions.json").read_text(encoding="utf-8"))]

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 from entry_cases import LAYOUT, additions, plain
+from fake_server import Killed
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from catena.effects import Handler, Services, Step, run
 from catena.model import Chunk, Document, Entry, LibraryError, Outcome, ServerError, UnknownDocumentError, View
-from catena.server import (
+from catena_server import (
     BulkOptions,
     Call,
     ElasticsearchTransport,
@@ -26,12 +27,11 @@ from catena.server import (
     Pause,
     StoredChunk,
 )
-from catena.server.contents import documents, export, fingerprint, get, ledger, stats
-from catena.server.pages import Cursor, Page, items
-from catena.server.rebuilding import rebuild, vectors_of
-from catena.server.verifying import verify
-from catena.server.writing import Addition, create, delete, loading, open_layout, open_or_create, put, record, refresh
-from catena.testing.fake_server import Killed
+from catena_server.calls import Cursor, ResultPage, items
+from catena_server.contents import documents, export, fingerprint, get, ledger, stats, verify
+from catena_server.indices import create, loading, open_layout, open_or_create, refresh
+from catena_server.rebuilding import rebuild, vectors_of
+from catena_server.writing import Addition, delete, put, record
 
 pytestmark = pytest.mark.servers
 
@@ -112,7 +112,9 @@ def renamed(addition: Addition, document_id: str) -> Addition:
     )
 
 
-def exported(server: Server, layout: IndexLayout, document_id: str, cursor: Cursor | None) -> Step[Page[StoredChunk]]:
+def exported(
+    server: Server, layout: IndexLayout, document_id: str, cursor: Cursor | None
+) -> Step[ResultPage[StoredChunk]]:
     return export(layout, server.flavour, cursor, document_id=document_id, size=3)
 
 
@@ -234,4 +236,4 @@ def test_an_index_of_others_and_an_older_format_are_refused(server: Server, fres
     theirs = {"mappings": {"properties": {"x": {"type": "text"}}}}
     server.transport.perform(Call(method="PUT", path=f"/{name}-chunks", body=theirs))
     with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
-        server.run(open_or_create(replace(LAYOUT, name=name), server.flavour))
+        server.run(open_or_create(name, replace(LAYOUT, name=name), server.flavour))

@@ -17,21 +17,19 @@ from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseLanguageModel
 
+from catena import Chunk, ParameterError, Services, arun
 from catena.answering import check_answer
-from catena.effects import Services, arun
 from catena.evaluation import (
     AnswerMeasure,
-    Pair,
-    Span,
+    DocumentSpan,
     answer_score,
     evaluate,
     evaluate_evidence,
-    judge_pairs,
     mean_score,
+    scope_recall_in,
     squad_scores,
 )
-from catena.evaluation.answer_scope import recall_at
-from catena.model import Chunk, EvaluationError, ParameterError
+from catena.model import EvaluationError, needs
 from langchain_catena.evaluation import (
     RowEvaluator,
     SummaryEvaluator,
@@ -147,7 +145,7 @@ def scope_recall_evaluator(
 
     Args:
         texts: of the documents that evidence stands in.
-        k: documents, as `catena.evaluation.answer_scope.recall_at` reads it: 1.5 is the mean of 1 and 2.
+        k: documents, as `catena.evaluation.answer_scope.scope_recall_at` reads it: 1.5 is the mean of 1 and 2.
         documents: key of the target's outputs: documents whose metadata say `document_id`, `start_index` and
             `end_index`, as all of this package do.
         scope: key of the reference outputs: mappings with `document_id`, `start` and `end`, 0-based. Without any the
@@ -204,7 +202,7 @@ def short_answer_evaluator(
     Args:
         answer: key of the target's outputs; None there is no answer, and scores 0.
         accepted: key of the reference outputs: one answer, or several of which any will do.
-        hotpotqa: as in `catena.evaluation.squad.f1`.
+        hotpotqa: as in `catena.evaluation.answers.f1`.
     """
 
     def evaluator(outputs: Values, reference_outputs: Values) -> dict[str, Any]:
@@ -279,6 +277,9 @@ def pairwise_evaluator(
         if len(outputs) != 2:
             raise EvaluationError(f"two targets are compared, got {len(outputs)}. Try: two experiments")
         said = [str(of_key(found, answer, "a target's outputs") or "") if found else "" for found in outputs]
+        with needs("catena-bench"):
+            from catena_bench.judges import Pair, judge_pairs
+
         pair = Pair(
             id="row",
             question=str(of_key(inputs, question, "the inputs")),
@@ -312,7 +313,7 @@ def _text(document: Any) -> str:
     return text
 
 
-def _scope(reference_outputs: Values, scope: str) -> list[tuple[str, int, int]]:
+def _scope(reference_outputs: Values, scope: str) -> list[DocumentSpan]:
     spans = of_key(reference_outputs, scope, "the reference outputs")
     try:
         return [(str(each["document_id"]), int(each["start"]), int(each["end"])) for each in spans]
@@ -321,23 +322,13 @@ def _scope(reference_outputs: Values, scope: str) -> list[tuple[str, int, int]]:
         raise EvaluationError(f"{scope!r} must hold {allowed}, got {spans!r:.80}") from None
 
 
-def _scope_recall(returned: Iterable[Any], evidence: Sequence[tuple[str, int, int]], texts: Texts, k: float) -> float:
-    """Lay the texts that hold evidence end to end; what stands in other documents is an empty piece at its rank."""
+def _scope_recall(returned: Iterable[Any], evidence: Sequence[DocumentSpan], texts: Texts, k: float) -> float:
     text_of = texts if callable(texts) else texts.__getitem__
-    offsets: dict[str, int] = {}
-    whole = ""
-    for name in dict.fromkeys(name for name, _, _ in evidence):
-        offsets[name] = len(whole)
-        whole += text_of(name)
-    wanted: list[Span] = [(offsets[name] + start, offsets[name] + end) for name, start, end in evidence]
-    ranked: list[Span] = [
-        (0, 0) if place is None else place for place in (_place(each, offsets) for each in returned)
-    ]
-    return recall_at(ranked, wanted, whole, k)
+    return scope_recall_in([_span(each) for each in returned], evidence, text_of, k)
 
 
-def _place(document: Any, offsets: Mapping[str, int]) -> Span | None:
-    """Return where a document stands in the texts laid end to end, None where it is of another."""
+def _span(document: Any) -> DocumentSpan:
+    """Return where a document says that it stands."""
     told = document.get("metadata") if isinstance(document, Mapping) else getattr(document, "metadata", None)
     keys = ("document_id", "start_index", "end_index")
     if not isinstance(told, Mapping) or any(told.get(key) is None for key in keys):
@@ -345,5 +336,4 @@ def _place(document: Any, offsets: Mapping[str, int]) -> Span | None:
             f"a document of type {type(document).__name__} does not say by {', '.join(keys)} where it stands. "
             "Try: documents of this package's retrievers and transformers"
         )
-    name, start, end = (told[key] for key in keys)
-    return None if name not in offsets else (offsets[name] + int(start), offsets[name] + int(end))
+    return told["document_id"], int(told["start_index"]), int(told["end_index"])

@@ -1,4 +1,4 @@
-"""From a question to an answer with verified citations, as one LangChain runnable."""
+"""Answer a question, with verified citations or in a few words, and write the searches that it needs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from catena import model
-from catena.answering import AnswerOptions, SegmentAnswer, VerifiedQuote
-from catena.effects import Services, Step, arun, run
-from catena.library import answer_from_step
+from catena import Services, arun, run
+from catena.answering import AnswerOptions, ChainReading, SegmentAnswer, ShortAnswer, VerifiedQuote, chain_answer
+from catena.effects import Step
+from catena.library import BaseLibrary, answer_from_step
+from catena.retrieval import Queries, decompose, generate_queries
+from langchain_catena.base import answering_chain
+from langchain_catena.chains import chains_of
 from langchain_catena.convert import NO_OFFSETS
-from langchain_catena.libraries import AnyLibrary
 from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of
 from langchain_catena.retrieval import CatenaRetriever
-from langchain_catena.segment_retrieval import CatenaSegmentRetriever
-from langchain_catena.services import LangChainLLM
+from langchain_catena.segments import CatenaSegmentRetriever
+from langchain_catena.services import services_with
 
 
 def segment_answer_chain(
-    source: AnyLibrary | Runnable[str, list[Document]],
+    source: BaseLibrary | Runnable[str, list[Document]],
     llm: BaseLanguageModel[Any],
     *,
     options: AnswerOptions | None = None,
@@ -55,41 +57,32 @@ def segment_answer_chain(
         services: journal, budget and limits of the model's call.
         document_key: metadata key of the id of the whole document; "document_id", or else "source", where None.
     """
-    retriever = CatenaSegmentRetriever(library=source) if isinstance(source, AnyLibrary) else source
-    library = None
+    retriever = CatenaSegmentRetriever(library=source) if isinstance(source, BaseLibrary) else source
+    outside = services_with(services, llm=llm)
     if isinstance(retriever, CatenaRetriever | CatenaSegmentRetriever):
-        library, retriever = retriever.library, retriever.model_copy(update={"tell_unknown": True})
+        if retriever.library is not None:  # which knows the pages of a quote
+            outside = replace(outside, store=retriever.library.store)
+        retriever = retriever.model_copy(update={"tell_unknown": True})
     keys = PlaceKeys(document=document_key)
-    outside = replace(services or Services(), llm=LangChainLLM(llm))
-
-    if library is not None:  # which knows the pages of a quote
-        outside = replace(outside, store=library.store)
 
     def step(question: str, found: Sequence[Document]) -> Step[SegmentAnswer]:
         hits = lenient_hits(passages_in(found), keys)
         return answer_from_step(question, hits, options, nowhere=unknown_of(found))
 
-    def answer(question: str) -> dict[str, Any]:
-        found = retriever.invoke(question)
-        return _as_json(run(step(question, found), outside), unknown_of(found))
-
-    async def aanswer(question: str) -> dict[str, Any]:
-        found = await retriever.ainvoke(question)
-        return _as_json(await arun(step(question, found), outside), unknown_of(found))
-
-    return RunnableLambda(answer, aanswer, name="segment_answer")
+    return answering_chain(retriever, step, outside, _as_json, name="segment_answer")
 
 
-def _as_json(result: SegmentAnswer, nowhere: Sequence[model.Unknown]) -> dict[str, Any]:
+def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) -> dict[str, Any]:
     answer, passages = result.answer, result.context.passages
     without = {passage.number for passage in passages if NO_OFFSETS in passage.segment.metadata}
     return {
-        "question": result.question,
+        "question": question,
         "answer": "" if answer is None else answer.text,
         "coverage": 0.0 if answer is None else answer.coverage,
-        "citations": []
-        if answer is None
-        else [_citation(each.quote, each.source, each.quote.passage in without) for each in answer.citations],
+        "citations": [
+            _citation(each.quote, each.source, each.quote.passage in without)
+            for each in (() if answer is None else answer.citations)
+        ],
         "passages": [
             {
                 "number": passage.number,
@@ -111,7 +104,7 @@ def _as_json(result: SegmentAnswer, nowhere: Sequence[model.Unknown]) -> dict[st
             for conflict in result.conflicts
         ],
         "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
-        "unknown": [str(name) for name in nowhere],
+        "unknown": [str(name) for name in unknown_of(found)],
     }
 
 
@@ -129,3 +122,64 @@ def _citation(quote: VerifiedQuote, source: str, without_offsets: bool) -> dict[
         "page_labels": None if quote.page_labels is None else list(quote.page_labels),
         "lines": None if quote.lines is None else list(quote.lines),
     }
+
+
+def query_writer(
+    llm: BaseLanguageModel[Any] | None = None, *, n: int = 6, guidance: str = "", services: Services | None = None
+) -> Runnable[str, list[str]]:
+    """Return a runnable from a question to the searches that it needs, itself the first.
+
+        query_writer(model, guidance="Manuals of valves.") | search.map()
+
+    Args:
+        llm: any chat model or LLM; without one the questions of the text are searched for one by one. Where it
+            fails this is done, too.
+        n: the most searches, >= 1.
+        guidance: what the model should know about the documents or the words used in them.
+        services: journal, budget and limits of the model's calls.
+    """
+    outside = services_with(services, llm=llm)
+
+    def step(question: str) -> Step[Queries]:
+        if outside.llm is None:
+            yield from ()  # nobody is asked
+            return Queries(question=question, queries=tuple(decompose(question, n)))
+        return (yield from generate_queries(question, n=n, guidance=guidance, on_error="degrade"))
+
+    def queries(question: str) -> list[str]:
+        return list(run(step(question), outside).queries)
+
+    async def aqueries(question: str) -> list[str]:
+        return list((await arun(step(question), outside)).queries)
+
+    return RunnableLambda(queries, aqueries, name="query_writer").with_types(input_type=str, output_type=list[str])
+
+
+def chain_answer_chain(
+    retriever: Runnable[str, list[Document]],
+    llm: BaseLanguageModel[Any],
+    *,
+    reading: ChainReading | None = None,
+    services: Services | None = None,
+) -> Runnable[str, dict[str, Any]]:
+    """Return a chain from a question to an answer of a few words, read from evidence chains and from nothing else.
+
+        chain_answer_chain(CatenaGraphRetriever(library=library), model).invoke("…")["answer"]
+
+    It returns `question`, `answer` (None where what was found does not answer it) and `documents` as found.
+
+    Args:
+        retriever: best `CatenaGraphRetriever`; documents of any other are chains of one.
+        llm: any chat model or LLM; the callbacks of the chain reach it, and the retriever.
+        reading: how the chains are written out.
+        services: journal, budget and limits of the model's call.
+    """
+
+    def step(question: str, found: Sequence[Document]) -> Step[ShortAnswer]:
+        return chain_answer(question, chains_of(found), reading)
+
+    def as_json(question: str, found: Sequence[Document], answer: ShortAnswer) -> dict[str, Any]:
+        said = answer.text if answer.answerable else None
+        return {"question": question, "answer": said, "documents": list(found)}
+
+    return answering_chain(retriever, step, services_with(services, llm=llm), as_json, name="chain_answer")

@@ -1,8 +1,7 @@
-"""Documents in atomic units: one fact each, as a model divides them, and exact slices all the same."""
+"""Cut documents into atomic units, one fact each, as a model divides them: exact slices all the same."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,15 +9,17 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.model import ParameterError
-from catena.structure import AtomicChunks, AtomicOptions, cut_atomic, outline
-from langchain_catena.base import CatenaBaseTransformer
+from catena import ParameterError, Services
+from catena.effects import Step, all_together
+from catena.model import needs
+from catena.structure import outline
+from langchain_catena.base import CatenaBaseTransformer, warn
 from langchain_catena.convert import chunk_metadata, scalars, to_core_document
-from langchain_catena.parts import OF_THE_PARENT_ALONE, in_whole, linked, to_cut
-from langchain_catena.services import LangChainLLM
+from langchain_catena.services import services_with
+from langchain_catena.structure import OF_THE_PARENT_ALONE, in_whole, linked, to_cut
 
-_log = logging.getLogger(__name__)
+with needs("catena-bench"):
+    from catena_bench.baselines import AtomicChunks, AtomicOptions, cut_atomic
 
 
 class CatenaAtomicTransformer(CatenaBaseTransformer):
@@ -52,39 +53,28 @@ class CatenaAtomicTransformer(CatenaBaseTransformer):
         if self._services().llm is None:
             raise ParameterError("llm", None, "a chat model or LLM: it divides the text")
 
-    def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = [to_cut(document) for document in documents]
-        return _cut(documents, run(self._step(documents), self._services()))
-
-    async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = [to_cut(document) for document in documents]
-        return _cut(documents, await arun(self._step(documents), self._services(), computes=True))
+    def _read(self, documents: Sequence[Document]) -> list[Document]:
+        return [to_cut(document) for document in documents]
 
     def _services(self) -> Services:
-        services = self.services or Services()
-        return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
+        return services_with(self.services, llm=self.llm)
 
-    def _step(self, documents: Sequence[Document]) -> Step[list[AtomicChunks]]:
-        whole = [to_core_document(each) for each in documents]
+    def _step(self, given: Sequence[Document]) -> Step[list[AtomicChunks]]:
+        whole = [to_core_document(each) for each in given]
         sections = [outline(each) if self.inside_sections else None for each in whole]
-        steps = [cut_atomic(each, self.options, sections=of) for each, of in zip(whole, sections, strict=True)]
-        results = yield from together(steps)
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-        return [result for result in results if isinstance(result, AtomicChunks)]
+        cut = (cut_atomic(each, self.options, sections=of) for each, of in zip(whole, sections, strict=True))
+        return all_together(list(cut))
+
+    def _transformed(self, given: Sequence[Document], found: Sequence[AtomicChunks]) -> list[Document]:
+        warn([part for done in found for part in done.degraded])
+        return linked((document, _units(document, done)) for document, done in zip(given, found, strict=True))
 
 
-def _cut(documents: Sequence[Document], made: Sequence[AtomicChunks]) -> list[Document]:
-    cut = []
-    for document, done in zip(documents, made, strict=True):
-        for part in done.degraded:
-            _log.warning("%s: %s", part.what, part.why)
-        parent = {key: value for key, value in document.metadata.items() if key not in OF_THE_PARENT_ALONE}
-        units = []
-        for unit in done.chunks:
-            known = {**scalars(parent), **unit.metadata}  # for its citation
-            metadata = {**parent, **chunk_metadata(replace(in_whole(unit, document), metadata=known))}
-            units.append(Document(id=unit.id, page_content=unit.text, metadata=metadata))
-        cut.append((document, units))
-    return linked(cut)
+def _units(document: Document, done: AtomicChunks) -> list[Document]:
+    parent = {key: value for key, value in document.metadata.items() if key not in OF_THE_PARENT_ALONE}
+    units = []
+    for unit in done.chunks:
+        known = {**scalars(parent), **unit.metadata}  # for its citation
+        metadata = {**parent, **chunk_metadata(replace(in_whole(unit, document), metadata=known))}
+        units.append(Document(id=unit.id, page_content=unit.text, metadata=metadata))
+    return units

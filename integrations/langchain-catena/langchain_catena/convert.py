@@ -16,6 +16,7 @@ from catena import model
 from catena.answering import readable
 from catena.formatting import FidelityReport, Formatted
 from catena.model import SOURCE, TITLE, Parsed, citation, digest, place_metadata
+from catena.retrieval import found_by
 from catena.segments import Extraction, SegmentHit
 from catena.structure import HeaderTemplate, reader_text, segment_header
 from catena.text import MEDIA_TYPE, PAGE_LABEL, joined_pages, media_type_of, starts_of_page
@@ -90,6 +91,12 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
 
 
+def told_of(document: Document) -> Mapping[str, Any]:
+    """Return the provenance in a document's metadata, an empty mapping where there is none."""
+    found = document.metadata.get(PROVENANCE)
+    return found if isinstance(found, Mapping) else {}
+
+
 def original_of(chunk: model.Chunk) -> Document | None:
     """Return the LangChain document that a chunk was made from by `to_chunk`."""
     original = chunk.metadata.get(_ORIGINAL)
@@ -114,7 +121,7 @@ def unknown_document(ranking: model.Ranking | Extraction) -> Document:
 
 
 def is_unknown(document: Document) -> bool:
-    """Return whether this is what `unknown_document` makes."""
+    """Return True for a document that `unknown_document` made."""
     return document.metadata.get("kind") == _UNKNOWN
 
 
@@ -175,6 +182,16 @@ def _segment_document(
     return Document(id=segment.id, page_content=text, metadata=metadata)
 
 
+def view_documents(ranking: model.Ranking) -> list[Document]:
+    """Return hits as documents whose `metadata["catena"]["views"]` says which views found them, at which rank."""
+    documents = []
+    for hit in ranking.hits:
+        document = to_document(hit, ranking)
+        found = {**document.metadata[PROVENANCE], "views": found_by(hit)}
+        documents.append(document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: found}}))
+    return documents
+
+
 def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ranking: model.Ranking) -> Document:
     """Return a figure as a document; what its metadata says is stated at `CatenaFigureRetriever`."""
     found = to_document(hit, ranking)
@@ -192,7 +209,7 @@ def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ran
 
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
-    """Return what is known of a chunk under flat keys; what LangChain has a name for bears that name.
+    """Return all that is known of a chunk under flat keys, and under LangChain's name where it has one.
 
     `start_index` is LangChain's; pages and lines are counted from 1, first and last.
     """
@@ -347,12 +364,12 @@ def to_chunk(document: Document) -> model.Chunk:
 
 
 def as_score(value: object) -> float | None:
-    """Return what a retriever or a reranker wrote as a score, NumPy's too; None where it is no finite number."""
+    """Return the score that a retriever or a reranker wrote, NumPy's too; None where it is no finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         return None
     return float(value)
 
 
 def scalars(metadata: Mapping[str, Any]) -> dict[str, model.Scalar]:
-    """Return what of a document's metadata a core value can hold: text, numbers, yes and no."""
+    """Return the metadata that a core value can hold: text, numbers, True and False."""
     return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}

@@ -1,8 +1,9 @@
-"""Where parents are kept: any store of documents or of bytes, or a function, asked in one way."""
+"""Ask any store of documents or of bytes, or a function, for parents, in one way; and call it as a step."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias, cast
 
@@ -11,9 +12,51 @@ from langchain_core.load import dumps, loads
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.stores import BaseStore, ByteStore
 
-from catena.effects import Step
-from catena.model import ParameterError
-from langchain_catena.calls import Await, Do, called
+from catena import ParameterError
+from catena.effects import Handler, Request, Step, ask
+
+Do = Callable[[], Any]
+Await = Callable[[], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """One call, by threads or by asyncio; the reply is what it returns."""
+
+    do: Do
+    ado: Await
+    purpose: str = field(default="store", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Awaited:
+    """One call of a coroutine function; without an event loop it is awaited on one of the core's."""
+
+    ado: Await
+    purpose: str = field(default="store", kw_only=True)
+
+
+def calling(identity: str) -> Mapping[type[Request], Handler]:
+    """Return the handlers of calls; what a store raises comes back as a `ServiceError` under this name."""
+    return {
+        _Call: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado()),
+        _Awaited: Handler(identity=identity, acall=lambda call: call.ado()),
+    }
+
+
+def called(do: Do | None, ado: Await, *, purpose: str = "store") -> Step[Any]:
+    """Make one call and return its reply; `do` is None for what is a coroutine function alone."""
+    call = _Awaited(ado, purpose=purpose) if do is None else _Call(do, ado, purpose=purpose)
+    (reply,) = yield from ask([call])
+    return reply
+
+
+def call_of(function: Callable[..., Any], *given: Any, purpose: str) -> Request:
+    """Return the request for a call of a function, or of a coroutine function; see `calling`."""
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        return _Awaited(lambda: function(*given), purpose=purpose)
+    return _Call(lambda: function(*given), lambda: run_in_executor(None, function, *given), purpose=purpose)
+
 
 FetchParents: TypeAlias = Callable[[Sequence[str]], Sequence[Document | None] | Awaitable[Sequence[Document | None]]]
 """From ids to their documents, one per id and None where there is none; or a coroutine function."""
@@ -85,7 +128,10 @@ def fetch(docstore: Docstore, ids: Sequence[str]) -> Step[dict[str, Document]]:
     asked = list(dict.fromkeys(ids))
     if not asked:
         return {}
-    found = yield from called(*_asking(docstore, asked), purpose="parents")
+    if isinstance(docstore, BaseStore):
+        found = yield from called(lambda: docstore.mget(asked), lambda: docstore.amget(asked), purpose="parents")
+    else:
+        (found,) = yield from ask([call_of(docstore, asked, purpose="parents")])
     documents = [as_document(value) for value in found]
     if len(documents) != len(asked):
         raise ParameterError("documents from the docstore", len(documents), f"one per id, or None ({len(asked)})")
@@ -93,7 +139,7 @@ def fetch(docstore: Docstore, ids: Sequence[str]) -> Step[dict[str, Document]]:
 
 
 def as_document(value: Any) -> Document | None:
-    """Return what a store holds as a document; bytes are read as `create_kv_docstore` writes them.
+    """Return a value of a store as a document; bytes are read as `create_kv_docstore` writes them.
 
     Raises:
         ParameterError: it is neither.
@@ -109,15 +155,3 @@ def as_document(value: Any) -> Document | None:
     if not isinstance(found, Document):
         raise ParameterError("what the docstore holds", type(value).__name__, "documents, or documents as bytes")
     return found
-
-
-def _asking(docstore: Docstore, ids: list[str]) -> tuple[Do | None, Await]:
-    if isinstance(docstore, BaseStore):
-        return (lambda: docstore.mget(ids)), (lambda: docstore.amget(ids))
-    if iscoroutinefunction(docstore) or iscoroutinefunction(type(docstore).__call__):
-
-        async def awaited() -> Any:
-            return await docstore(ids)  # type: ignore[misc]
-
-        return None, awaited
-    return (lambda: docstore(ids)), (lambda: run_in_executor(None, docstore, ids))

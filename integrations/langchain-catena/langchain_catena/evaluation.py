@@ -15,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from catena import ParameterError
 from catena.evaluation import (
-    LogRankIndex,
     LogRankRules,
+    LogRankScore,
     MeanLogRankIndex,
     Unretrieved,
     log_rank_index,
     mean_log_rank_index,
     mean_score,
+    recall_at,
 )
-from catena.evaluation.standard import recall_at
-from catena.model import EvaluationError, ParameterError, meant
+from catena.model import EvaluationError, meant
 
 Values: TypeAlias = Mapping[str, Any]
 RowEvaluator: TypeAlias = Callable[[Any, Any], dict[str, Any]]
@@ -199,7 +200,7 @@ def grades_of(reference_outputs: Values, relevant: str = "relevant") -> dict[str
 
 
 def of_key(values: Values, key: str, whose: str) -> Any:
-    """Return what stands under a key.
+    """Return the value under a key.
 
     Raises:
         EvaluationError: nothing does; the message says what there is.
@@ -235,7 +236,7 @@ def _rows(
     return wanted, run
 
 
-def _rules(found: LogRankIndex | MeanLogRankIndex) -> dict[str, Any]:
+def _rules(found: LogRankScore | MeanLogRankIndex) -> dict[str, Any]:
     return {
         "n": found.n,
         "gamma": found.gamma,

@@ -1,28 +1,28 @@
-"""Files as LangChain documents of Markdown, by their layout or by any chat model with no word lost."""
+"""Load files and blobs as documents of Markdown, by their layout or by any chat model with no word lost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from langchain_core.document_loaders import BaseLoader
+from langchain_core.document_loaders import BaseBlobParser, BaseLoader
 from langchain_core.documents import Document
+from langchain_core.documents.base import Blob
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, run, together
+from catena import CatenaError, LibraryError, ParameterError, ParseError, Services, arun, run
+from catena.effects import Failed, Plan, Step, Tariff, plan, together
 from catena.formatting import PLANNED_ANSWERS, FidelityReport, FormatOptions, Formatted, figures_of, format_markdown
-from catena.library import Preparation, discover, read
-from catena.model import CatenaError, LibraryError, ParameterError, Parsed, ParseError
-from catena.parsing import SUPPORTED_SUFFIXES
+from catena.library import Preparation, discover_readable, read
+from catena.model import Parsed
 from catena.store import write_file
 from langchain_catena.convert import loaded_document
-from langchain_catena.services import LangChainLLM
+from langchain_catena.services import services_with
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class CatenaLoader(BaseLoader):
                 yield document
 
     def plan(self, *, tariff: Tariff | None = None) -> Plan:
-        """Return what the model would be asked for, in calls, tokens and money, without calling it.
+        """Count the calls, tokens and money that loading would cost, without calling the model.
 
         Args:
             tariff: prices; those of the services' budget where not given, else free.
@@ -128,20 +128,14 @@ class CatenaLoader(BaseLoader):
         return plan(self._written(parsed), self._services(), tariff=tariff, stand_ins=PLANNED_ANSWERS)
 
     def _services(self) -> Services:
-        services = self.services or Services()
-        return services if self.llm is None else replace(services, llm=LangChainLLM(self.llm))
+        return services_with(self.services, llm=self.llm)
 
     def _begin(self) -> None:
         self.failures, self.fidelity = {}, {}
 
     def _batches(self) -> list[list[tuple[Path, str]]]:
         """Return the files with their names; in folders only those of types that are read."""
-        given = {os.path.abspath(path) for path in self.paths}
-        files = [
-            (path, source)
-            for path, source in discover(self.paths)
-            if path.suffix.lower() in SUPPORTED_SUFFIXES or os.path.abspath(path) in given
-        ]
+        files = list(discover_readable(self.paths))
         size = 1 if self._services().llm is None else self.side_by_side
         return [files[at : at + size] for at in range(0, len(files), size)]
 
@@ -195,3 +189,32 @@ def _as_read(parsed: Parsed) -> Formatted:
     document = parsed.document
     report = FidelityReport(document_id=document.id, source=document.source, pages=())
     return Formatted(document=document, fidelity=report)
+
+
+class CatenaBlobParser(BaseBlobParser):
+    """Reads blobs of PDF, HTML, Markdown, LaTeX and text: one document of Markdown per blob, its pages mapped.
+
+        GenericLoader(FileSystemBlobLoader("manuals", glob="**/*.pdf"), CatenaBlobParser())
+
+    Metadata are those of `CatenaLoader`, and what the blob says of itself.
+
+    Args:
+        preparation: how files are read.
+        password: opens encrypted PDFs.
+    """
+
+    def __init__(self, *, preparation: Preparation | None = None, password: str | None = None) -> None:
+        self.preparation, self.password = preparation or Preparation(), password
+
+    def lazy_parse(self, blob: Blob) -> Iterator[Document]:
+        """Yield the blob's document.
+
+        Raises:
+            ParseError: the blob gave none.
+        """
+        name = str(blob.source or blob.path or "blob")
+        parsed = read(Path(name), self.preparation, source=name, password=self.password, content=blob.as_bytes())
+        if not parsed.document.text.strip():
+            raise ParseError(name, "empty", "there is no text in it")
+        document = loaded_document(parsed, _as_read(parsed))
+        yield document.model_copy(update={"metadata": {**blob.metadata, **document.metadata}})

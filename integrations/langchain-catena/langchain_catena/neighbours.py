@@ -1,27 +1,26 @@
-"""The chunks beside those that were found, fetched from where the user keeps them: a store, a function, a library."""
+"""Fetch the chunks beside those that were found from where the user keeps them: a store, a function, a library."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from catena.effects import FetchChunks, FetchText, Handler, Request, Services, Step, arun, ask, run
-from catena.model import Chunk, ParameterError
-from catena.segments import FetchLinked, Linked, Span, follow_links
-from langchain_catena.libraries import AnyLibrary
+from catena import Chunk, ParameterError, Services, arun, run
+from catena.effects import FetchChunks, FetchText, Handler, Request, Step, ask
+from catena.library import BaseLibrary
+from catena.segments import ChunkSpan, FetchLinked, Linked, follow_links
+from langchain_catena.docstores import call_of, calling
 from langchain_catena.places import Passages, PlaceKeys, to_linked
 
 Fetch: TypeAlias = Callable[[str, int, int], Sequence[Document] | Awaitable[Sequence[Document]]]
 """From a document's id, a first and an end position to the chunks there, in any order; or a coroutine function."""
 
-Neighbours: TypeAlias = VectorStore | BaseStore[str, Any] | AnyLibrary | Fetch
-"""Where chunks come from that no query found but that a segment could cross.
+Neighbours: TypeAlias = VectorStore | BaseStore[str, Any] | BaseLibrary | Fetch
+"""A source of chunks that no query found but that a segment could cross.
 
 A vector store (`get_by_ids`) or a docstore (`mget`) is asked along the links `previous_id` and `next_id` of the
 chunks that were found; `with_links` and `CatenaDocumentTransformer` write these.
@@ -31,16 +30,10 @@ NeighbourKey: TypeAlias = Callable[[str, int], str]
 """From a document's id and a position to the key under which a store holds that chunk: then no links are needed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FetchSpan:
-    span: Span
-    purpose: str = field(default="neighbours", compare=False)
-
-
 def neighbour_handlers(
     neighbours: Neighbours | None, passages: Passages, *, key: NeighbourKey | None = None
 ) -> Mapping[type[Request], Handler]:
-    """Return who answers `FetchChunks` and `FetchText` while segments are extracted.
+    """Return the handlers of `FetchChunks` and `FetchText`, which are asked while segments are extracted.
 
     Args:
         neighbours: None: nobody has other chunks than those found.
@@ -50,7 +43,7 @@ def neighbour_handlers(
     Raises:
         ParameterError: it is none of these.
     """
-    if isinstance(neighbours, AnyLibrary):
+    if isinstance(neighbours, BaseLibrary):
         return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText)}
     return {
         FetchChunks: _nobody() if neighbours is None else _chunks(neighbours, passages, key),
@@ -67,22 +60,22 @@ def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None
         allowed = "a vector store with get_by_ids, which it has not; a docstore or a function in its place"
         raise ParameterError("neighbours", type(neighbours).__name__, allowed)
     if isinstance(neighbours, VectorStore | BaseStore):
-        asked: type[Request] = FetchLinked
-        answers = _by_id(neighbours, passages.keys)
+        handler = _by_id(neighbours, passages.keys)
+        identity, services = handler.identity, Services(handlers={FetchLinked: handler})
     elif callable(neighbours):
-        asked, answers, key = _FetchSpan, _by_span(neighbours, passages.keys), None
+        identity = f"neighbours by {getattr(neighbours, '__name__', type(neighbours).__name__)}"
+        services = Services(handlers=calling(identity))
     else:
         allowed = "a vector store, a docstore, a Library or a function (document_id, first, end) -> documents"
         raise ParameterError("neighbours", type(neighbours).__name__, allowed)
-    services = Services(handlers={asked: answers})
 
     def fetched(request: FetchChunks) -> Step[tuple[tuple[Chunk, ...], ...]]:
-        if asked is _FetchSpan:
-            return _spans(request.spans)
+        if not isinstance(neighbours, VectorStore | BaseStore):
+            return _spans(request.spans, neighbours, passages.keys)
         return _linked(request.spans, passages) if key is None else _keyed(request.spans, key)
 
     return Handler(
-        identity=answers.identity,
+        identity=identity,
         call=lambda request: run(fetched(request), services),
         acall=lambda request: arun(fetched(request), services),
     )
@@ -93,7 +86,7 @@ def _gives_by_id(store: VectorStore) -> bool:
     return own.get_by_ids is not VectorStore.get_by_ids or own.aget_by_ids is not VectorStore.aget_by_ids
 
 
-def _linked(spans: Sequence[Span], passages: Passages) -> Step[tuple[tuple[Chunk, ...], ...]]:
+def _linked(spans: Sequence[ChunkSpan], passages: Passages) -> Step[tuple[tuple[Chunk, ...], ...]]:
     known = passages.linked
     if not any(linked.previous or linked.next for linked in known):
         allowed = "in the metadata of chunks, where neighbours are fetched by id: with_links(splits) writes them"
@@ -101,7 +94,7 @@ def _linked(spans: Sequence[Span], passages: Passages) -> Step[tuple[tuple[Chunk
     return (yield from follow_links(spans, known))
 
 
-def _keyed(spans: Sequence[Span], key: NeighbourKey) -> Step[tuple[tuple[Chunk, ...], ...]]:
+def _keyed(spans: Sequence[ChunkSpan], key: NeighbourKey) -> Step[tuple[tuple[Chunk, ...], ...]]:
     ids = tuple(key(document, position) for document, first, end in spans for position in range(first, end))
     (found,) = yield from ask([FetchLinked(ids=ids)])
     places = {linked.place: linked.chunk for linked in found}
@@ -111,9 +104,10 @@ def _keyed(spans: Sequence[Span], key: NeighbourKey) -> Step[tuple[tuple[Chunk, 
     )
 
 
-def _spans(spans: Sequence[Span]) -> Step[tuple[tuple[Chunk, ...], ...]]:
-    replies = yield from ask([_FetchSpan(span=span) for span in spans])
-    return tuple(tuple(sorted(reply, key=lambda chunk: chunk.position)) for reply in replies)
+def _spans(spans: Sequence[ChunkSpan], fetch: Fetch, keys: PlaceKeys) -> Step[tuple[tuple[Chunk, ...], ...]]:
+    replies = yield from ask([call_of(fetch, *span, purpose="neighbours") for span in spans])
+    found = ([to_linked(document, keys).chunk for document in reply] for reply in replies)
+    return tuple(tuple(sorted(chunks, key=lambda chunk: chunk.position)) for chunks in found)
 
 
 def _by_id(store: VectorStore | BaseStore[str, Any], keys: PlaceKeys) -> Handler:
@@ -138,19 +132,3 @@ def _by_id(store: VectorStore | BaseStore[str, Any], keys: PlaceKeys) -> Handler
             identity=identity, call=lambda request: linked(store.get_by_ids(list(request.ids))), acall=from_vectors
         )
     return Handler(identity=identity, call=lambda request: linked(store.mget(list(request.ids))), acall=from_docstore)
-
-
-def _by_span(fetch: Fetch, keys: PlaceKeys) -> Handler:
-    """Answer `_FetchSpan` by a function, or by a coroutine function."""
-    identity = f"neighbours by {getattr(fetch, '__name__', type(fetch).__name__)}"
-
-    def chunks(found: Sequence[Document]) -> list[Chunk]:
-        return [to_linked(document, keys).chunk for document in found]
-
-    if iscoroutinefunction(fetch) or iscoroutinefunction(type(fetch).__call__):
-
-        async def acall(request: _FetchSpan) -> list[Chunk]:
-            return chunks(await fetch(*request.span))  # type: ignore[misc]
-
-        return Handler(identity=identity, acall=acall)
-    return Handler(identity=identity, call=lambda request: chunks(fetch(*request.span)))  # type: ignore[arg-type]

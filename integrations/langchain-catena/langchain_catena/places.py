@@ -1,17 +1,18 @@
-"""Where the documents of a user's own store stand in theirs: as core chunks with places, for segment extraction."""
+"""Read documents of a user's own store as chunks with their places in a whole document, and as rankings."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, get_args
 
 from langchain_core.documents import Document
 
-from catena import model
+from catena import ParameterError, model
 from catena.effects import Step
-from catena.model import PLACE_KEYS, SEPARATOR, SOURCE, ParameterError, digest, place_in
+from catena.model import PLACE_KEYS, SEPARATOR, SOURCE, digest, place_in
 from catena.segments import Linked, placed_by_offsets
 from langchain_catena.convert import (
     CHUNK_ID,
@@ -20,12 +21,12 @@ from langchain_catena.convert import (
     NO_OFFSETS,
     POSITION,
     PREVIOUS,
-    PROVENANCE,
     RAW_TEXT,
     SCORE,
     VALUE,
     as_score,
     is_unknown,
+    told_of,
 )
 
 _OF_ONE_CHUNK = frozenset({PREVIOUS, NEXT, RAW_TEXT, HEADER, CHUNK_ID, SCORE, VALUE})
@@ -97,17 +98,24 @@ def with_links(
     if len(set(ids.values())) < len(ids):
         twice = next(each for each in ids.values() if list(ids.values()).count(each) > 1)
         raise ParameterError("ids of the documents", twice, "all different")
-    made: dict[int, Document] = {}
+    links = (PREVIOUS, NEXT)
+    made = [
+        document.model_copy(
+            update={"id": ids[number], "metadata": {k: v for k, v in document.metadata.items() if k not in links}}
+        )
+        for number, document in enumerate(given)
+    ]
     for numbers in groups.values():
-        for position, number in enumerate(numbers):
-            links = {key: value for key, value in given[number].metadata.items() if key not in (PREVIOUS, NEXT)}
-            links[position_key] = position
-            if position:
-                links[PREVIOUS] = ids[numbers[position - 1]]
-            if position + 1 < len(numbers):
-                links[NEXT] = ids[numbers[position + 1]]
-            made[number] = given[number].model_copy(update={"id": ids[number], "metadata": links})
-    return [made[number] for number in range(len(given))]
+        write_places([made[number] for number in numbers], position_key)
+    return made
+
+
+def write_places(beside: Sequence[Document], position_key: str = POSITION) -> None:
+    """Write into the metadata of all chunks of one document, in reading order, their places and neighbours."""
+    for position, chunk in enumerate(beside):
+        chunk.metadata[position_key] = position
+    for before, after in pairwise(beside):
+        before.metadata[NEXT], after.metadata[PREVIOUS] = after.id, before.id
 
 
 def to_linked(document: Document, keys: PlaceKeys, *, name: str | None = None) -> Linked:
@@ -228,7 +236,7 @@ def ranked(documents: Sequence[Document], chunk_of: Callable[[Document], model.C
         )
         for rank, (chunk, document) in enumerate(chunks.values(), start=1)
     )
-    degraded = _told(documents[0]).get("degraded") or () if documents else ()
+    degraded = told_of(documents[0]).get("degraded") or () if documents else ()
     parts = tuple(model.Degraded(*_split(str(part))) for part in degraded)
     return model.Ranking(hits, scale, parts, unknown)
 
@@ -240,7 +248,7 @@ def passages_in(documents: Sequence[Document]) -> list[Document]:
 
 def unknown_of(documents: Sequence[Document]) -> tuple[model.Unknown, ...]:
     """Return the names that stand nowhere, as the first document tells them."""
-    told = _told(documents[0]).get("unknown") or () if documents else ()
+    told = told_of(documents[0]).get("unknown") or () if documents else ()
     return tuple(model.Unknown(name["text"], tuple(name["near"])) for name in told)
 
 
@@ -261,22 +269,17 @@ def lenient_hits(documents: Sequence[Document], keys: PlaceKeys) -> list[model.H
 
 
 def _scale(documents: Sequence[Document]) -> model.Scale:
-    named = {str(_told(document).get("scale")) for document in documents}
+    named = {str(told_of(document).get("scale")) for document in documents}
     known = {scale.value: scale for scale in model.Scale}
     if any(as_score(document.metadata.get(SCORE)) is None for document in documents) or not documents:
         return model.Scale.RANK
     return known.get(named.pop(), model.Scale.SIMILARITY) if len(named) == 1 else model.Scale.SIMILARITY
 
 
-def _told(document: Document) -> Mapping[str, Any]:
-    found = document.metadata.get(PROVENANCE)
-    return found if isinstance(found, Mapping) else {}
-
-
 def _ways(document: Document) -> tuple[model.Provenance, ...]:
     return tuple(
         model.Provenance(route=way["route"], rank=way["rank"], score=way["score"], view=way["view"])
-        for way in _told(document).get("routes") or ()
+        for way in told_of(document).get("routes") or ()
     )
 
 

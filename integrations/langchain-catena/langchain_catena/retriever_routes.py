@@ -1,16 +1,17 @@
-"""LangChain retrievers of any kind as routes of the core, ranked beside a store's own and fused by rank."""
+"""Make LangChain retrievers of any kind routes of the core, ranked beside a store's own and fused by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from catena import Chunk, ParameterError, Ranking
 from catena.effects import Search, Store
-from catena.model import Chunk, ParameterError, Ranking, Where
+from catena.model import Where
 from catena.retrieval import ForeignRoute, RoutedStore, ranked_chunks
 from langchain_catena.convert import SCORE, as_score, to_chunk
 
@@ -20,40 +21,46 @@ Obey: TypeAlias = Callable[[Where], Mapping[str, Any]]
 """From a filter to what a retriever's `invoke` takes besides the question, e.g. `lambda where: {"filter": where}`."""
 
 
+@dataclass(frozen=True, eq=False)
 class _RetrieverRoute:
-    def __init__(
-        self, retriever: Retriever, obey: Obey | None, id_key: str | None, score_key: str, name: str | None
-    ) -> None:
-        self.retriever = retriever
-        self._config = RunnableConfig(tags=[f"route:{name}"]) if name else None  # tells its run in a trace
-        self.filters = obey is not None
-        self._obey, self._id_key, self._score_key = obey, id_key, score_key
+    retriever: Retriever
+    obey: Obey | None
+    id_key: str | None
+    score_key: str
+    name: str | None
+
+    @property
+    def filters(self) -> bool:
+        return self.obey is not None
 
     async def arank(self, request: Search) -> Ranking:
-        """Return what the retriever finds, as it ranks it, without blocking the event loop."""
-        return self._ranking(await self.retriever.ainvoke(request.query, self._config, **self._options(request)))
+        """Rank by the retriever, without blocking the event loop."""
+        return self._ranking(await self.retriever.ainvoke(request.query, self._config(), **self._options(request)))
+
+    def _config(self) -> RunnableConfig | None:
+        return RunnableConfig(tags=[f"route:{self.name}"]) if self.name else None  # tells its run in a trace
 
     def _options(self, request: Search) -> dict[str, Any]:
-        return dict(self._obey(request.where)) if self._obey is not None and request.where else {}
+        return dict(self.obey(request.where)) if self.obey is not None and request.where else {}
 
     def _ranking(self, documents: Sequence[Document]) -> Ranking:
         return ranked_chunks([(self._chunk(document), self._score(document)) for document in documents])
 
     def _chunk(self, document: Document) -> Chunk:
         chunk = to_chunk(document)
-        named = document.id or (document.metadata.get(self._id_key) if self._id_key else None)
+        named = document.id or (document.metadata.get(self.id_key) if self.id_key else None)
         return replace(chunk, id=str(named)) if named else chunk
 
     def _score(self, document: Document) -> float | None:
-        return as_score(document.metadata.get(self._score_key))
+        return as_score(document.metadata.get(self.score_key))
 
 
 class RetrieverRoute(_RetrieverRoute):
     """A LangChain retriever as a route; see `retriever_route`."""
 
     def rank(self, request: Search) -> Ranking:
-        """Return what the retriever finds, as it ranks it."""
-        return self._ranking(self.retriever.invoke(request.query, self._config, **self._options(request)))
+        """Rank by the retriever."""
+        return self._ranking(self.retriever.invoke(request.query, self._config(), **self._options(request)))
 
 
 class AsyncRetrieverRoute(_RetrieverRoute):

@@ -8,30 +8,40 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseLanguageModel
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableLambda, run_in_executor
 from numpy.typing import NDArray
 
+from catena import ParameterError, ServiceError, Services
 from catena.effects import (
     LIMITS,
     Complete,
     Completion,
     Describe,
     Embedder,
+    Reranker,
     Schemas,
     caption_of,
     ending_told,
     limit_setting,
+    register,
     smaller,
     turn_if_local,
     with_limit,
 )
-from catena.model import ParameterError, SchemaRefusedError
+from catena.model import SchemaRefusedError
+from langchain_catena.convert import SCORE, to_core_document
+
+_PLACE = "catena_place"  # metadata key by which a text is known again in what a compressor returns
+_LIMITS = ("top_n", "top_k")  # fields by which compressors return only the best
 
 
 class LangChainEmbedder:
@@ -88,6 +98,39 @@ def to_embedder(given: Embeddings | Embedder) -> Embedder:
     return given
 
 
+def services_with(
+    services: Services | None,
+    *,
+    llm: BaseLanguageModel[Any] | None = None,
+    embeddings: Embeddings | Embedder | None = None,
+    captioner: BaseChatModel | None = None,
+    or_static: bool = False,
+) -> Services:
+    """Return services with models of LangChain in place of their own.
+
+    Args:
+        services: None stands for those without any model.
+        llm: any chat model or LLM.
+        embeddings: of LangChain or of the core.
+        captioner: a chat model that sees.
+        or_static: take the shipped embedder where there is none.
+    """
+    given = services or Services()
+    if llm is not None:
+        given = replace(given, llm=LangChainLLM(llm))
+    if captioner is not None:
+        given = replace(given, captioner=LangChainCaptioner(captioner))
+    if embeddings is not None:
+        return replace(given, embedder=to_embedder(embeddings))
+    return replace(given, embedder=_static()) if or_static and given.embedder is None else given
+
+
+def _static() -> Embedder:
+    from catena.enrichment import StaticEmbedder
+
+    return StaticEmbedder()
+
+
 class CatenaEmbeddings(Embeddings):
     """The core's embedder (the shipped static one by default) for LangChain's vector stores: no key, no network.
 
@@ -98,11 +141,7 @@ class CatenaEmbeddings(Embeddings):
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
-        if embedder is None:
-            from catena.enrichment import StaticEmbedder
-
-            embedder = StaticEmbedder()
-        self.embedder = embedder
+        self.embedder = _static() if embedder is None else embedder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [_directed(row) for row in self.embedder.embed_documents(texts)]
@@ -193,7 +232,8 @@ class LangChainLLM:
 class LangChainCaptioner(LangChainLLM):
     """Any LangChain chat model that can see, as the core's captioner; the picture goes to it as a data URL.
 
-        library = Library.open("manuals.catena", preparation=FIGURES, captioner=LangChainCaptioner(model))
+        services = Services(captioner=LangChainCaptioner(model))
+        library = Library.open("manuals.catena", preparation=FIGURES, services=services)
 
     Made as `LangChainLLM`. A caption that was cut or refused counts as failed.
     """
@@ -209,6 +249,94 @@ class LangChainCaptioner(LangChainLLM):
 
     async def acaption(self, image: bytes, prompt: str) -> str:
         return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
+
+
+class LangChainReranker:
+    """Any LangChain reranker as the core's: `CohereRerank`, `VoyageAIRerank`, `FlashrankRerank`, cross encoders.
+
+    A text's score is the `relevance_score` that the compressor writes; of a compressor around a cross encoder it is
+    what that encoder gives, as `CrossEncoderReranker` writes none. Every text is scored: where the compressor has a
+    `top_n` or `top_k`, a copy of it is asked for all. One that leaves texts out all the same (a threshold), or writes
+    no score, is refused, as a text without a score has no probability. A model in this process is called by one
+    thread at a time.
+
+    Args:
+        compressor: or a cross encoder itself.
+        identity: names model and version; by default made from class and model.
+    """
+
+    def __init__(self, compressor: BaseDocumentCompressor | BaseCrossEncoder, *, identity: str | None = None) -> None:
+        if not isinstance(compressor, BaseDocumentCompressor | BaseCrossEncoder):
+            raise ParameterError("compressor", type(compressor).__name__, "a document compressor or a cross encoder")
+        inner = getattr(compressor, "model", None)
+        self.rater = inner if isinstance(inner, BaseCrossEncoder) else compressor
+        self.identity = identity or identity_of(self.rater)
+        self._turn = turn_if_local(self.rater)
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        if not texts:
+            return []
+        with self._turn:
+            if isinstance(self.rater, BaseCrossEncoder):
+                return [float(score) for score in self.rater.score([(query, text) for text in texts])]
+            found = _for_all(self.rater, texts).compress_documents(_numbered(texts), query)
+        return self._scores(found, len(texts))
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        if not texts or isinstance(self.rater, BaseCrossEncoder) or not isinstance(self._turn, nullcontext):
+            return await run_in_executor(None, self.score, query, texts)
+        found = await _for_all(self.rater, texts).acompress_documents(_numbered(texts), query)
+        return self._scores(found, len(texts))
+
+    def _scores(self, documents: Sequence[Document], count: int) -> list[float]:
+        scores: dict[int, float] = {}
+        for document in documents:
+            place, score = document.metadata.get(_PLACE), document.metadata.get(SCORE)
+            if not isinstance(place, int) or score is None:
+                what = f"metadata[{SCORE!r}]" if isinstance(place, int) else "the metadata of the texts it was given"
+                raise ServiceError(self.identity, f"returned documents without {what}: it cannot score texts")
+            scores[place] = float(score)
+        if len(scores) < count:
+            what = f"scored {len(scores)} of {count} texts; switch its threshold and its limit off: top_n cuts later"
+            raise ServiceError(self.identity, what)
+        return [scores[place] for place in range(count)]
+
+
+def _for_all(compressor: BaseDocumentCompressor, texts: Sequence[str]) -> BaseDocumentCompressor:
+    """Return the compressor, or a copy that returns all texts where it would return the best of them."""
+    wider = {name: len(texts) for name in _LIMITS if name in type(compressor).model_fields}
+    return compressor.model_copy(update=wider) if wider else compressor
+
+
+def _numbered(texts: Sequence[str]) -> list[Document]:
+    return [Document(page_content=text, metadata={_PLACE: place}) for place, text in enumerate(texts)]
+
+
+def to_reranker(given: Reranker | BaseDocumentCompressor | BaseCrossEncoder) -> Reranker:
+    """Return a reranker of either kind as the core's."""
+    return LangChainReranker(given) if isinstance(given, BaseDocumentCompressor | BaseCrossEncoder) else given
+
+
+def traced(reranker: Reranker) -> Reranker:
+    """Return a reranker whose every call is a run in the trace of its caller, named by the reranker."""
+    inner: Any = reranker  # may have `ascore`, which the port leaves open
+
+    def score(given: dict[str, Any]) -> Sequence[float]:
+        return reranker.score(given["query"], given["texts"])
+
+    async def ascore(given: dict[str, Any]) -> Sequence[float]:
+        scores: Sequence[float] = await inner.ascore(given["query"], given["texts"])
+        return scores
+
+    is_async = hasattr(inner, "ascore")
+    call = RunnableLambda(score, ascore if is_async else None, name=reranker.identity)
+    made = SimpleNamespace(
+        identity=reranker.identity,
+        score=lambda query, texts: call.invoke({"query": query, "texts": list(texts)}),
+    )
+    if is_async:
+        made.ascore = lambda query, texts: call.ainvoke({"query": query, "texts": list(texts)})
+    return made
 
 
 def _directed(row: NDArray[np.float32]) -> list[float]:
@@ -287,3 +415,14 @@ def _completion(reply: BaseMessage | str) -> Completion:
         output_tokens=usage.get("output_tokens", 0),
         reasoning_tokens=(usage.get("output_token_details") or {}).get("reasoning") or 0,
     )
+
+
+# The core then takes LangChain's models and documents as they are, wherever it is given them.
+register("document", Document, to_core_document)
+register("llm", BaseLanguageModel, LangChainLLM)
+register("llm", Runnable, LangChainLLM)  # a model with something bound to it
+register("embedder", CatenaEmbeddings, lambda embeddings: embeddings.embedder)
+register("embedder", Embeddings, LangChainEmbedder)
+register("reranker", BaseDocumentCompressor, LangChainReranker)
+register("reranker", BaseCrossEncoder, LangChainReranker)
+register("captioner", BaseChatModel, LangChainCaptioner)

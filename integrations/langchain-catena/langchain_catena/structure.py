@@ -1,9 +1,9 @@
-"""Content-aware chunks of LangChain documents: exact slices with heading paths, or texts with their titles."""
+"""Cut documents into content-aware chunks: exact slices with heading paths, or texts with their titles."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,32 +12,102 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena.effects import Complete, Failed, Services, Step, arun, run, together
+from catena import Chunk, Entry, ParameterError, Services
+from catena.effects import Complete, Step, all_together
 from catena.enrichment import ContextOptions
 from catena.library import FixedLength, Ingested, Preparation, ingest_document
-from catena.model import NO_METADATA, TITLE, Entry, ParameterError
+from catena.model import NO_METADATA, SEPARATOR, TITLE
 from catena.structure import (
+    DEFAULT_OPTIONS,
     PASSAGE,
     ChunkOptions,
     EmbeddingOptions,
     SectionChunkOptions,
     SegmentOptions,
     chunk_header,
+    context_search_views,
 )
-from catena.structure.context_view_texts import passage_views
-from catena.text import media_type_of
+from catena.text import media_type_of, page_of
 from langchain_catena.base import CatenaBaseTransformer
 from langchain_catena.convert import (
     CHUNK_ID,
     HEADER,
+    NEXT,
+    PAGE_LABELS,
+    PAGE_OFFSETS,
+    PREVIOUS,
     RAW_TEXT,
     chunk_metadata,
     to_core_document,
 )
-from langchain_catena.parts import OF_THE_PARENT_ALONE, in_whole, linked, to_cut
-from langchain_catena.services import LangChainEmbedder, LangChainLLM
+from langchain_catena.places import write_places
+from langchain_catena.services import services_with
 
-__all__ = ["CHUNK_ID", "RAW_TEXT", "CatenaDocumentTransformer", "whole_chunk"]
+OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PAGE_LABELS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID)
+"""Metadata keys that what is cut from a document does not inherit."""
+
+
+def to_cut(document: Document) -> Document:
+    """Return a chunk with its exact slice, whatever its content was; any other document as it is."""
+    raw = document.metadata.get(RAW_TEXT)
+    whole = document.model_copy(update={"page_content": raw}) if isinstance(raw, str) else document
+    return whole if _is_part(whole) else document
+
+
+def in_whole(chunk: Chunk, document: Document) -> Chunk:
+    """Return a chunk of a part with its place in the whole document; that of a single page with the page's number.
+
+    Its offsets, from 0, and lines, from 1, are counted in the whole document; the headings above the part are above
+    it, too. The id stays: it says of which part it was cut, and where in it.
+    """
+    if not _is_part(document):
+        page = page_of(document.metadata)
+        return chunk if page is None or chunk.pages else replace(chunk, pages=(page + 1, page + 1))
+    metadata = document.metadata
+    start, first, lines = metadata["start_index"], metadata.get("first_line"), chunk.lines
+    return replace(
+        chunk,
+        document_id=metadata["document_id"],
+        start=start + chunk.start,
+        end=start + chunk.end,
+        lines=(first - 1 + lines[0], first - 1 + lines[1]) if lines and isinstance(first, int) else None,
+        path=_path(str(metadata.get("heading_path") or ""), chunk.path),
+    )
+
+
+def linked(cut: Iterable[tuple[Document, Sequence[Document]]]) -> list[Document]:
+    """Return fresh chunks, each with its place in its document and with who stands beside it.
+
+    Args:
+        cut: documents with their chunks; parts of one document in reading order.
+    """
+    given = list(cut)
+    documents: dict[tuple[object, int], list[Document]] = defaultdict(list)
+    seen = Counter[object]()
+    for number, (document, chunks) in enumerate(given):
+        at = (document.metadata["document_id"], document.metadata["start_index"]) if _is_part(document) else number
+        whole = at[0] if isinstance(at, tuple) else at
+        documents[whole, seen[at]] += chunks  # what comes twice does not follow itself
+        seen[at] += 1
+    for beside in documents.values():
+        write_places(beside)
+    return [chunk for _, chunks in given for chunk in chunks]
+
+
+def _is_part(document: Document) -> bool:
+    """Return True for an exact slice of another document that says of which, as chunks of Catena do."""
+    start, end = (document.metadata.get(key) for key in ("start_index", "end_index"))
+    whole = document.metadata.get("document_id")
+    if not isinstance(whole, str) or not isinstance(start, int) or not isinstance(end, int):
+        return False
+    return whole not in ("", document.id) and end - start == len(document.page_content)
+
+
+def _path(above: str, own: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the headings of the part and below them the chunk's; the part's last one is often the chunk's first."""
+    path = tuple(above.split(SEPARATOR)) if above else ()
+    return path + own[1:] if path[-1:] == own[:1] else path + own
+
 
 Content = Literal["raw", "headed", "definition", "context"]
 
@@ -107,8 +177,8 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
     def __init__(
         self,
         *,
-        max_tokens: int = 320,
-        min_tokens: int = 24,
+        max_tokens: int = DEFAULT_OPTIONS.max_tokens,
+        min_tokens: int = DEFAULT_OPTIONS.min_tokens,
         chunks: ChunkOptions | SectionChunkOptions | FixedLength | None = None,
         content: Content = "raw",
         segmentation: SegmentOptions | EmbeddingOptions | None = None,
@@ -134,15 +204,11 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
         if Complete in self.preparation.asks and self._services().llm is None:
             raise ParameterError("llm", None, "a chat model or LLM: segmentation or context asks it")
 
-    def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = [to_cut(document) for document in documents]
-        return self._cut(documents, run(self._step(documents), self._services()))
+    def _read(self, documents: Sequence[Document]) -> list[Document]:
+        return [to_cut(document) for document in documents]
 
-    async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = [to_cut(document) for document in documents]
-        if self.preparation.segmentation is None and self.preparation.context is None:
-            return await asyncio.to_thread(self.transform_documents, documents)  # nobody is asked: all is computing
-        return self._cut(documents, await arun(self._step(documents), self._services()))
+    def _asks(self) -> bool:
+        return self.preparation.segmentation is not None or self.preparation.context is not None
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Return the chunks of the documents, as LangChain's text splitters do."""
@@ -163,42 +229,26 @@ class CatenaDocumentTransformer(CatenaBaseTransformer):
         return self.transform_documents(documents)
 
     def _services(self) -> Services:
-        services = self.services or Services()
-        if self.llm is not None:
-            services = replace(services, llm=LangChainLLM(self.llm))
-        if self.embeddings is not None:
-            return replace(services, embedder=LangChainEmbedder(self.embeddings))
         how = self.preparation
         offline = how.context is not None and how.context.by == "offline"
-        if services.embedder is None and (offline or isinstance(how.segmentation, EmbeddingOptions)):
-            from catena.enrichment import StaticEmbedder
+        static = offline or isinstance(how.segmentation, EmbeddingOptions)
+        return services_with(self.services, llm=self.llm, embeddings=self.embeddings, or_static=static)
 
-            return replace(services, embedder=StaticEmbedder())
-        return services
+    def _step(self, given: Sequence[Document]) -> Step[list[Ingested]]:
+        """Prepare the documents side by side, without their metadata, which `_chunks` puts back."""
+        core = [to_core_document(document, media_type=self.media_type) for document in given]
+        return all_together([ingest_document(replace(each, metadata=NO_METADATA), self.preparation) for each in core])
 
-    def _step(self, documents: Sequence[Document]) -> Step[list[Ingested]]:
-        """Prepare the documents side by side."""
-        results = yield from together(
-            [
-                ingest_document(replace(core, metadata=NO_METADATA), self.preparation)  # `_chunks` puts it back
-                for core in (to_core_document(document, media_type=self.media_type) for document in documents)
-            ]
-        )
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-        return [result for result in results if isinstance(result, Ingested)]
-
-    def _cut(self, documents: Sequence[Document], made: Sequence[Ingested]) -> list[Document]:
+    def _transformed(self, given: Sequence[Document], found: Sequence[Ingested]) -> list[Document]:
         cut = []
-        for document, done in zip(documents, made, strict=True):
+        for document, done in zip(given, found, strict=True):
             for note in done.notes:
                 _log.warning("%s: %s", done.entry.document.id, note)
             cut.append((document, self._chunks(document, done.entry)))
         return linked(cut)
 
     def _chunks(self, document: Document, entry: Entry) -> list[Document]:
-        views = passage_views(entry.chunks) if self.content == "context" else entry.views
+        views = context_search_views(entry.chunks) if self.content == "context" else entry.views
         # a table view comes after the headed one; passages are for vectors, and show a part
         shown = {view.chunk_id: view.text for view in views if view.kind != PASSAGE}
         parents = {key: value for key, value in document.metadata.items() if key not in OF_THE_PARENT_ALONE}

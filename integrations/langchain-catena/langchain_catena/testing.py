@@ -29,7 +29,7 @@ from catena.testing import (
     RerankerSubject,
     RetrieverSubject,
 )
-from langchain_catena.convert import PROVENANCE, RAW_TEXT, SCORE, to_core_document
+from langchain_catena.convert import PROVENANCE, RAW_TEXT, SCORE, to_core_document, told_of
 
 __all__ = [
     "compressor_subject",
@@ -52,8 +52,7 @@ def found_of(document: Document) -> Found:
     stand in `metadata["catena"]`; its place in `document_id` (else `source`), `start_index` and `end_index`.
     """
     metadata = document.metadata
-    told = metadata.get(PROVENANCE)
-    told = told if isinstance(told, Mapping) else {}
+    told = told_of(document)
     start, text = metadata.get("start_index"), metadata.get(RAW_TEXT, document.page_content)
     end = metadata.get("end_index", None if start is None else start + len(text))
     score = metadata.get(SCORE)
@@ -279,7 +278,7 @@ def fusion_subject(
     weighted: bool = True,
     name: str | None = None,
 ) -> FusionSubject:
-    """Return what fuses retrievers as a subject of `catena.testing.fusion_conformance`.
+    """Return a fusion of retrievers as a subject of `catena.testing.fusion_conformance`.
 
     Args:
         build: makes it of retrievers and their weights.

@@ -1,36 +1,27 @@
-"""Trees of summaries over LangChain documents (RAPTOR), and the retriever that finds documents through them."""
+"""Build trees of summaries over documents (RAPTOR), and retrieve documents through them."""
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 from pydantic import Field, InstanceOf, PrivateAttr
 
-from catena.effects import Embedder, Failed, Services, Step, arun, run, together
-from catena.enrichment import ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
-from catena.model import Ranking
-from catena.retrieval import TreeWay, search_trees
-from langchain_catena.base import CatenaBaseRetriever
-from langchain_catena.content_ids import source_of
+from catena import Ranking, Services, arun, run
+from catena.effects import Embedder, Step, all_together
+from catena.model import needs
+from langchain_catena.base import CatenaBaseRetriever, warn
 from langchain_catena.convert import to_chunk, to_document
-from langchain_catena.running import arun_within, run_within
-from langchain_catena.services import LangChainLLM, to_embedder
+from langchain_catena.ids import source_of
+from langchain_catena.services import services_with, to_embedder
 
-_log = logging.getLogger(__name__)
-
-
-class AskedTrees(TypedDict, total=False):
-    """What `invoke` takes besides the question; it goes before the retriever's own."""
-
-    k: int | None
+with needs("catena-bench"):
+    from catena_bench.baselines import ClusterSummaries, RaptorOptions, RaptorTree, TreeWay, raptor_tree, search_trees
 
 
 def build_trees(
@@ -56,7 +47,7 @@ def build_trees(
         ParameterError: a document does not say whose it is, or is there twice.
         MissingExtraError: a document is long enough for clusters, and scikit-learn is not installed.
     """
-    outside = _outside(embeddings, llm, services)
+    outside = services_with(services, llm=llm, embeddings=embeddings)
     return _made(run(_grown(documents, _options(options, llm), source_key), outside))
 
 
@@ -70,7 +61,7 @@ async def abuild_trees(
     services: Services | None = None,
 ) -> tuple[RaptorTree, ...]:
     """As `build_trees`, without blocking the event loop; clusters are computed in threads."""
-    outside = _outside(embeddings, llm, services)
+    outside = services_with(services, llm=llm, embeddings=embeddings)
     return _made(await arun(_grown(documents, _options(options, llm), source_key), outside, computes=True))
 
 
@@ -91,7 +82,7 @@ class CatenaTreeRetriever(CatenaBaseRetriever):
         way: "collapsed" ranks the nodes of all layers at once, "traversal" goes down from the roots.
     """
 
-    asked: ClassVar[type] = AskedTrees
+    asked: ClassVar[tuple[str, ...]] = ("k",)
     provider: ClassVar[str] = "catena-trees"
 
     trees: tuple[InstanceOf[RaptorTree], ...] = Field(exclude=True)
@@ -100,43 +91,17 @@ class CatenaTreeRetriever(CatenaBaseRetriever):
     way: TreeWay = "collapsed"
     _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead model is remembered
 
-    def ranking(self, query: str, **asked: Unpack[AskedTrees]) -> Ranking:
-        """Return the core's ranking: chunks, each with the node that brought it."""
-        return run(self._step(query, **asked), self._services())
-
-    async def aranking(self, query: str, **asked: Unpack[AskedTrees]) -> Ranking:
-        """As `ranking`, without blocking the event loop."""
-        return await arun(self._step(query, **asked), self._services())
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **asked: Unpack[AskedTrees]
-    ) -> list[Document]:
-        ranking = run_within(run_manager.get_child(), self._step(query, **asked), self._services())
-        return [to_document(hit, ranking) for hit in ranking.hits]
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **asked: Unpack[AskedTrees]
-    ) -> list[Document]:
-        ranking = await arun_within(run_manager.get_child(), self._step(query, **asked), self._services())
-        return [to_document(hit, ranking) for hit in ranking.hits]
-
-    def _step(self, query: str, *, k: int | None = None) -> Step[Ranking]:
+    def _prepared(self, query: str, **asked: Any) -> tuple[Step[Ranking], Services]:
         trees = [(each.tree, each.vectors) for each in self.trees]
-        return search_trees(query, trees, k=self.k if k is None else k, way=self.way)
+        step = search_trees(query, trees, k=self.k if asked.get("k") is None else asked["k"], way=self.way)
+        return step, replace(self._outside, embedder=to_embedder(self.embeddings))
 
-    def _services(self) -> Services:
-        return replace(self._outside, embedder=to_embedder(self.embeddings))
+    def _documents(self, found: Ranking) -> list[Document]:
+        return [to_document(hit, found) for hit in found.hits]
 
 
 def _options(given: RaptorOptions | None, llm: object) -> RaptorOptions:
     return given or RaptorOptions(summaries=ClusterSummaries(by="offline" if llm is None else "llm"))
-
-
-def _outside(
-    embeddings: Embeddings | Embedder, llm: BaseLanguageModel[Any] | None, services: Services | None
-) -> Services:
-    found = replace(services or Services(), embedder=to_embedder(embeddings))
-    return found if llm is None else replace(found, llm=LangChainLLM(llm))
 
 
 def _grown(documents: Sequence[Document], how: RaptorOptions, source_key: str | None) -> Step[list[RaptorTree]]:
@@ -147,14 +112,9 @@ def _grown(documents: Sequence[Document], how: RaptorOptions, source_key: str | 
     for source, parts in sources.items():
         chunks = [replace(to_chunk(part), document_id=source, position=place) for place, part in enumerate(parts)]
         steps.append(raptor_tree(source, chunks, how, title=str(parts[0].metadata.get("title", ""))))
-    results = yield from together(steps)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
-    return [result for result in results if isinstance(result, RaptorTree)]
+    return (yield from all_together(steps))
 
 
 def _made(trees: Sequence[RaptorTree]) -> tuple[RaptorTree, ...]:
-    for part in (part for each in trees for part in each.degraded):
-        _log.warning("%s: %s", part.what, part.why)
+    warn([part for each in trees for part in each.degraded])
     return tuple(trees)

@@ -1,11 +1,11 @@
-"""A vector store of views and a docstore of their parents, kept in step with documents that come, change and go."""
+"""Keep a vector store of views and a docstore of their parents in step with documents that come, change and go."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
@@ -13,15 +13,24 @@ from langchain_core.load import dumps
 from langchain_core.stores import BaseStore, ByteStore
 from langchain_core.vectorstores import VectorStore
 
-from catena.effects import Services, Step, arun, run
-from catena.enrichment import LEDGER, ViewChanges, ViewRecord, record_key, written_by_model
-from catena.model import DuplicateDocumentError, ParameterError, digest
-from langchain_catena.calls import called, calling
-from langchain_catena.content_ids import source_of, with_content_ids
-from langchain_catena.docstores import fetch, one_docstore
-from langchain_catena.view_ledger import as_record
+from catena import ParameterError, ServiceError, Services, arun, run
+from catena.effects import Step
+from catena.enrichment import (
+    LEDGER,
+    Held,
+    Moves,
+    ParentViews,
+    ViewRecord,
+    add_views,
+    delete_views,
+    record_key,
+    replace_views,
+)
+from catena.enrichment import ViewChanges as ViewChanges  # noqa: PLC0414  # a name of this package, too
+from catena.model import digest
+from langchain_catena.docstores import called, calling, fetch, one_docstore
+from langchain_catena.ids import source_of, with_content_ids
 from langchain_catena.view_retrieval import CatenaMultiViewRetriever
-from langchain_catena.view_writing import TwoStores
 from langchain_catena.views import CatenaViewTransformer, tell
 
 T = TypeVar("T")
@@ -72,8 +81,8 @@ class CatenaViewIndex:
         if not isinstance(found, BaseStore):
             raise ParameterError("docstore", type(found).__name__, "a store that can be written to (BaseStore)")
         self.vectorstore, self.docstore, self.ledger = vectorstore, found, ledger
-        self._stores = TwoStores(vectorstore=vectorstore, docstore=found, ledger=ledger)
         self.views = CatenaViewTransformer() if views is None else views
+        self._stores = _Stores(vectorstore, found, ledger, self.views)
 
     def add(self, documents: Sequence[Document]) -> ViewChanges:
         """Add new sources.
@@ -87,11 +96,11 @@ class CatenaViewIndex:
             ParameterError: a document does not say whose it is.
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._added(documents))
+        return self._run(add_views(self._stores, self._by_source(documents)))
 
     async def aadd(self, documents: Sequence[Document]) -> ViewChanges:
         """As `add`, without blocking the event loop."""
-        return await self._arun(self._added(documents))
+        return await self._arun(add_views(self._stores, self._by_source(documents)))
 
     def replace(self, documents: Sequence[Document], *, sources: Sequence[str] = ()) -> ViewChanges:
         """Bring sources, new or known, to what is given; what did not change is left alone.
@@ -117,19 +126,19 @@ class CatenaViewIndex:
         Raises:
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._deleted(sources))
+        return self._run(delete_views(self._stores, sources))
 
     async def adelete(self, *sources: str) -> ViewChanges:
         """As `delete`, without blocking the event loop."""
-        return await self._arun(self._deleted(sources))
+        return await self._arun(delete_views(self._stores, sources))
 
     def sources(self) -> tuple[str, ...]:
         """Return the sources that are there, sorted."""
-        return self._run(self._sources())
+        return self._run(self._stores.sources())
 
     async def asources(self) -> tuple[str, ...]:
         """As `sources`, without blocking the event loop."""
-        return await self._arun(self._sources())
+        return await self._arun(self._stores.sources())
 
     def retriever(self, **options: Any) -> CatenaMultiViewRetriever:
         """Return a retriever over both stores; options as of `CatenaMultiViewRetriever`."""
@@ -148,75 +157,128 @@ class CatenaViewIndex:
         identity = f"langchain:{type(self.vectorstore).__name__} and {type(self.docstore).__name__}"
         return replace(services, handlers={**services.handlers, **calling(identity)})
 
-    def _added(self, documents: Sequence[Document]) -> Step[ViewChanges]:
-        sources = self._by_source(documents)
-        records = yield from self._records(list(sources))
-        if known := [name for name, record in records.items() if record.whole]:
-            where = f"{type(self.vectorstore).__name__} of views"
-            raise DuplicateDocumentError(where, f"{known[0]!r} is there already", "replace")
-        return (yield from self._all_changed(sources, records))
-
     def _replaced(self, documents: Sequence[Document], read: Sequence[str]) -> Step[ViewChanges]:
         if isinstance(read, str):
             raise ParameterError("sources", read, "a sequence of names")
-        sources = self._by_source(documents)
-        records = yield from self._records(list(sources))
-        changes = yield from self._all_changed(sources, records)
-        return changes + (yield from self._deleted([name for name in read if name not in sources]))
+        return replace_views(self._stores, self._by_source(documents), read)
 
-    def _deleted(self, sources: Sequence[str]) -> Step[ViewChanges]:
-        records = yield from self._records(sources)
-        changes = ViewChanges()
-        for record in records.values():
-            changes += yield from self._stores.moved(record, ViewRecord(source=record.source), {}, {})
-        return changes
+    def _by_source(self, documents: Sequence[Document]) -> dict[str, dict[str, Document]]:
+        key, repeated = self.views.source_key, self.views.metadata_keys
+        sources: dict[str, dict[str, Document]] = defaultdict(dict)
+        for document in with_content_ids(documents, source_key=key, metadata_keys=repeated):
+            sources[source_of(document, key)][str(document.id)] = document
+        return sources
 
-    def _sources(self) -> Step[tuple[str, ...]]:
+
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    """A vector store of views, and a docstore of their parents and, as documents beside them, of the records."""
+
+    vectorstore: VectorStore
+    docstore: BaseStore[str, Document]
+    ledger: str
+    views: CatenaViewTransformer
+
+    @property
+    def where(self) -> str:
+        return f"{type(self.vectorstore).__name__} of views"
+
+    @property
+    def version(self) -> str:
+        return self.views.version
+
+    def sources(self) -> Step[tuple[str, ...]]:
+        """Return the sources that have a record, sorted."""
+
         async def keys() -> list[str]:
             return [str(key) async for key in self.docstore.ayield_keys(prefix=self.ledger)]
 
         found = yield from called(lambda: list(self.docstore.yield_keys(prefix=self.ledger)), keys)
         records = yield from fetch(self.docstore, found)
-        return tuple(sorted(as_record(document).source for document in records.values()))
+        return tuple(sorted(_as_record(document).source for document in records.values()))
 
-    def _by_source(self, documents: Sequence[Document]) -> dict[str, list[Document]]:
-        key, repeated = self.views.source_key, self.views.metadata_keys
-        sources: dict[str, list[Document]] = defaultdict(list)
-        for document in with_content_ids(documents, source_key=key, metadata_keys=repeated):
-            sources[source_of(document, key)].append(document)
-        return sources
-
-    def _records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
-        """Return the records of those sources that have one."""
+    def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
         found = yield from fetch(self.docstore, [record_key(self.ledger, source) for source in sources])
-        return {record.source: record for record in map(as_record, found.values())}
+        return {record.source: record for record in map(_as_record, found.values())}
 
-    def _all_changed(
-        self, sources: Mapping[str, Sequence[Document]], records: Mapping[str, ViewRecord]
-    ) -> Step[ViewChanges]:
-        changes = ViewChanges()
-        for source, parents in sources.items():
-            changes += yield from self._changed(records.get(source) or ViewRecord(source=source), parents)
-        return changes
+    def hash_of(self, parent: Document) -> str:
+        return digest(dumps(parent), length=32)
 
-    def _changed(self, old: ViewRecord, given: Sequence[Document]) -> Step[ViewChanges]:
-        """Bring one source to what is given."""
-        parents = {str(document.id): document for document in given}
-        hashes = {name: digest(dumps(document), length=32) for name, document in parents.items()}
-        fingerprint = digest(self.views.version, *parents, length=32)
-        if old.whole and old.fingerprint == fingerprint:  # sections at most moved: their views are as they were
-            if old.parents == hashes:
-                return ViewChanges(views_kept=len(old.views))
-            return (yield from self._stores.moved(old, replace(old, parents=hashes), parents, {}))
-        made = yield from self.views.made(old.source, list(parents.values()), old.held)
+    def made(
+        self, source: str, parents: Sequence[Document], held: Held
+    ) -> Step[tuple[ParentViews[Document], Mapping[str, Document]]]:
+        made = yield from self.views.made(source, parents, held)
         tell([made])
-        views = {str(view.id): view for found in made.views.values() for view in found}
-        new = ViewRecord(
-            source=old.source,
-            fingerprint="" if made.degraded else fingerprint,
-            parents=hashes,
-            views=tuple(views),
-            written=written_by_model(made.entry.views),
+        return made, {str(view.id): view for found in made.views.values() for view in found}
+
+    def moved(
+        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, Document], views: Mapping[str, Document]
+    ) -> Step[ViewChanges]:
+        record = self._written(new)
+        yield from self._kept([self._written(old.and_then(new))])
+        moves = Moves.between(old, new)
+        yield from self._kept([(name, parents[name]) for name in moves.parents_written])
+        added = yield from self._views_added([views[name] for name in moves.views_added])
+        deleted = yield from self._views_deleted(moves.views_deleted)
+        yield from self._dropped(moves.parents_deleted)
+        yield from self._kept([record]) if new.parents else self._dropped([record[0]])
+        return ViewChanges(
+            views_added=added,
+            views_deleted=deleted,
+            views_kept=len(new.views) - added,
+            parents_written=len(moves.parents_written),
+            parents_deleted=len(moves.parents_deleted),
         )
-        changes = yield from self._stores.moved(old, new, parents, views)
-        return replace(changes, degraded=made.degraded)
+
+    def _written(self, record: ViewRecord) -> tuple[str, Document]:
+        """Return the key and the document under which a record is kept."""
+        key = record_key(self.ledger, record.source)
+        return key, Document(id=key, page_content=record.to_json(), metadata={"kind": "ledger"})
+
+    def _kept(self, pairs: Sequence[tuple[str, Document]]) -> Step[None]:
+        if pairs:
+            yield from called(lambda: self.docstore.mset(pairs), lambda: self.docstore.amset(pairs))
+
+    def _dropped(self, keys: Sequence[str]) -> Step[None]:
+        if keys:
+            yield from called(lambda: self.docstore.mdelete(keys), lambda: self.docstore.amdelete(keys))
+
+    def _views_added(self, views: Sequence[Document]) -> Step[int]:
+        present = (yield from self._present([str(view.id) for view in views])) or frozenset[str]()
+        absent = [view for view in views if view.id not in present]
+        if absent:
+            ids = [str(view.id) for view in absent]
+            yield from called(
+                lambda: self.vectorstore.add_documents(absent, ids=ids),
+                lambda: self.vectorstore.aadd_documents(absent, ids=ids),
+            )
+        return len(absent)
+
+    def _views_deleted(self, ids: Sequence[str]) -> Step[int]:
+        present = yield from self._present(ids)
+        gone = [name for name in ids if present is None or name in present]
+        if gone:
+            done = yield from called(
+                lambda: self.vectorstore.delete(gone), lambda: self.vectorstore.adelete(gone), purpose="old views"
+            )
+            if done is False:
+                raise ServiceError(type(self.vectorstore).__name__, f"did not delete {len(gone)} views")
+        return len(gone)
+
+    def _present(self, ids: Sequence[str]) -> Step[frozenset[str] | None]:
+        """Return which of the views are in the vector store; None where it cannot tell.
+
+        Some give documents without their ids, or with ids written otherwise, as stores of UUIDs do.
+        """
+        if not ids or type(self.vectorstore).get_by_ids is VectorStore.get_by_ids:
+            return None
+        asked = list(ids)
+        found = yield from called(
+            lambda: self.vectorstore.get_by_ids(asked), lambda: self.vectorstore.aget_by_ids(asked)
+        )
+        present = frozenset(str(view.id) for view in found)
+        return present if present <= frozenset(asked) else None
+
+
+def _as_record(document: Document) -> ViewRecord:
+    return ViewRecord.from_json(document.page_content, str(document.id))

@@ -1,30 +1,26 @@
-"""Views of documents as documents of their own: what a user's vector store is given, each leading to its parent."""
+"""Make views of documents as documents of their own, for any vector store: each leads to its parent."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
-from catena import model
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment import Held, with_views
-from catena.enrichment.views import Keywords, Summaries, ViewMaker
-from catena.model import TITLE, ParameterError, digest
-from catena.structure import PASSAGE, PASSAGE_TOKENS, headed_views
-from catena.structure.passages import passage_views
+from catena import ParameterError, Services, model
+from catena.effects import Step, all_together
+from catena.enrichment import Held, OwnView, ParentViews, ViewMaker, divided_views, numbered_views, views_of_parents
+from catena.model import TITLE, digest
+from catena.structure import PASSAGE_TOKENS
 from langchain_catena.base import CatenaBaseTransformer
-from langchain_catena.content_ids import FILTERS, chunk_of, source_name
 from langchain_catena.convert import scalars
-from langchain_catena.services import LangChainEmbedder, LangChainLLM
+from langchain_catena.ids import FILTERS, chunk_of, source_name
+from langchain_catena.services import LangChainLLM, services_with
 
 VIEW = "view"
 """Metadata key of a view's kind."""
@@ -32,26 +28,7 @@ VIEW = "view"
 PARENT_ID = "doc_id"
 """Metadata key by which a view leads to its parent; the one of LangChain's `MultiVectorRetriever`."""
 
-OwnView: TypeAlias = Literal["raw", "headed", "passage"]
-"""What a parent itself says: its exact text, this under its titles, or slices of it that any encoder reads whole."""
-
-_OWN: tuple[OwnView, ...] = ("raw", "headed", "passage")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentViews:
-    """The parents of one source with all their views.
-
-    Attributes:
-        entry: chunks under the parents' ids, in reading order; views in the order of the makers.
-        views: parent's id -> its views as documents.
-        degraded: what a model was asked for and did not give.
-    """
-
-    entry: model.Entry
-    views: Mapping[str, tuple[Document, ...]]
-    degraded: tuple[model.Degraded, ...] = ()
 
 
 class CatenaViewTransformer(CatenaBaseTransformer):
@@ -103,7 +80,7 @@ class CatenaViewTransformer(CatenaBaseTransformer):
     ) -> None:
         self.llm, self.embeddings, self._given = llm, embeddings, services
         has_model = llm is not None or (services is not None and services.llm is not None)
-        self.own, self.makers = _divided(views, "llm" if has_model else "offline")
+        self.own, self.makers = divided_views(views, "llm" if has_model else "offline")
         if type(passage_tokens) is not int or passage_tokens < 1:
             raise ParameterError("passage_tokens", passage_tokens, "a whole number >= 1")
         if isinstance(metadata_keys, str):
@@ -122,17 +99,9 @@ class CatenaViewTransformer(CatenaBaseTransformer):
 
     @cached_property
     def services(self) -> Services:
-        """Who answers the makers."""
-        services = self._given or Services()
-        if self.llm is not None:
-            services = replace(services, llm=LangChainLLM(self.llm))
-        if self.embeddings is not None:
-            return replace(services, embedder=LangChainEmbedder(self.embeddings))
-        if services.embedder is None and any(not maker.asks_model for maker in self.makers):
-            from catena.enrichment import StaticEmbedder
-
-            return replace(services, embedder=StaticEmbedder())
-        return services
+        """The services that answer the makers."""
+        computes = any(not maker.asks_model for maker in self.makers)
+        return services_with(self._given, llm=self.llm, embeddings=self.embeddings, or_static=computes)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made at need: processes make their own."""
@@ -145,23 +114,12 @@ class CatenaViewTransformer(CatenaBaseTransformer):
         keys = (self.id_key, self.view_key, self.metadata_keys)
         return digest(repr((self.own, makers, self._model, self.passage_tokens, keys)), length=32)
 
-    def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = list(documents)  # read more than once
-        return self._told(documents, run(self._step(documents), self.services))
-
-    async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        documents = list(documents)  # read more than once
-        if not any(maker.asks_model for maker in self.makers):
-            return await asyncio.to_thread(self.transform_documents, documents)  # all is computing
-        services = await asyncio.to_thread(lambda: self.services)  # reads the shipped vectors
-        return self._told(documents, await arun(self._step(documents), services))
-
     def parents(self, documents: Sequence[Document]) -> list[tuple[str, Document]]:
-        """Return what a docstore is to hold of the documents, for `mset`: each under the id that its views name."""
+        """Return the pairs for a docstore's `mset`: each document under the id that its views name."""
         named = ((chunk_of(each, self._source(each)).id, each) for each in documents)
         return [(name, document.model_copy(update={"id": name})) for name, document in named]
 
-    def made(self, source: str, parents: Sequence[Document], held: Held | None = None) -> Step[ParentViews]:
+    def made(self, source: str, parents: Sequence[Document], held: Held | None = None) -> Step[ParentViews[Document]]:
         """Make the views of the parents of one source, as a step of the core.
 
         Args:
@@ -180,10 +138,15 @@ class CatenaViewTransformer(CatenaBaseTransformer):
             given.setdefault(chunk.id, document)
         title = next((str(chunk.metadata[TITLE]) for chunk in chunks if chunk.metadata.get(TITLE)), "")
         whole = model.Document(id=source, text="", title=title)
-        views = tuple(view for kind in self.own for view in self._own_views(kind, whole, chunks))
-        entry = model.Entry(document=whole, sections=(), chunks=tuple(chunks), views=views)
-        entry, degraded = yield from with_views(entry, self.makers, model=self._model, held=held)
-        return ParentViews(entry=entry, views=self._documents(entry, given), degraded=degraded)
+        own, makers, tokens = self.own, self.makers, self.passage_tokens
+        entry, degraded = yield from views_of_parents(
+            whole, chunks, own, makers, passage_tokens=tokens, model=self._model, held=held
+        )
+        views: dict[str, list[Document]] = {name: [] for name in given}
+        for view, number in numbered_views(entry):
+            views[view.chunk_id].append(self._view(view, number, given[view.chunk_id]))
+        by_parent = {name: tuple(documents) for name, documents in views.items()}
+        return ParentViews(entry=entry, views=by_parent, degraded=degraded)
 
     @property
     def _model(self) -> str:
@@ -191,70 +154,42 @@ class CatenaViewTransformer(CatenaBaseTransformer):
             return LangChainLLM(self.llm).identity
         return "" if self._given is None or self._given.llm is None else self._given.llm.identity
 
-    def _own_views(self, kind: str, document: model.Document, chunks: Sequence[model.Chunk]) -> Iterable[model.View]:
-        if kind == PASSAGE:
-            return passage_views(document, chunks, max_tokens=self.passage_tokens)
-        if kind == "headed":
-            return headed_views(document, chunks)
-        return (model.View(chunk_id=chunk.id, kind=kind, text=chunk.text) for chunk in chunks)
+    def _view(self, view: model.View, number: int, parent: Document) -> Document:
+        metadata = {
+            **{key: value for key, value in scalars(parent.metadata).items() if key in self.metadata_keys},
+            self.id_key: view.chunk_id,
+            self.view_key: view.kind,
+        }
+        keys = (self.id_key, self.view_key)  # under other keys it is another document
+        own = digest("view", *keys, view.chunk_id, view.kind, str(number), view.text, length=32)
+        return Document(id=own, page_content=view.text, metadata=metadata)
 
-    def _documents(self, entry: model.Entry, parents: Mapping[str, Document]) -> dict[str, tuple[Document, ...]]:
-        made: dict[str, list[Document]] = {name: [] for name in parents}
-        numbers: Counter[tuple[str, str]] = Counter()
-        for view in entry.views:
-            if not view.text.strip():
-                continue
-            number, name = numbers[view.chunk_id, view.kind], view.chunk_id
-            numbers[name, view.kind] += 1
-            metadata = {
-                **{key: value for key, value in scalars(parents[name].metadata).items() if key in self.metadata_keys},
-                self.id_key: name,
-                self.view_key: view.kind,
-            }
-            keys = (self.id_key, self.view_key)  # under other keys it is another document
-            own = digest("view", *keys, name, view.kind, str(number), view.text, length=32)
-            made[name].append(Document(id=own, page_content=view.text, metadata=metadata))
-        return {name: tuple(documents) for name, documents in made.items()}
+    def _asks(self) -> bool:
+        return any(maker.asks_model for maker in self.makers)
 
-    def _step(self, documents: Sequence[Document]) -> Step[list[ParentViews]]:
+    def _services(self) -> Services:
+        return self.services
+
+    def _step(self, given: Sequence[Document]) -> Step[list[ParentViews[Document]]]:
         """Make the views of all sources side by side."""
         sources: dict[str, list[Document]] = defaultdict(list)
-        for document in documents:
+        for document in given:
             sources[self._source(document)].append(document)
-        results = yield from together([self.made(source, parents) for source, parents in sources.items()])
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-        return [result for result in results if isinstance(result, ParentViews)]
+        return all_together([self.made(source, parents) for source, parents in sources.items()])
 
-    def _told(self, documents: Sequence[Document], made: Sequence[ParentViews]) -> list[Document]:
+    def _transformed(self, given: Sequence[Document], found: Sequence[ParentViews[Document]]) -> list[Document]:
         """Return the views in the order of their parents, and write what is missing to the log."""
-        tell(made)
-        views = {name: found for each in made for name, found in each.views.items()}
-        names = dict.fromkeys(name for name, _ in self.parents(documents))
+        tell(found)
+        views = {name: documents for each in found for name, documents in each.views.items()}
+        names = dict.fromkeys(name for name, _ in self.parents(given))
         return [view for name in names for view in views[name]]
 
     def _source(self, document: Document) -> str:
         return source_name(document, self.source_key)
 
 
-def tell(made: Iterable[ParentViews]) -> None:
+def tell(made: Iterable[ParentViews[Document]]) -> None:
     """Write to the log which views could not be made."""
     for each in made:
         for part in each.degraded:
             _log.warning("%s: %s: %s", each.entry.document.id, part.what, part.why)
-
-
-def _divided(
-    views: Sequence[ViewMaker | OwnView] | None, by: Literal["llm", "offline"]
-) -> tuple[tuple[OwnView, ...], tuple[ViewMaker, ...]]:
-    """Return what a parent itself says, and the makers of all else."""
-    if isinstance(views, str) or (views is not None and (not isinstance(views, Sequence) or not views)):
-        raise ParameterError("views", views, "a sequence of at least one view")
-    given = (PASSAGE, Keywords(by=by), Summaries(by=by)) if views is None else views
-    own = tuple(dict.fromkeys(kind for kind in _OWN for view in given if view == kind))
-    makers = tuple(view for view in given if isinstance(view, ViewMaker))
-    for view in given:
-        if view not in own and not (isinstance(view, ViewMaker) and not isinstance(view, type)):
-            raise ParameterError("views", view, "'raw', 'headed', 'passage' or a maker such as Keywords()")
-    return own, makers

@@ -1,7 +1,8 @@
-"""The whole way from a question to a cited answer, as a LlamaIndex query engine."""
+"""Answer questions with looked-up quotes, as a LlamaIndex query engine, synthesizers and a question generator."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,29 +10,40 @@ from typing import Any
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import Response
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent, SynthesizeStartEvent
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType, TextNode
+from llama_index.core.tools.types import ToolMetadata
 
-from catena.answering import AnswerOptions, Citation, CitedAnswer, Conflict, SegmentAnswer
-from catena.effects import Services, Step, arun, run
-from catena.library import answer_from_step
-from catena.model import Segment
+from catena import ParameterError, Segment, Services, arun, run
+from catena.answering import (
+    AnswerOptions,
+    ChainReading,
+    Citation,
+    CitedAnswer,
+    Conflict,
+    SegmentAnswer,
+    ShortAnswer,
+    chain_answer,
+)
+from catena.effects import Step, ask
+from catena.library import BaseLibrary, answer_from_step
+from catena.retrieval import Queries, decompose, generate_queries
 from catena.segments import SegmentHit
-from llama_index_catena.arguments import Remade, checked_arguments
-from llama_index_catena.libraries import AnyLibrary
+from llama_index_catena.components import CorePrompts, Remade, bundle_of, checked_arguments, dispatcher, tell_degraded
+from llama_index_catena.graph.chains import chains_of
+from llama_index_catena.retrieval import RouteDegradedEvent
 from llama_index_catena.segment_nodes import apart, passage_node, to_segment, unknown_in
 from llama_index_catena.segments import CatenaSegmentRetriever
-from llama_index_catena.services import LlamaIndexLLM, language_model
-
-dispatcher = get_dispatcher(__name__)
+from llama_index_catena.services import LlamaIndexLLM, language_model, llm_given
 
 NO_ANSWER = "Empty Response"
-"""What LlamaIndex's query engines say where nothing was found."""
+"""The answer of LlamaIndex's query engines where nothing was found."""
 
 
 class CatenaQueryEngine(Remade, BaseQueryEngine):
@@ -58,12 +70,12 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
     @checked_arguments
     def __init__(
         self,
-        retriever: BaseRetriever | AnyLibrary,
+        retriever: BaseRetriever | BaseLibrary,
         llm: LLM | LlamaIndexLLM | None = None,
         *,
         options: AnswerOptions | None = None,
         node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-        library: AnyLibrary | None = None,
+        library: BaseLibrary | None = None,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         if not isinstance(retriever, BaseRetriever):
@@ -100,11 +112,10 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> Response:
         """Return an answer from nodes; further source nodes are added to the response as they are."""
-        with self._synthesis(query_bundle) as told:
-            answer = run(answered(query_bundle.query_str, nodes, self.options), self._services)
-            response = cited_response(answer, nodes, additional_source_nodes or ())
-            told.append(response)
-        return response
+        with _synthesis(self.callback_manager, query_bundle) as told:
+            step = responded(query_bundle, nodes, self.options, additional_source_nodes or ())
+            told.append(run(step, self._services))
+        return told[0]
 
     @dispatcher.span
     async def asynthesize(
@@ -114,48 +125,54 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> Response:
         """As `synthesize`, without blocking the event loop."""
-        with self._synthesis(query_bundle) as told:
-            answer = await arun(answered(query_bundle.query_str, nodes, self.options), self._services)
-            response = cited_response(answer, nodes, additional_source_nodes or ())
-            told.append(response)
-        return response
+        with _synthesis(self.callback_manager, query_bundle) as told:
+            step = responded(query_bundle, nodes, self.options, additional_source_nodes or ())
+            told.append(await arun(step, self._services))
+        return told[0]
 
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> Response:
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            response = self.synthesize(query_bundle, self.retrieve(query_bundle))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        with self._told(query_bundle) as told:
+            told.append(self.synthesize(query_bundle, self.retrieve(query_bundle)))
+        return told[0]
 
     @dispatcher.span
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            response = await self.asynthesize(query_bundle, await self.aretrieve(query_bundle))
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        return response
+        with self._told(query_bundle) as told:
+            told.append(await self.asynthesize(query_bundle, await self.aretrieve(query_bundle)))
+        return told[0]
 
     @contextmanager
-    def _synthesis(self, query_bundle: QueryBundle) -> Iterator[list[Response]]:
-        """Tell of the start and the end of an answer, and of what it is."""
-        dispatcher.event(SynthesizeStartEvent(query=query_bundle))
+    def _told(self, query: QueryBundle) -> Iterator[list[Response]]:
+        """Tell callbacks of the start and the end of a query."""
         told: list[Response] = []
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
-        try:
-            with self.callback_manager.event(CBEventType.SYNTHESIZE, payload=payload) as event:
-                yield told
-                event.on_end(payload={EventPayload.RESPONSE: told[-1]})
-        finally:
-            dispatcher.event(
-                SynthesizeEndEvent(query=query_bundle, response=told[-1] if told else Response(response=None))
-            )
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query.query_str}
+        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
+            yield told
+            event.on_end(payload={EventPayload.RESPONSE: told[0]})
 
 
-def answered(question: str, nodes: Sequence[NodeWithScore], options: AnswerOptions) -> Step[SegmentAnswer]:
+@contextmanager
+def _synthesis(callback_manager: CallbackManager, query: QueryBundle) -> Iterator[list[Response]]:
+    """Tell of the start and, whatever happens, the end of an answer, and of what it is."""
+    told: list[Response] = []
+    dispatcher.event(SynthesizeStartEvent(query=query))
+    payload: dict[str, Any] = {EventPayload.QUERY_STR: query.query_str}
+    try:
+        with callback_manager.event(CBEventType.SYNTHESIZE, payload=payload) as event:
+            yield told
+            event.on_end(payload={EventPayload.RESPONSE: told[0]})
+    finally:
+        dispatcher.event(SynthesizeEndEvent(query=query, response=told[0] if told else Response(response=None)))
+
+
+def responded(
+    query: QueryBundle, nodes: Sequence[NodeWithScore], options: AnswerOptions, more: Sequence[NodeWithScore] = ()
+) -> Step[Response]:
     """Answer a question from nodes, as a step of the core; a store among the services gives the pages of quotes."""
     passages, _ = apart(nodes)
-    return answer_from_step(question, _segments(passages), options, nowhere=unknown_in(nodes))
+    answer = yield from answer_from_step(query.query_str, _segments(passages), options, nowhere=unknown_in(nodes))
+    return cited_response(answer, nodes, more)
 
 
 def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segment]:
@@ -217,3 +234,180 @@ def _citation(citation: Citation) -> dict[str, Any]:
         "page_labels": None if quote.page_labels is None else list(quote.page_labels),
         "lines": None if quote.lines is None else list(quote.lines),
     }
+
+
+class _CoreSynthesizer(CorePrompts, BaseSynthesizer):
+    """Has a step of the core write the response, and tells of start and end whatever happens."""
+
+    def __init__(self, llm: LLM | None, callback_manager: CallbackManager | None) -> None:
+        super().__init__(llm=llm_given(llm), callback_manager=callback_manager)
+        self._services = Services(llm=LlamaIndexLLM(self._llm))
+
+    @abstractmethod
+    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]: ...
+
+    @dispatcher.span
+    def synthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> Response:
+        """Return an answer from nodes; further source nodes are added to the response as they are."""
+        asked = bundle_of(query)
+        with _synthesis(self.callback_manager, asked) as told:
+            told.append(_with_more(run(self._step(asked, nodes), self._services), additional_source_nodes))
+        return told[0]
+
+    @dispatcher.span
+    async def asynthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> Response:
+        """As `synthesize`, without blocking the event loop."""
+        asked = bundle_of(query)
+        with _synthesis(self.callback_manager, asked) as told:
+            told.append(_with_more(await arun(self._step(asked, nodes), self._services), additional_source_nodes))
+        return told[0]
+
+    def get_response(self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any) -> str:
+        """Return the words of an answer from bare texts."""
+        response = run(self._step(QueryBundle(query_str), _texts(text_chunks)), self._services)
+        return response.response or NO_ANSWER
+
+    async def aget_response(self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any) -> str:
+        """As `get_response`, without blocking the event loop."""
+        response = await arun(self._step(QueryBundle(query_str), _texts(text_chunks)), self._services)
+        return response.response or NO_ANSWER
+
+
+class CatenaSynthesizer(_CoreSynthesizer):
+    """Writes answers whose every quote is looked up, as `CatenaQueryEngine` does, in a query engine of your own.
+
+        RetrieverQueryEngine(retriever, CatenaSynthesizer(llm), node_postprocessors=[...])
+
+    The response has the metadata and source nodes that `CatenaQueryEngine` describes. Answers are checked as a whole,
+    and so not streamed.
+
+    Args:
+        llm: any LlamaIndex language model; by default that of `Settings`.
+        options: what the model is given, and how much it may write.
+        callback_manager: told of synthesis.
+    """
+
+    @checked_arguments
+    def __init__(
+        self,
+        llm: LLM | None = None,
+        *,
+        options: AnswerOptions | None = None,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        super().__init__(llm, callback_manager)
+        self.options = options or AnswerOptions()
+
+    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]:
+        return responded(query, nodes, self.options)
+
+
+class CatenaChainSynthesizer(_CoreSynthesizer):
+    """Answers in a few words from chains of evidence, and from nothing else; or says that they do not answer it.
+
+        RetrieverQueryEngine(CatenaGraphRetriever(...), CatenaChainSynthesizer(llm))
+
+    Takes nodes of `CatenaGraphRetriever` and `CatenaChainPostprocessor`, chains first; any other node is a chain of
+    itself alone. The response's metadata say whether it is `answerable`.
+
+    Args:
+        llm: any LlamaIndex language model; by default that of `Settings`.
+        reading: order, budget and headers of the chains.
+        max_tokens: of the reply.
+        callback_manager: told of synthesis.
+    """
+
+    @checked_arguments
+    def __init__(
+        self,
+        llm: LLM | None = None,
+        *,
+        reading: ChainReading | None = None,
+        max_tokens: int = 512,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        super().__init__(llm, callback_manager)
+        self.reading, self.max_tokens = reading or ChainReading(), max_tokens
+
+    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]:
+        passages, notices = apart(nodes)
+        if not passages:
+            yield from ask([])
+            said = ". ".join(map(str, unknown_in(nodes)))
+            return Response(response=f"{said}." if said else NO_ANSWER, source_nodes=notices)
+        answer: ShortAnswer = yield from chain_answer(
+            query.query_str, chains_of(nodes), self.reading, max_tokens=self.max_tokens
+        )
+        return Response(response=answer.text, source_nodes=list(nodes), metadata={"answerable": answer.answerable})
+
+
+def _texts(chunks: Sequence[str]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=TextNode(id_=f"text-{n}", text=text)) for n, text in enumerate(chunks, start=1)]
+
+
+def _with_more(response: Response, more: Sequence[NodeWithScore] | None) -> Response:
+    response.source_nodes = [*response.source_nodes, *(more or ())]
+    return response
+
+
+class CatenaQuestionGenerator(CorePrompts, BaseQuestionGenerator):
+    """Finds the searches that a question needs, and asks each of each tool: by any model, or offline.
+
+        SubQuestionQueryEngine.from_defaults(query_engine_tools=tools, question_gen=CatenaQuestionGenerator())
+
+    Where the model fails, the questions of the text are asked one by one; the log and a `RouteDegradedEvent` tell it.
+
+    Args:
+        llm: any LlamaIndex language model; None asks the questions of a text one by one.
+        n: the most parts, >= 1.
+        guidance: what the model should know about the collection.
+
+    Raises:
+        ParameterError: n is below 1.
+    """
+
+    @checked_arguments
+    def __init__(self, llm: LLM | LlamaIndexLLM | None = None, *, n: int = 6, guidance: str = "") -> None:
+        if n < 1:
+            raise ParameterError("n", n, "an integer >= 1")
+        self._llm = None if llm is None else language_model(llm)
+        self.n, self.guidance = n, guidance
+
+    @dispatcher.span
+    def generate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
+        """Return each part of the question for each tool."""
+        if self._llm is None:
+            return _asked(tools, decompose(query.query_str, self.n))
+        return self._told(tools, run(self._step(query), Services(llm=self._llm)))
+
+    @dispatcher.span
+    async def agenerate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
+        """As `generate`, without blocking the event loop."""
+        if self._llm is None:
+            return _asked(tools, decompose(query.query_str, self.n))
+        return self._told(tools, await arun(self._step(query), Services(llm=self._llm)))
+
+    def _step(self, query: QueryBundle) -> Any:
+        return generate_queries(
+            query.query_str, n=self.n, guidance=self.guidance, keep_question=False, on_error="degrade"
+        )
+
+    def _told(self, tools: Sequence[ToolMetadata], found: Queries) -> list[SubQuestion]:
+        tell_degraded(found.degraded, RouteDegradedEvent)
+        return _asked(tools, found.queries)
+
+
+def _asked(tools: Sequence[ToolMetadata], queries: Sequence[str]) -> list[SubQuestion]:
+    return [SubQuestion(sub_question=query, tool_name=tool.get_name()) for query in queries for tool in tools]

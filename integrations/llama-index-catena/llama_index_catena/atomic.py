@@ -1,49 +1,45 @@
-"""Documents in atomic units: one fact each, as a model divides them, and exact slices all the same."""
+"""Cut documents into atomic units by a model: one fact each, and exact slices all the same."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
-from llama_index.core.schema import BaseNode, NodeRelationship, TextNode, TransformComponent
+from llama_index.core.schema import BaseNode, TextNode, TransformComponent
 
-from catena import model, prompts
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.model import ParameterError
-from catena.structure import AtomicChunks, AtomicOptions, cut_atomic, outline
-from llama_index_catena.arguments import checked_arguments
-from llama_index_catena.chunk_nodes import chunk_metadata_of, linked, origin_of, presented
-from llama_index_catena.components import Component, revived_options, written_options
+from catena import ParameterError, Services, model, prompts
+from catena.effects import Failed, Step, together
+from catena.model import needs
+from catena.structure import outline
+from llama_index_catena.components import (
+    DegradedEvent,
+    JournalledComponent,
+    checked_arguments,
+    dispatcher,
+    revived_options,
+    tell_degraded,
+    written_options,
+)
 from llama_index_catena.documents import to_core_document
-from llama_index_catena.services import ajournalled, journalled, model_services
+from llama_index_catena.services import model_services
+from llama_index_catena.structure import linked, slice_node
+
+with needs("catena-bench"):
+    from catena_bench.baselines import AtomicChunks, AtomicOptions, cut_atomic
 
 SCHEMA_VERSION = 1  # grows when equal documents and parameters give other nodes
 
 _KINDS: dict[str, type[Any]] = {"AtomicOptions": AtomicOptions}
 
-dispatcher = get_dispatcher(__name__)
-_log = logging.getLogger(__name__)
 
-
-class AtomicDegradedEvent(BaseEvent):
+class AtomicDegradedEvent(DegradedEvent):
     """Part of a document was cut at sentences, because no answer of the model was of use."""
 
-    what: str
-    why: str
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "AtomicDegradedEvent"
-
-
-class CatenaAtomicTransform(Component, TransformComponent):
+class CatenaAtomicTransform(JournalledComponent, TransformComponent):
     """Cuts documents into atomic units by a model, whose answers only say where to cut: no word is its own.
 
         IngestionPipeline(transformations=[CatenaAtomicTransform(llm)]).run(documents=documents)
@@ -66,7 +62,6 @@ class CatenaAtomicTransform(Component, TransformComponent):
     options: Any = Field(description="Windows, attempts, and what is done where the model fails.")
     inside_sections: bool = Field(default=True, description="Whether units end where sections do.")
     num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
-    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
@@ -80,11 +75,6 @@ class CatenaAtomicTransform(Component, TransformComponent):
         own = {"llm": llm, "options": how, "schema_version": SCHEMA_VERSION}
         super().__init__(**{**fields, **own, "prompt_version": prompts.load("atomic_units").version})
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the component is serialised."""
-        return "CatenaAtomicTransform"
-
     @field_serializer("options")
     def _written(self, options: Any) -> Any:
         return written_options(options, _KINDS)
@@ -92,15 +82,13 @@ class CatenaAtomicTransform(Component, TransformComponent):
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """Return the units of documents, or of nodes, as nodes in reading order."""
         documents = [to_core_document(node) for node in nodes]
-        with journalled(self._services(), self.journal) as services:
-            return _units(nodes, documents, run(self._step(documents), services))
+        return _units(nodes, documents, self._run(self._step(documents)))
 
     @dispatcher.span
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """As calling it, without blocking the event loop."""
         documents = [to_core_document(node) for node in nodes]
-        async with ajournalled(self._services(), self.journal) as services:
-            made = await arun(self._step(documents), services, computes=True)
+        made = await self._arun(self._step(documents), computes=True)
         return await asyncio.to_thread(_units, nodes, documents, made)
 
     def _services(self) -> Services:
@@ -119,22 +107,8 @@ class CatenaAtomicTransform(Component, TransformComponent):
 def _units(
     nodes: Sequence[BaseNode], documents: Sequence[model.Document], made: Sequence[AtomicChunks]
 ) -> list[BaseNode]:
-    units = []
+    units: list[TextNode] = []
     for node, document, done in zip(nodes, documents, made, strict=True):
-        for part in done.degraded:
-            _log.warning("%s: %s", part.what, part.why)
-            dispatcher.event(AtomicDegradedEvent(what=part.what, why=part.why))
-        source, shift = origin_of(node)
-        units += [
-            TextNode(
-                id_=chunk.id,
-                text=chunk.text,
-                mimetype=document.media_type,
-                start_char_idx=None if shift is None else shift + chunk.start,
-                end_char_idx=None if shift is None else shift + chunk.end,
-                relationships={NodeRelationship.SOURCE: source},
-                **presented(chunk_metadata_of(chunk, document, node), node),
-            )
-            for chunk in done.chunks
-        ]
+        tell_degraded(done.degraded, AtomicDegradedEvent)
+        units += [slice_node(chunk, document, node) for chunk in done.chunks]
     return linked(units)

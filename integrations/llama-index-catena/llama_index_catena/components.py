@@ -1,26 +1,134 @@
-"""What all components of ours do alike: nothing of them is lost on paper, or between processes."""
+"""Build components of LlamaIndex on steps of the core: checked, serialised and pickled whole, told of failures."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import fields, is_dataclass, replace
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from llama_index.core.bridge.pydantic import BaseModel, Field
-from llama_index.core.embeddings.loading import load_embed_model
 from llama_index.core.extractors import BaseExtractor
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.llms.loading import load_llm
-from llama_index.core.schema import BaseComponent, BaseNode
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.prompts.mixin import PromptDictType
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType
 
-from catena.model import ParameterError
+from catena import Degraded, Journal, ParameterError, Services, arun, run
+from catena.effects import Step
 
-dispatcher = get_dispatcher(__name__)
+dispatcher = get_dispatcher("llama_index_catena")
+"""The events and spans of this package."""
+
+P = ParamSpec("P")
+
+T = TypeVar("T")
+
+
+def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
+
+    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
+    and a mistyped `max_tokns` would be the default without a word.
+    """
+    return checked_with()(init)
+
+
+def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """As `checked_arguments`, for a constructor that passes arguments of these names on."""
+
+    def decorated(init: Callable[P, None]) -> Callable[P, None]:
+        parameters = list(signature(init).parameters.values())[1:]
+        own = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+        has_fields = not more and any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
+
+        @wraps(init)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            made = type(args[0])
+            fields = getattr(made, "model_fields", {}) if has_fields else {}
+            if "library" in kwargs and "source" in own - {"library", *kwargs}:  # as LangChain's retrievers call it
+                kwargs["source"] = kwargs.pop("library")
+            refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
+            held = vars(args[0])
+            is_first = issubclass(made, Remade) and "_made_of" not in held  # not of a class above it
+            if is_first:
+                held["_made_of"] = (args[1:], kwargs)
+            init(*args, **kwargs)
+            if is_first:
+                held["_as_made"] = dict(held)
+
+        return checked
+
+    return decorated
+
+
+def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ParameterError` for a name that is not known, with those that are."""
+    for name in given:
+        if name not in known:
+            raise ParameterError(f"argument of {owner}", name, f"one of {', '.join(map(repr, sorted(known)))}")
+
+
+class Remade:
+    """Pickled as what it was made of, and what was set on it since: stores and connections are opened anew.
+
+    The constructor is one of `checked_with`. Names that begin with "_" are its own to make.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        held = vars(self)
+        (args, kwargs), made = held["_made_of"], held["_as_made"]
+        public = {name: value for name, value in held.items() if not name.startswith("_")}
+        fresh = {name: value for name, value in public.items() if _is_plain(value) or value is not made.get(name)}
+        return _remade, (type(self), args, kwargs), fresh
+
+
+def _remade(made: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return made(*args, **kwargs)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool | dict | list | tuple)
+
+
+class NamedEvent(BaseEvent):
+    """An event under the name of its class."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the event."""
+        return cls.__name__
+
+
+class DegradedEvent(NamedEvent):
+    """A part of some work failed while the rest went on: `what` names it, `why` says what happened."""
+
+    what: str
+    why: str
+
+
+def tell_degraded(parts: Iterable[Degraded], event: type[DegradedEvent], *, of: str = "") -> None:
+    """Write to the log of the event's module, and tell as events, what failed; `of` names where."""
+    log = logging.getLogger(event.__module__)
+    for part in parts:
+        log.warning("%s%s: %s", f"{of}: " if of else "", part.what, part.why)
+        dispatcher.event(event(what=part.what, why=part.why))
 
 
 class Component(BaseComponent):
     """A component that is read again from what was written of it, and that survives pickling whole or not at all."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which the component is serialised."""
+        return cls.__name__
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
@@ -49,16 +157,126 @@ class Component(BaseComponent):
         return {**state, "__dict__": kept}
 
 
-class ExtractorComponent(Component, BaseExtractor):
+class JournalledComponent(Component):
+    """A component that asks models, and keeps their replies."""
+
+    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
+
+    def _services(self) -> Services:
+        """Return the models that answer."""
+        raise NotImplementedError
+
+    def _run(self, step: Step[T]) -> T:
+        with journalled(self._services(), self.journal) as services:
+            return run(step, services)
+
+    async def _arun(self, step: Step[T], *, computes: bool = False) -> T:
+        outside = await asyncio.to_thread(self._services)  # may load the shipped embedding
+        async with ajournalled(outside, self.journal) as services:
+            return await arun(step, services, computes=computes)
+
+
+class ExtractorComponent(JournalledComponent, BaseExtractor):
     """An extractor whose cache keys say what it makes, and not how it is run; its async call has a span, too."""
 
+    in_place: bool = Field(default=False, description="Whether to process nodes in place.")
+    disable_template_rewrite: bool = Field(default=True, description="Whether to leave the nodes' template as it is.")
     show_progress: bool = Field(default=False, exclude=True, description="Whether to show progress.")
     num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
+
+    def extract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
+        """Return the metadata of each node."""
+        return self._metadata(nodes, self._run(self._step(nodes)))
+
+    @dispatcher.span
+    async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
+        """As `extract`, without blocking the event loop."""
+        if not self._asks:
+            return await asyncio.to_thread(self.extract, nodes)
+        step = await asyncio.to_thread(self._step, nodes)
+        return self._metadata(nodes, await self._arun(step))
 
     @dispatcher.span
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """As calling it, without blocking the event loop."""
         return await super().acall(nodes, **kwargs)
+
+    @property
+    def _asks(self) -> bool:
+        """Return False where no model is asked, and all is computing."""
+        return True
+
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[Any]:
+        """Return the step that makes the metadata of all nodes."""
+        raise NotImplementedError
+
+    def _metadata(self, nodes: Sequence[BaseNode], made: Any) -> list[dict[str, Any]]:
+        """Return metadata per node of what the step made, and tell what failed."""
+        raise NotImplementedError
+
+
+class CoreRetriever(Remade, BaseRetriever, Generic[T]):
+    """A retriever that has a step of the core find something, and makes nodes of it."""
+
+    def _question(self, asked: QueryBundle) -> tuple[Step[T], Services]:
+        """Return the step that answers a question, and the services that it asks."""
+        raise NotImplementedError
+
+    def _nodes(self, asked: QueryBundle, found: T) -> list[NodeWithScore]:
+        """Return what the step found as nodes, and tell what failed."""
+        raise NotImplementedError
+
+    def _found(self, query: QueryType) -> T:
+        return run(*self._question(bundle_of(query)))
+
+    async def _afound(self, query: QueryType) -> T:
+        return await arun(*self._question(bundle_of(query)))
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes(query_bundle, self._found(query_bundle))
+
+    @dispatcher.span
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = await self._afound(query_bundle)
+        return await asyncio.to_thread(self._nodes, query_bundle, found)  # some read sections or pictures from disk
+
+
+class CorePrompts:
+    """Prompts of the core, which LlamaIndex does not change."""
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        """Leave the prompts as they are."""
+
+
+def bundle_of(query: QueryType) -> QueryBundle:
+    """Return a question as a bundle; a bundle as it is."""
+    return QueryBundle(query) if isinstance(query, str) else query
+
+
+@contextmanager
+def journalled(services: Services, path: str | Path | None) -> Iterator[Services]:
+    """Keep replies in the journal at `path` while the context lasts; None leaves the services as they are."""
+    if path is None:
+        yield services
+        return
+    with Journal.open(path) as journal:
+        yield replace(services, journal=journal)
+
+
+@asynccontextmanager
+async def ajournalled(services: Services, path: str | Path | None) -> AsyncIterator[Services]:
+    """As `journalled`, without blocking the event loop."""
+    if path is None:
+        yield services
+        return
+    journal = await asyncio.to_thread(Journal.open, path)
+    try:
+        yield replace(services, journal=journal)
+    finally:
+        await asyncio.to_thread(journal.close)
 
 
 def written_options(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
@@ -101,7 +319,10 @@ def _pickles(part: Any) -> bool:
 
 def _revived(name: str, written: dict[str, Any]) -> Any:
     """Return a model from its written form, as far as LlamaIndex has a name for it."""
-    from llama_index_catena.embedding import CatenaEmbedding  # is a component itself
+    from llama_index.core.embeddings.loading import load_embed_model  # imports every vendor's class that is there
+    from llama_index.core.llms.loading import load_llm
+
+    from llama_index_catena.services import CatenaEmbedding  # is a component itself
 
     kind = written.get("class_name")
     if kind == CatenaEmbedding.class_name():

@@ -1,4 +1,4 @@
-"""Nodes to chunks and rankings at entry, and hits to nodes with scores at exit.
+"""Convert nodes to chunks and rankings at entry, and hits to nodes with scores at exit.
 
 All metadata that Catena writes is flat (stores need flat values): provenance is one JSON string. What is
 for machines is excluded from the texts that models read; what is for readers is not.
@@ -31,14 +31,16 @@ from catena.model import (
     CAPTION,
     GENERATED_TITLE,
     PLACE_KEYS,
+    SEPARATOR,
     SOURCE,
     TITLE,
+    as_uuid,
     citation,
     digest,
     place_in,
     place_metadata,
 )
-from catena.structure import SEPARATOR, titles_above
+from catena.structure import titles_above
 from llama_index_catena.documents import DOCUMENT_KEYS, text_of
 
 PROVENANCE = "catena"
@@ -311,3 +313,32 @@ def _carrying(node: BaseNode) -> model.Chunk:
 def _integer(metadata: Mapping[str, Any], key: str) -> int:
     value = metadata.get(key)
     return value if isinstance(value, int) else 0
+
+
+_OF_NODES = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD)
+
+
+def with_uuids(nodes: Iterable[BaseNode]) -> list[BaseNode]:
+    """Return nodes under ids for vector stores that take only UUIDs, as Qdrant does.
+
+        nodes = with_uuids(CatenaNodeParser().get_nodes_from_documents(documents))
+
+    An id is derived from the one before, so that equal nodes have equal ids; one that is a UUID stays. The id of the
+    whole document stays, too. Give these same nodes to a graph, a docstore and other retrievers.
+
+    Returns:
+        Copies; PREVIOUS, NEXT, PARENT, CHILD and the `index_id` of an `IndexNode` name the new ids.
+    """
+    return [_renamed(node) for node in nodes]
+
+
+def _renamed(node: BaseNode) -> BaseNode:
+    links = {kind: _link(at) if kind in _OF_NODES else at for kind, at in node.relationships.items()}
+    leads = {"index_id": as_uuid(node.index_id)} if isinstance(node, IndexNode) else {}
+    return node.model_copy(update={"id_": as_uuid(node.node_id), "relationships": links, **leads})
+
+
+def _link(at: RelatedNodeInfo | Sequence[RelatedNodeInfo]) -> RelatedNodeInfo | list[RelatedNodeInfo]:
+    if isinstance(at, RelatedNodeInfo):
+        return at.model_copy(update={"node_id": as_uuid(at.node_id)})
+    return [each.model_copy(update={"node_id": as_uuid(each.node_id)}) for each in at]

@@ -1,4 +1,4 @@
-"""LlamaIndex documents to core documents at entry, and back; pages of one file joined."""
+"""Convert LlamaIndex documents to core documents and back, and join the pages of one file."""
 
 from __future__ import annotations
 
@@ -109,3 +109,15 @@ def scalars(metadata: Mapping[str, Any], *, without: Iterable[str]) -> dict[str,
     """Return the items that the core's flat metadata can hold."""
     left_out = set(without)
     return {k: v for k, v in metadata.items() if k not in left_out and isinstance(v, str | int | float | bool)}
+
+
+def document_of(node: BaseNode) -> str:
+    """Return the id of the whole document; a node that names none is one itself."""
+    return node.ref_doc_id or node.node_id
+
+
+def title_of(nodes: Iterable[BaseNode]) -> str:
+    """Return the title of the document that nodes are of: that of their metadata, or else the file's name."""
+    metadata = [node.metadata for node in nodes]
+    named = next((str(each[TITLE]) for each in metadata if each.get(TITLE)), "")
+    return named or next((PurePath(str(each["file_name"])).stem for each in metadata if each.get("file_name")), "")

@@ -1,4 +1,4 @@
-"""Ranking metrics for LlamaIndex's `RetrieverEvaluator`: the Log-Rank Index, standard measures, and full evidence.
+"""Measure retrieval and judge answers: metrics of LlamaIndex's `RetrieverEvaluator`, and evaluators.
 
     metrics = [LogRankIndex(n=6221), RecallAt(k=10), StandardMeasure(measure="ndcg@10")]
     RetrieverEvaluator(metrics=metrics, retriever=retriever)
@@ -11,22 +11,75 @@ All bear empty results, where LlamaIndex's own raise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from llama_index.core.base.response.schema import Response
 from llama_index.core.bridge.pydantic import Field
+from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric, RetrievalMetricResult
+from llama_index.core.llms import LLM
+from llama_index.core.schema import Document, NodeWithScore
 
-from catena.evaluation import LogRankRules, Unretrieved, evaluate, evaluate_evidence, log_rank_index
-from catena.evaluation.standard import recall_at
-from catena.model import EvaluationError, ParameterError
-from llama_index_catena.arguments import checked_arguments
+from catena import Chunk, ParameterError, Services, arun, run
+from catena.answering import CitedAnswer, check_answer
+from catena.effects import Step
+from catena.evaluation import (
+    LogRankRules,
+    Span,
+    Unretrieved,
+    coverage,
+    evaluate,
+    evaluate_evidence,
+    log_rank_index,
+    recall_at,
+)
+from catena.model import EvaluationError, needs
+from llama_index_catena.components import CorePrompts, checked_arguments
+from llama_index_catena.documents import text_of
+from llama_index_catena.segment_nodes import apart, linked_chunk
+from llama_index_catena.services import LlamaIndexLLM, language_model
+
+if TYPE_CHECKING:
+    from catena_bench.judges import Verdict
+
 
 _QUERY = "query"  # the name of the one query that is measured
 
+_PAIR = "pair"
 
-class LogRankIndex(BaseRetrievalMetric):
+_SCORES = {"win": 1.0, "lose": 0.0, "tie": 0.5}
+
+
+class _Metric(BaseRetrievalMetric):
+    """A measure of one query's ids: those expected, and those retrieved, each at its first rank."""
+
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: list[str] | None = None,
+        retrieved_ids: list[str] | None = None,
+        expected_texts: list[str] | None = None,
+        retrieved_texts: list[str] | None = None,
+        **_: Any,
+    ) -> RetrievalMetricResult:
+        """Return the measure of one query; a node may come back by several routes, and counts once.
+
+        Raises:
+            EvaluationError: there are no expected ids, or as of the measure.
+        """
+        if not expected_ids:
+            raise EvaluationError(
+                "a metric needs the expected ids of the query. Try: leave the query out, and count it"
+            )
+        return self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
+
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+        raise NotImplementedError
+
+
+class LogRankIndex(_Metric):
     """`S(r) = 1 - ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))`, averaged over the expected nodes.
 
     Defined for an empty result, where it is 0 (LlamaIndex's own metrics raise). A node that is retrieved twice counts
@@ -50,23 +103,8 @@ class LogRankIndex(BaseRetrievalMetric):
         fields: dict[str, Any] = {"n": n, "gamma": gamma, "unretrieved": unretrieved}
         super().__init__(**fields)
 
-    def compute(
-        self,
-        query: str | None = None,
-        expected_ids: list[str] | None = None,
-        retrieved_ids: list[str] | None = None,
-        expected_texts: list[str] | None = None,
-        retrieved_texts: list[str] | None = None,
-        **_: Any,
-    ) -> RetrievalMetricResult:
-        """Return the index of one query.
-
-        Raises:
-            EvaluationError: there are no expected ids, or n is smaller than the number of nodes named.
-        """
-        found = log_rank_index(
-            _expected(expected_ids), _once(retrieved_ids), n=self.n, gamma=self.gamma, unretrieved=self.unretrieved
-        )
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+        found = log_rank_index(expected, retrieved, n=self.n, gamma=self.gamma, unretrieved=self.unretrieved)
         known = {
             "n": found.n,
             "gamma": found.gamma,
@@ -78,7 +116,7 @@ class LogRankIndex(BaseRetrievalMetric):
         return RetrievalMetricResult(score=found.value or 0.0, metadata=known)
 
 
-class RecallAt(BaseRetrievalMetric):
+class RecallAt(_Metric):
     """`|expected among the first k| / |expected|`; 0 for an empty result.
 
     Attributes:
@@ -94,25 +132,12 @@ class RecallAt(BaseRetrievalMetric):
         fields: dict[str, Any] = {"k": k}
         super().__init__(**fields)
 
-    def compute(
-        self,
-        query: str | None = None,
-        expected_ids: list[str] | None = None,
-        retrieved_ids: list[str] | None = None,
-        expected_texts: list[str] | None = None,
-        retrieved_texts: list[str] | None = None,
-        **_: Any,
-    ) -> RetrievalMetricResult:
-        """Return the recall of one query.
-
-        Raises:
-            EvaluationError: there are no expected ids.
-        """
-        score = recall_at(_once(retrieved_ids), _expected(expected_ids), self.k)
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+        score = recall_at(retrieved, expected, self.k)
         return RetrievalMetricResult(score=score, metadata={"k": self.k})
 
 
-class StandardMeasure(BaseRetrievalMetric):
+class StandardMeasure(_Metric):
     """`recall@k`, `precision@k`, `ndcg`, `mrr` or `map`, the last three with or without `@k`, as trec_eval has them.
 
     Every expected node has grade 1. Needs the extra `catena-core[eval]`.
@@ -130,27 +155,14 @@ class StandardMeasure(BaseRetrievalMetric):
         fields: dict[str, Any] = {"measure": measure}
         super().__init__(**fields)
 
-    def compute(
-        self,
-        query: str | None = None,
-        expected_ids: list[str] | None = None,
-        retrieved_ids: list[str] | None = None,
-        expected_texts: list[str] | None = None,
-        retrieved_texts: list[str] | None = None,
-        **_: Any,
-    ) -> RetrievalMetricResult:
-        """Return the measure of one query.
-
-        Raises:
-            EvaluationError: there are no expected ids.
-        """
-        grades = dict.fromkeys(_expected(expected_ids), 1)
-        found = evaluate({_QUERY: grades}, {_QUERY: _once(retrieved_ids)}, (self.measure,))[self.measure]
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+        grades = dict.fromkeys(expected, 1)
+        found = evaluate({_QUERY: grades}, {_QUERY: retrieved}, (self.measure,))[self.measure]
         return RetrievalMetricResult(score=found.value or 0.0, metadata={"measure": self.measure})
 
 
-class EvidenceMeasure(BaseRetrievalMetric):
-    """Whether all evidence that a question needs was found: `all@k` (1 or 0), `recall@k` or `match_rate`.
+class EvidenceMeasure(_Metric):
+    """Measures whether all evidence that a question needs was found: `all@k` (1 or 0), `recall@k` or `match_rate`.
 
     The expected nodes are the pieces of evidence, all of them needed, as for questions of several hops.
 
@@ -169,21 +181,8 @@ class EvidenceMeasure(BaseRetrievalMetric):
         fields: dict[str, Any] = {"measure": measure}
         super().__init__(**fields)
 
-    def compute(
-        self,
-        query: str | None = None,
-        expected_ids: list[str] | None = None,
-        retrieved_ids: list[str] | None = None,
-        expected_texts: list[str] | None = None,
-        retrieved_texts: list[str] | None = None,
-        **_: Any,
-    ) -> RetrievalMetricResult:
-        """Return the measure of one query.
-
-        Raises:
-            EvaluationError: there are no expected ids.
-        """
-        gold, run = {_QUERY: sorted(_expected(expected_ids))}, {_QUERY: _once(retrieved_ids)}
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+        gold, run = {_QUERY: sorted(expected)}, {_QUERY: retrieved}
         found = evaluate_evidence(gold, run, (self.measure,))[self.measure]
         return RetrievalMetricResult(score=found.per_question[_QUERY], metadata={"measure": self.measure})
 
@@ -222,12 +221,245 @@ def register_metrics(*, n: int, gamma: float = 1.0, unretrieved: Unretrieved = "
     METRIC_REGISTRY[RecallAt.metric_name] = RegisteredRecallAt
 
 
-def _expected(ids: Sequence[str] | None) -> frozenset[str]:
-    if not ids:
-        raise EvaluationError("a metric needs the expected ids of the query. Try: leave the query out, and count it")
-    return frozenset(ids)
+class CatenaPairwiseEvaluator(CorePrompts, BaseEvaluator):
+    """Has a model compare two answers with a reference answer, once with each of them first.
+
+        await CatenaPairwiseEvaluator(llm).aevaluate(query, one, second_response=other, reference=gold)
+
+    `score` is 1 where the first answer wins, 0 where the second does, 0.5 for a tie; the sums of the scores of both
+    orders decide. Answers that say the same are a tie without a model. Where an order has no valid scores the result
+    is an `invalid_result`, and says why.
+
+    Args:
+        llm: any LlamaIndex language model.
+        repeats: how often each order is judged, >= 1.
+        max_tokens: of one reply, reasons included.
+
+    Raises:
+        ParameterError: repeats is below 1.
+    """
+
+    @checked_arguments
+    def __init__(self, llm: LLM | LlamaIndexLLM, *, repeats: int = 1, max_tokens: int = 1024) -> None:
+        if repeats < 1:
+            raise ParameterError("repeats", repeats, "an integer >= 1")
+        self._services = Services(llm=language_model(llm))
+        self.repeats, self.max_tokens = repeats, max_tokens
+
+    def evaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        second_response: str | None = None,
+        reference: str | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Return the winner; all but `contexts` are needed.
+
+        Raises:
+            EvaluationError: a question, an answer or the reference is missing.
+        """
+        (verdict,) = run(self._step(query, response, second_response, reference), self._services)
+        return _judged(query, response, verdict)
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        second_response: str | None = None,
+        reference: str | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """As `evaluate`, without blocking the event loop."""
+        (verdict,) = await arun(self._step(query, response, second_response, reference), self._services)
+        return _judged(query, response, verdict)
+
+    def _step(
+        self, query: str | None, response: str | None, second: str | None, reference: str | None
+    ) -> Step[tuple[Verdict, ...]]:
+        given = {"query": query, "response": response, "second_response": second, "reference": reference}
+        if missing := [name for name, value in given.items() if value is None]:
+            raise EvaluationError(f"a pair of answers needs {', '.join(missing)}. Try: evaluate({missing[0]}=...)")
+        with needs("catena-bench"):
+            from catena_bench.judges import Pair, judge_pairs
+
+        pair = Pair(id=_PAIR, question=query or "", reference=reference or "", a=response or "", b=second or "")
+        return judge_pairs([pair], repeats=self.repeats, max_tokens=self.max_tokens)
 
 
-def _once(ids: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the ids, each at its first rank: a node may come back by several routes or postprocessors."""
-    return tuple(dict.fromkeys(ids or ()))
+class CatenaQuoteEvaluator(CorePrompts, BaseEvaluator):
+    """Looks up what an answer quotes in what it was given to read: faithfulness without a model.
+
+    `score` is the share of the answer's statements that a quote supports, `passing` whether all are; the feedback
+    names those that are not. For answers with markers [n], n being the place of a context, and quotes below them, as
+    `CatenaQueryEngine` and `CatenaSynthesizer` ask for: the words of a quote stand in its passage, or they do not.
+    A response of these is judged by what they found (`metadata["coverage"]`), since it shows no quotes any more.
+    """
+
+    def evaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Return how much of an answer its quotes support.
+
+        Raises:
+            EvaluationError: there is no answer, or nothing that it was made from.
+        """
+        if response is None or contexts is None:
+            raise EvaluationError("quotes are looked up in contexts. Try: evaluate(response=..., contexts=[...])")
+        chunks = [
+            Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(text), text=text)
+            for n, text in enumerate(contexts, start=1)
+        ]
+        checked: CitedAnswer = check_answer(response, chunks)
+        unsupported = [statement.text for statement in checked.unsupported]
+        return _quoted(query, response, contexts, checked.coverage, unsupported)
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """As `evaluate`: nothing is waited for."""
+        return self.evaluate(query, response, contexts)
+
+    def evaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> EvaluationResult:
+        """Return how much of a response its quotes support: as its engine found, or else by its source nodes."""
+        if response is None:
+            raise EvaluationError("there is no response. Try: evaluate_response(query, engine.query(query))")
+        contexts = [text_of(found.node) for found in response.source_nodes]
+        told = response.metadata or {}
+        if "coverage" in told:
+            return _quoted(query, response.response, contexts, told["coverage"], told.get("unsupported", []))
+        return self.evaluate(query, response.response, contexts)
+
+    async def aevaluate_response(
+        self, query: str | None = None, response: Response | None = None, **kwargs: Any
+    ) -> EvaluationResult:
+        """As `evaluate_response`: nothing is waited for."""
+        return self.evaluate_response(query, response)
+
+
+class CatenaScopeEvaluator(CorePrompts, BaseEvaluator):
+    """Measures how much of what answers a question stands in the nodes of a response, in characters.
+
+        CatenaScopeEvaluator(documents).evaluate_response(query, response, evidence={"hx210": [(120, 480)]})
+
+    `score` is the share of the visible characters of the evidence that the source nodes cover together, whatever
+    parser cut them; `passing` whether it is all of them.
+
+    Args:
+        documents: those that the nodes were cut from, with their ids.
+
+    Raises:
+        ParameterError: two documents have one id.
+    """
+
+    @checked_arguments
+    def __init__(self, documents: Iterable[Document]) -> None:
+        given = list(documents)
+        self._texts = {document.node_id: document.text for document in given}
+        if len(self._texts) < len(given):
+            raise ParameterError("documents", [document.node_id for document in given], "documents of different ids")
+        lengths = [len(text) for text in self._texts.values()]
+        self._starts = {name: sum(lengths[:place]) for place, name in enumerate(self._texts)}
+        self._laid = "".join(self._texts.values())
+
+    def recall(self, nodes: Sequence[NodeWithScore], evidence: Mapping[str, Sequence[Span]]) -> float:
+        """Return the share of the evidence that nodes cover.
+
+        Args:
+            nodes: with offsets into their documents; notices are left out.
+            evidence: document id -> spans [start, end) into its text, 0-based.
+
+        Raises:
+            EvaluationError: a document is not known, a span does not lie in its text, or nothing is evidence.
+        """
+        chunks = [linked_chunk(found.node).chunk for found in apart(nodes)[0]]
+        returned = [self._span(chunk.document_id, (chunk.start, chunk.end)) for chunk in chunks]
+        wanted = [self._span(name, span) for name, spans in evidence.items() for span in spans]
+        return coverage(returned, wanted, self._laid)
+
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Refuse bare texts: they do not say where they stand."""
+        raise EvaluationError(
+            "texts do not say where they stand. Try: evaluate_response(query, response, evidence=…)"
+        )
+
+    def evaluate_response(
+        self,
+        query: str | None = None,
+        response: Response | None = None,
+        evidence: Mapping[str, Sequence[Span]] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Return how much of the evidence the source nodes of a response cover; both are needed.
+
+        Raises:
+            EvaluationError: as of `recall`, or one of them is missing.
+        """
+        if response is None or evidence is None:
+            raise EvaluationError(
+                "a response and its evidence are needed. Try: evaluate_response(query, response, {…})"
+            )
+        score = self.recall(response.source_nodes, evidence)
+        return EvaluationResult(query=query, response=response.response, score=score, passing=score == 1.0)
+
+    async def aevaluate_response(
+        self,
+        query: str | None = None,
+        response: Response | None = None,
+        evidence: Mapping[str, Sequence[Span]] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """As `evaluate_response`: nothing is waited for."""
+        return self.evaluate_response(query, response, evidence)
+
+    def _span(self, document: str, span: Span) -> Span:
+        if document not in self._texts:
+            raise EvaluationError(f"document {document!r} is not among those given. Try: CatenaScopeEvaluator(all)")
+        start, end = span
+        if not 0 <= start <= end <= len(self._texts[document]):
+            raise EvaluationError(
+                f"{span} does not lie in the {len(self._texts[document])} characters of {document!r}"
+            )
+        return self._starts[document] + start, self._starts[document] + end
+
+
+def _judged(query: str | None, response: str | None, verdict: Verdict) -> EvaluationResult:
+    failures = [each.failure for each in verdict.rounds if each.failure]
+    reasons = "\n".join(each.reasoning for each in verdict.rounds if each.reasoning)
+    score = _SCORES.get(verdict.by_score)
+    return EvaluationResult(
+        query=query,
+        response=response,
+        passing=None if score in (None, 0.5) else score == 1.0,
+        score=score,
+        feedback=reasons or ("Both answers say the same." if verdict.same else None),
+        invalid_result=score is None,
+        invalid_reason="; ".join(dict.fromkeys(failures)) if score is None else None,
+    )
+
+
+def _quoted(
+    query: str | None, response: str | None, contexts: Sequence[str], score: float, unsupported: Sequence[str]
+) -> EvaluationResult:
+    feedback = "Without a verified quote: " + " | ".join(unsupported) if unsupported else None
+    return EvaluationResult(
+        query=query, contexts=list(contexts), response=response, score=score, passing=score == 1.0, feedback=feedback
+    )

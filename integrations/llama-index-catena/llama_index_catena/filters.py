@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters in Catena's grammar: every retriever takes both, as `filters` and as `where`."""
+"""Translate LlamaIndex's metadata filters: every retriever takes both grammars, as `filters` and as `where`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, TypeAlias, cast
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
-from catena.model import ParameterError, Where, check
+from catena import ParameterError
+from catena.model import Where, check
 
 Filters: TypeAlias = Where | MetadataFilters | MetadataFilter | Sequence[MetadataFilter]
 """A filter in Catena's grammar, or LlamaIndex's; of a list all must hold."""

@@ -1,4 +1,4 @@
-"""The user's own docstore or vector store as Catena's store: the nodes beside those that a retriever found."""
+"""Fetch the nodes beside those found from the user's own docstore or vector store."""
 
 from __future__ import annotations
 
@@ -16,20 +16,9 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from catena.effects import (
-    FetchChunks,
-    FetchText,
-    Handler,
-    Request,
-    Search,
-    Services,
-    Step,
-    arun,
-    ask,
-    run,
-    service_error,
-)
-from catena.model import Chunk, Hit, ParameterError, Ranking
+from catena import Chunk, Hit, ParameterError, Ranking, Services, arun, run
+from catena.effects import FetchChunks, FetchText, Handler, Request, Search, Step, ask, service_error
+from catena.library import BaseLibrary
 from catena.segments import (
     ExtractionParams,
     FetchLinked,
@@ -41,18 +30,17 @@ from catena.segments import (
     placed_by_links,
     placed_by_offsets,
 )
-from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.segment_nodes import POSITION, carried_node, counts_positions, linked_chunk
 from llama_index_catena.services import inherits
 
-Neighbours: TypeAlias = BaseDocumentStore | BasePydanticVectorStore | AnyLibrary
+Neighbours: TypeAlias = BaseDocumentStore | BasePydanticVectorStore | BaseLibrary
 
 DOCUMENT_ID = "document_id"
 """Metadata key under which LlamaIndex's vector stores keep the id of a node's document."""
 
 
 class NeighbourStore:
-    """What stands beside the nodes found for one question; made anew for each.
+    """Fetches the nodes beside those found for one question; made anew for each question.
 
     Nodes whose metadata name their `position` are fetched by it, in a docstore by the links from node to node, in
     a vector store by filters. Nodes without, as other node parsers make them, are placed by their links; `place` does
@@ -86,7 +74,7 @@ class NeighbourStore:
 
     @property
     def handlers(self) -> Mapping[type[Request], Handler]:
-        """Who answers what `place` asks."""
+        """The handlers of the requests of `place`."""
         known = self._services.handlers
         return {kind: handler for kind, handler in known.items() if kind is FetchLinked}
 
@@ -120,7 +108,7 @@ class NeighbourStore:
         self._known = {chunk.id: _linked(chunk) for chunk in found.values()}
         self._documents = frozenset(chunk.document_id for chunk in found.values() if not counts_positions(chunk))
         without = [each for each in self._known.values() if each.chunk.document_id in self._documents]
-        if without and self._neighbours is not None and not isinstance(self._neighbours, AnyLibrary):
+        if without and self._neighbours is not None and not isinstance(self._neighbours, BaseLibrary):
             near = [each for each in without if each.chunk.document_id in considered]
             far = [each for each in without if each.chunk.document_id not in considered]
             without = [*far, *(yield from gather_links(near, hops=self._params.max_chunks - 1))]
@@ -147,7 +135,7 @@ class NeighbourStore:
         return tuple(reply)
 
     def _texts(self, request: FetchText) -> Step[tuple[str | None, ...]]:
-        if isinstance(self._neighbours, AnyLibrary):
+        if isinstance(self._neighbours, BaseLibrary):
             (reply,) = yield from ask([request])
             return tuple(reply)
         if not isinstance(self._neighbours, BaseDocumentStore):
@@ -185,7 +173,7 @@ def _with_places(ranking: Ranking, numbered: dict[str, Chunk]) -> Ranking:
 def _services(neighbours: Neighbours | None) -> Services:
     if neighbours is None:
         return Services()
-    if isinstance(neighbours, AnyLibrary):
+    if isinstance(neighbours, BaseLibrary):
         return Services(store=neighbours.store)
     nodes = _Nodes(neighbours)
     handlers: dict[type, Handler] = {

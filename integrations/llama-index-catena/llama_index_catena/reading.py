@@ -1,4 +1,4 @@
-"""Files as LlamaIndex documents of Markdown: by their layout, or written by any language model and checked."""
+"""Read files as LlamaIndex documents of Markdown: by their layout, or written by a model and checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from llama_index.core.llms import LLM
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.schema import Document
 
-from catena.effects import Failed, Plan, Services, Step, Tariff, arun, plan, redact, run, together
+from catena import ParameterError, ParseError, Services, arun, run
+from catena.effects import Failed, Plan, Step, Tariff, plan, redact, together
 from catena.formatting import (
     PLANNED_ANSWERS,
     FidelityReport,
@@ -22,13 +23,12 @@ from catena.formatting import (
     format_layout,
     format_markdown,
 )
-from catena.library import Preparation
-from catena.model import ParameterError, Parsed, ParseError
-from catena.parsing import file_bytes, parse_bytes
-from llama_index_catena.arguments import checked_arguments
+from catena.library import Preparation, read
+from catena.model import Parsed
+from llama_index_catena.components import ajournalled, checked_arguments, journalled
 from llama_index_catena.convert import joined_keys
 from llama_index_catena.documents import from_core_document
-from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled, language_model
+from llama_index_catena.services import LlamaIndexLLM, language_model
 
 Files: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -134,17 +134,9 @@ class CatenaReader(BaseReader):
         return services if self.llm is None else replace(services, llm=self.llm)
 
     def _parsed(self, file: Files, fs: Any) -> list[Parsed]:
-        how = self.preparation
+        how, password = self.preparation, self._password
         return [
-            parse_bytes(
-                _content(name, fs, how),
-                name,
-                password=self._password,
-                limits=how.limits,
-                engine=how.engine,
-                ruled_tables=how.ruled_tables,
-                hidden_text=how.hidden_text,
-            )
+            read(name, how, source=name, password=password, layout=False, content=_content(name, fs, how))
             for name in map(str, _each(file))
         ]
 
@@ -175,9 +167,9 @@ def _each(file: Files) -> list[str | Path]:
     return [file] if isinstance(file, str | Path) else list(file)
 
 
-def _content(name: str, fs: Any, preparation: Preparation) -> bytes:
+def _content(name: str, fs: Any, preparation: Preparation) -> bytes | None:
     if fs is None:
-        return file_bytes(name, source=name, limits=preparation.limits)
+        return None
     try:
         with fs.open(name, "rb") as stream:
             return bytes(stream.read(preparation.limits.bytes + 1))

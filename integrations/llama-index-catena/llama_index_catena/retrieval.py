@@ -1,24 +1,24 @@
-"""Multi-route retrieval as a LlamaIndex retriever: it drops into query engines, routers and agents."""
+"""Find chunks and figures of a library, over several routes, as LlamaIndex retrievers."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
-from catena.effects import Services, Step, arun, run
+from catena import Hit, Library, LibraryError, ParameterError, Ranking, Services, arun, run
+from catena.effects import Step
 from catena.enrichment import Detector, LLMDetector
-from catena.library import SearchOptions, passages_step, search_step, views_step
-from catena.model import ParameterError, Ranking
+from catena.library import BaseLibrary, SearchOptions, figures_step, passages_step, search_step, views_step
 from catena.retrieval import (
     Fusion,
     OnRouteError,
@@ -31,42 +31,33 @@ from catena.retrieval import (
     named,
     stored,
 )
-from llama_index_catena.arguments import Remade, checked_arguments
-from llama_index_catena.convert import notice_node, section_node, to_node
+from llama_index_catena.components import (
+    CoreRetriever,
+    DegradedEvent,
+    NamedEvent,
+    bundle_of,
+    checked_arguments,
+    dispatcher,
+    tell_degraded,
+)
+from llama_index_catena.convert import figure_node, notice_node, section_node, to_node
 from llama_index_catena.filters import Filters, where_of
-from llama_index_catena.libraries import AnyLibrary, check_source
 from llama_index_catena.services import LlamaIndexLLM, language_model
 from llama_index_catena.stores import RetrieverStore
 
-dispatcher = get_dispatcher(__name__)
-_log = logging.getLogger(__name__)
 
-
-class RouteDegradedEvent(BaseEvent):
+class RouteDegradedEvent(DegradedEvent):
     """A part of a retrieval failed while the rest went on: `what` names it, `why` says what happened."""
 
-    what: str
-    why: str
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "RouteDegradedEvent"
-
-
-class UnknownNameEvent(BaseEvent):
+class UnknownNameEvent(NamedEvent):
     """The question says a name that stands nowhere in what was searched; `near` are names like it that do."""
 
     text: str
     near: list[str]
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "UnknownNameEvent"
 
-
-class CatenaRetriever(Remade, BaseRetriever):
+class CatenaRetriever(CoreRetriever[Ranking]):
     """Finds the best chunks of a library, or of any services, over several routes.
 
     A question about a name that stands nowhere ("HX999") gives no passages instead of another product's. It is never
@@ -107,7 +98,7 @@ class CatenaRetriever(Remade, BaseRetriever):
     @checked_arguments
     def __init__(
         self,
-        source: AnyLibrary | Services,
+        source: BaseLibrary | Services,
         *,
         similarity_top_k: float | None = None,
         routes: Sequence[str] | Mapping[str, Route] | None = None,
@@ -133,9 +124,9 @@ class CatenaRetriever(Remade, BaseRetriever):
         check_source("source", source, Services)
         if expand_to not in (None, "section"):
             raise ParameterError("expand_to", expand_to, "'section' or None")
-        if expand_to and not isinstance(source, AnyLibrary):
+        if expand_to and not isinstance(source, BaseLibrary):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
-        if views is not None and not isinstance(source, AnyLibrary):
+        if views is not None and not isinstance(source, BaseLibrary):
             raise ParameterError("views", views, "None where the source is no Library")
         told = {"routes": routes, "fusion": fusion, "depth": depth, "detectors": detectors or None, "llm": llm}
         if views is not None and (given := [name for name, value in told.items() if value is not None]):
@@ -152,8 +143,8 @@ class CatenaRetriever(Remade, BaseRetriever):
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
         self.by_name, self.on_unknown, self.notice, self.limits = by_name, on_unknown, notice, limits
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
-        self._library = source if isinstance(source, AnyLibrary) else None
-        services = source.services if isinstance(source, AnyLibrary) else source
+        self._library = source if isinstance(source, BaseLibrary) else None
+        services = source.services if isinstance(source, BaseLibrary) else source
         self._services = services if llm is None else replace(services, llm=language_model(llm))
         if isinstance(fusion, Tuned) and services.embedder is not None:
             fusion.fusion_for(services.embedder.identity)  # said now, not at the first question
@@ -188,19 +179,14 @@ class CatenaRetriever(Remade, BaseRetriever):
             query: a question, or a bundle of it.
             entities: names in the question, besides those that are found.
         """
-        return run(self._step(_bundle(query), entities), self._services)
+        return run(self._step(bundle_of(query), entities), self._services)
 
     async def aranking(self, query: QueryType, *, entities: Sequence[str] = ()) -> Ranking:
         """As `ranking`, without blocking the event loop."""
-        return await arun(self._step(_bundle(query), entities), self._services)
+        return await arun(self._step(bundle_of(query), entities), self._services)
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._nodes(query_bundle, self.ranking(query_bundle))
-
-    @dispatcher.span
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        ranking = await self.aranking(query_bundle)
-        return await asyncio.to_thread(self._nodes, query_bundle, ranking)  # reads sections from disk
+    def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
+        return self._step(asked, ()), self._services
 
     def _step(self, asked: QueryBundle, entities: Sequence[str]) -> Step[Ranking]:
         question, how = asked.query_str, None if self._library is None else self._library.preparation
@@ -226,23 +212,85 @@ class CatenaRetriever(Remade, BaseRetriever):
             return views_step(question, self.views, k=self.similarity_top_k, where=self.where, preparation=how)
         return search_step(question, options, detectors=self.detectors)
 
-    def _nodes(self, query_bundle: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
+    def _nodes(self, asked: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
-        told = [notice_node(query_bundle.query_str, ranking)] if ranking.unknown and self.notice else []
+        told = [notice_node(asked.query_str, ranking)] if ranking.unknown and self.notice else []
         if self.expand_to is None or self._library is None:
             return [*told, *(to_node(hit, ranking) for hit in ranking.hits)]
         return [*told, *(section_node(segment, hit, ranking) for segment, hit in self._library.sections(ranking))]
 
 
+class CatenaFigureRetriever(CoreRetriever[Ranking]):
+    """Finds the figures of a library by their titles, the text around them, the words inside and their captions.
+
+    Its nodes are `ImageNode`s with the file of the picture (`image_path`, in the library's own folder; where it
+    cannot be written there, the picture itself). Documents have figures when they were indexed with
+    `Preparation(engine="pypdfium2", figures=True)`. See `llama_index_catena.convert.figure_node` for the metadata.
+
+    Args:
+        library: an open library.
+        similarity_top_k: how many figures, >= 0.
+        where, filters: a further filter, e.g. `{"document_id": "manual.pdf"}`, or LlamaIndex's `MetadataFilters`.
+        fusion: as `catena.retrieval.multi_route.retrieve` takes it.
+        callback_manager: told of each retrieval, as by every LlamaIndex retriever.
+        verbose: as LlamaIndex has it.
+    """
+
+    @checked_arguments
+    def __init__(
+        self,
+        library: BaseLibrary,
+        *,
+        similarity_top_k: int = 4,
+        where: Filters | None = None,
+        filters: Filters | None = None,
+        fusion: Fusion | None = None,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        check_source("library", library)
+        self.similarity_top_k, self.where, self.fusion = similarity_top_k, where_of(where, filters), fusion
+        self._library = library
+
+    def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
+        step = figures_step(asked.query_str, k=self.similarity_top_k, where=self.where, fusion=self.fusion)
+        return step, self._library.services
+
+    def _nodes(self, asked: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
+        tell(ranking)
+        found = self._library.figures(ranking)
+        return [figure_node(hit, ranking, figure, figure_file(self._library, hit)) for figure, hit in found]
+
+
 def tell(ranking: Ranking) -> None:
     """Write to the log, and tell as events, what failed and what stands nowhere."""
-    for part in ranking.degraded:
-        _log.warning("%s: %s", part.what, part.why)
-        dispatcher.event(RouteDegradedEvent(what=part.what, why=part.why))
+    tell_degraded(ranking.degraded, RouteDegradedEvent)
     for name in ranking.unknown:
-        _log.warning("%s", name)
+        logging.getLogger(__name__).warning("%s", name)
         dispatcher.event(UnknownNameEvent(text=name.text, near=list(name.near)))
 
 
-def _bundle(query: QueryType) -> QueryBundle:
-    return QueryBundle(query) if isinstance(query, str) else query
+def check_source(name: str, given: object, *others: type) -> None:
+    """Raise `ParameterError` where something is neither an open library nor one of the other kinds.
+
+    Args:
+        name: of the argument.
+        given: for it.
+        others: kinds that are taken, too.
+    """
+    if isinstance(given, (BaseLibrary, *others)):
+        return
+    kinds = ["an open Library", *(f"a {kind.__name__}" for kind in others)]
+    shown: object = type(given).__name__
+    if isinstance(given, str | PathLike):
+        shown, kinds[0] = given, f"an open Library, as catena.Library.open({str(given)!r}) gives it"
+    raise ParameterError(name, shown, ", or ".join(kinds))
+
+
+def figure_file(library: BaseLibrary, hit: Hit) -> Path | None:
+    """Return the file of the picture, None where none can be written: on a server, or in a read-only folder."""
+    if isinstance(library, Library):
+        with suppress(LibraryError):
+            return library.figure_file(hit)
+    return None

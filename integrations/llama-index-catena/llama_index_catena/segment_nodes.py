@@ -1,4 +1,4 @@
-"""Segments as nodes and back, and nodes with scores as a ranking that remembers how they were found."""
+"""Convert segments to nodes and back, and nodes with scores to a ranking that knows how they were found."""
 
 from __future__ import annotations
 
@@ -10,23 +10,9 @@ from typing import Any, cast
 
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
 
+from catena import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment
 from catena.answering import Passage
-from catena.model import (
-    GENERATED_TITLE,
-    PLACE_KEYS,
-    TITLE,
-    Chunk,
-    Degraded,
-    FrozenMetadata,
-    Hit,
-    Provenance,
-    Ranking,
-    Scale,
-    Segment,
-    Unknown,
-    citation,
-    place_metadata,
-)
+from catena.model import GENERATED_TITLE, PLACE_KEYS, TITLE, FrozenMetadata, Unknown, citation, place_metadata
 from catena.segments import Extraction, Linked, SegmentHit
 from llama_index_catena.convert import (
     CITATION,
@@ -133,7 +119,7 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
     Metadata that all of its nodes share are kept, so are their templates, and what they hide from models is hidden.
     """
     segment = hit.segment
-    chunks = {chunk.id: chunk for chunk in found.considered.laid.chunks}
+    chunks = {chunk.id: chunk for chunk in found.considered.valued.chunks}
     originals = [node for id_ in segment.chunk_ids if (node := carried_node(chunks[id_])) is not None]
     title = str(segment.metadata.get(TITLE, ""))
     named = not originals or TITLE in originals[0].metadata  # else it is the file's name, for citations alone
@@ -155,21 +141,37 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
     }
     ours = {*_MACHINE, *PLACE_KEYS, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
     machine = [key for key in metadata if key in ours]
-    first = originals[0] if originals else None
-    node = TextNode(
+    unembedded, unread = [*machine, CITATION, UNKNOWN], [*machine, HEADINGS]
+    templates = _templates(originals[0]) if originals else {}
+    node = _slice_node(segment, metadata, originals, unembedded, unread, **templates)
+    return NodeWithScore(node=node, score=hit.value)
+
+
+def _slice_node(
+    segment: Segment,
+    metadata: dict[str, Any],
+    originals: Sequence[BaseNode],
+    unembedded: Iterable[str],
+    unread: Iterable[str],
+    **templates: Any,
+) -> TextNode:
+    """Return a segment as a node, which hides from models what its nodes hide, and more."""
+    origin = originals[0].source_node if originals else None
+    source = origin or RelatedNodeInfo(node_id=segment.document_id, node_type=ObjectType.DOCUMENT)
+    hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
+    return TextNode(
         id_=segment.id,
         text=segment.text,
         start_char_idx=segment.start,
         end_char_idx=segment.end,
         metadata=metadata,
-        excluded_embed_metadata_keys=_hidden(
-            originals, "excluded_embed_metadata_keys", [*machine, CITATION, UNKNOWN]
+        excluded_embed_metadata_keys=joined_keys(hidden, unembedded),
+        excluded_llm_metadata_keys=joined_keys(
+            [key for node in originals for key in node.excluded_llm_metadata_keys], unread
         ),
-        excluded_llm_metadata_keys=_hidden(originals, "excluded_llm_metadata_keys", [*machine, HEADINGS]),
-        relationships={NodeRelationship.SOURCE: _source(first, segment)},
-        **_templates(first),
+        relationships={NodeRelationship.SOURCE: source},
+        **templates,
     )
-    return NodeWithScore(node=node, score=hit.value)
 
 
 def _positions(segment: Segment) -> dict[str, int]:
@@ -184,15 +186,6 @@ def _provenance(hit: SegmentHit, found: Extraction) -> str:
         asdict(way) for each in found.ranking().hits if each.chunk.id == hit.segment.id for way in each.provenance
     ]
     return written_provenance(about, chunk_id=hit.segment.id, routes=ways)
-
-
-def _hidden(nodes: Sequence[BaseNode], name: str, more: Iterable[str]) -> list[str]:
-    return joined_keys([key for node in nodes for key in getattr(node, name)], more)
-
-
-def _source(node: BaseNode | None, segment: Segment) -> RelatedNodeInfo:
-    origin = None if node is None else node.source_node
-    return origin or RelatedNodeInfo(node_id=segment.document_id, node_type=ObjectType.DOCUMENT)
 
 
 def _templates(node: BaseNode | None) -> Mapping[str, Any]:
@@ -246,17 +239,7 @@ def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWi
     }
     originals = [] if first is None else [first.node]
     machine = [key for key in metadata if key in {*_MACHINE, *PLACE_KEYS}]
-    node = TextNode(
-        id_=segment.id,
-        text=segment.text,
-        start_char_idx=segment.start,
-        end_char_idx=segment.end,
-        metadata=metadata,
-        excluded_embed_metadata_keys=_hidden(originals, "excluded_embed_metadata_keys", machine),
-        excluded_llm_metadata_keys=_hidden(originals, "excluded_llm_metadata_keys", machine),
-        relationships={NodeRelationship.SOURCE: _source(None if first is None else first.node, segment)},
-    )
-    return NodeWithScore(node=node, score=passage.value)
+    return NodeWithScore(node=_slice_node(segment, metadata, originals, machine, machine), score=passage.value)
 
 
 def _overlaps(node: BaseNode, segment: Segment) -> bool:

@@ -1,45 +1,46 @@
-"""Segments in LlamaIndex: as a postprocessor over the user's own stores, and as a retriever."""
+"""Find the segments that answer, as a postprocessor over the user's own stores, and as a retriever."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
-from catena.effects import Handler, Search, Services, Step, arun, ask, run
-from catena.library import SegmentSearchOptions, segments_step
-from catena.model import Hit, ParameterError, Ranking, Scale
+from catena import Hit, ParameterError, Ranking, Scale, Services, arun, run
+from catena.effects import Handler, Search, Step, ask
+from catena.library import BaseLibrary, SegmentSearchOptions, segments_step
 from catena.segments import BALANCED, Calibration, Extraction, ExtractionParams, SegmentSearch, preset, probabilities
 from catena.structure import DSRAG, HeaderTemplate
-from llama_index_catena.arguments import Remade, checked_arguments, checked_with
-from llama_index_catena.components import Component, revived_options, written_options
+from llama_index_catena.components import (
+    CoreRetriever,
+    checked_arguments,
+    checked_with,
+    revived_options,
+    tell_degraded,
+    written_options,
+)
 from llama_index_catena.convert import notice_node
 from llama_index_catena.filters import Filters, where_of
-from llama_index_catena.libraries import AnyLibrary, check_source
 from llama_index_catena.neighbours import Neighbours, NeighbourStore
-from llama_index_catena.reranking import CALIBRATIONS, core_reranker, reranking_told
-from llama_index_catena.retrieval import tell
+from llama_index_catena.reranking import CALIBRATIONS, CorePostprocessor
+from llama_index_catena.retrieval import RouteDegradedEvent, check_source, tell
 from llama_index_catena.segment_nodes import apart, carried_node, ranking_of, segment_node
-from llama_index_catena.services import LlamaIndexLLM, language_model
+from llama_index_catena.services import LlamaIndexLLM, core_reranker, language_model
 from llama_index_catena.stores import retriever_store
 
-dispatcher = get_dispatcher(__name__)
-
 _ROUTE = "retriever"
+
 _KINDS: dict[str, Any] = {"ExtractionParams": ExtractionParams, "HeaderTemplate": HeaderTemplate, **CALIBRATIONS}
 
 
-class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
+class CatenaSegmentPostprocessor(CorePostprocessor):
     """Turns nodes that were found into the segments that answer: runs of adjacent nodes, each an exact slice.
 
     What stands between the nodes found is fetched from the user's own store, where a segment could cross it; without
@@ -91,11 +92,6 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
         own = {"neighbours": neighbours, "params": how, "never_empty": never_empty}
         super().__init__(**{**fields, **own, **revived})
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the postprocessor is serialised."""
-        return "CatenaSegmentPostprocessor"
-
     @field_serializer("params", "calibration", "header")
     def _options(self, value: Any) -> Any:
         return written_options(value, _KINDS)
@@ -106,51 +102,30 @@ class CatenaSegmentPostprocessor(Component, BaseNodePostprocessor):
 
     def extraction(self, nodes: Sequence[NodeWithScore], query: str = "") -> Extraction:
         """Return the core's extraction, which `catena.segments.explain` explains."""
-        step, services = self._step(nodes, query)
-        return run(step, services)
+        return run(*self._question(apart(nodes)[0], QueryBundle(query)))
 
     async def aextraction(self, nodes: Sequence[NodeWithScore], query: str = "") -> Extraction:
         """As `extraction`, without blocking the event loop."""
-        step, services = await asyncio.to_thread(self._step, nodes, query)  # reads what the nodes say of themselves
+        step, services = await asyncio.to_thread(self._question, apart(nodes)[0], QueryBundle(query))
         return await arun(step, services)
 
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        with self._told(nodes, query_bundle) as returned:
-            returned.extend(self._nodes(nodes, self.extraction(nodes, _query(query_bundle))))
-        return returned
-
-    @dispatcher.span
-    async def _apostprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        with self._told(nodes, query_bundle) as returned:
-            returned.extend(self._nodes(nodes, await self.aextraction(nodes, _query(query_bundle))))
-        return returned
-
-    def _told(
-        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None
-    ) -> AbstractContextManager[list[NodeWithScore]]:
-        name, asked = f"catena-segments/{self.params.selection}", _query(query_bundle)
-        return reranking_told(self.callback_manager, name, asked, nodes, self.params.overall_max_chunks)
-
-    def _step(self, nodes: Sequence[NodeWithScore], query: str) -> tuple[Step[Extraction], Services]:
-        passages, _ = apart(nodes)
+    def _question(self, passages: Sequence[NodeWithScore], asked: QueryBundle) -> tuple[Step[Extraction], Services]:
         ranking = probabilities(ranking_of(passages), self.calibration)
         store = NeighbourStore(self.neighbours, self.params)
         how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
-        step = segments_step(query, how, ranked=lambda _: _given(ranking), place=store.place)
+        step = segments_step(asked.query_str, how, ranked=lambda _: _given(ranking), place=store.place)
         return step, replace(self._outside, store=store, handlers=store.handlers)
 
-    def _nodes(self, nodes: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
-        passages, notices = apart(nodes)
+    def _nodes(self, passages: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
         known = ranking_of(passages).degraded
-        tell(Ranking((), found.ranking().scale, tuple(part for part in found.degraded if part not in known)))
-        return [*(segment_node(hit, found) for hit in found.segments), *notices]
+        tell_degraded((part for part in found.degraded if part not in known), RouteDegradedEvent)
+        return [segment_node(hit, found) for hit in found.segments]
+
+    def _named(self, count: int) -> tuple[str, int]:
+        return f"catena-segments/{self.params.selection}", self.params.overall_max_chunks
 
 
-class CatenaSegmentRetriever(Remade, BaseRetriever):
+class CatenaSegmentRetriever(CoreRetriever[Extraction]):
     """Finds the segments that answer a question, in a library or by any LlamaIndex retriever.
 
     Nodes are as those of `CatenaSegmentPostprocessor`; what failed and what stands nowhere is told as
@@ -177,7 +152,7 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
     @checked_with(SegmentSearchOptions.__annotations__)
     def __init__(
         self,
-        source: AnyLibrary | Services | BaseRetriever,
+        source: BaseLibrary | Services | BaseRetriever,
         *,
         options: SegmentSearch | None = None,
         neighbours: Neighbours | None = None,
@@ -193,7 +168,7 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
         check_source("source", source, Services, BaseRetriever)
         if (where := where_of(search.get("where"), filters)) is not None:
             search["where"] = where
-        given = source.services if isinstance(source, AnyLibrary) else source
+        given = source.services if isinstance(source, BaseLibrary) else source
         own = given if isinstance(given, Services) else Services()
         self._services = replace(
             own,
@@ -203,7 +178,7 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
         how = options or SegmentSearch()
         self.options = replace(how, rerank=how.rerank or reranker is not None)
         self._retriever = source if isinstance(source, BaseRetriever) else None
-        self.library = source if isinstance(source, AnyLibrary) else None
+        self.library = source if isinstance(source, BaseLibrary) else None
         if self._retriever is None and neighbours is not None:
             raise ParameterError("neighbours", type(neighbours).__name__, "None where the source is no retriever")
         if self._retriever is not None and search:
@@ -217,22 +192,14 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
 
     def extraction(self, question: str) -> Extraction:
         """Return the core's extraction, which `catena.segments.explain` explains."""
-        step, services = self._step(question)
-        return run(step, services)
+        return self._found(question)
 
     async def aextraction(self, question: str) -> Extraction:
         """As `extraction`, without blocking the event loop."""
-        step, services = self._step(question)
-        return await arun(step, services)
+        return await self._afound(question)
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._nodes(query_bundle.query_str, self.extraction(query_bundle.query_str))
-
-    @dispatcher.span
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._nodes(query_bundle.query_str, await self.aextraction(query_bundle.query_str))
-
-    def _step(self, question: str) -> tuple[Step[Extraction], Services]:
+    def _question(self, asked: QueryBundle) -> tuple[Step[Extraction], Services]:
+        question = asked.query_str
         if self._retriever is None:
             return segments_step(question, self.options, self.search), self._services
         routes = retriever_store({_ROUTE: self._retriever})
@@ -249,10 +216,10 @@ class CatenaSegmentRetriever(Remade, BaseRetriever):
         nodes = [NodeWithScore(node=node, score=hit.score if scored else None) for node, hit in _nodes_of(found)]
         return ranking_of(apart(nodes)[0])
 
-    def _nodes(self, question: str, found: Extraction) -> list[NodeWithScore]:
+    def _nodes(self, asked: QueryBundle, found: Extraction) -> list[NodeWithScore]:
         ranking = found.ranking()
         tell(ranking)
-        told = [notice_node(question, ranking)] if found.unknown and self.notice else []
+        told = [notice_node(asked.query_str, ranking)] if found.unknown and self.notice else []
         return [*told, *(segment_node(hit, found) for hit in found.segments)]
 
 
@@ -266,7 +233,3 @@ def _given(ranking: Ranking) -> Step[Ranking]:
     """Return a ranking that is there already."""
     yield from ask([])
     return ranking
-
-
-def _query(query_bundle: QueryBundle | None) -> str:
-    return "" if query_bundle is None else query_bundle.query_str

@@ -1,4 +1,4 @@
-"""LlamaIndex's models as Catena's services.
+"""Use LlamaIndex's models as Catena's services, and Catena's embedders as LlamaIndex's.
 
 Their errors become ours; where a LlamaIndex class has no async code of its own (its inherited methods would
 block the event loop), the sync code runs in a thread.
@@ -8,42 +8,48 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from inspect import unwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlock, MessageRole, TextBlock
+from llama_index.core.bridge.pydantic import Field
 from llama_index.core.llms import LLM, CustomLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.program.function_program import get_function_tool
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from pydantic import BaseModel, create_model
 
+from catena import CatenaError, ParameterError, Services
 from catena.effects import (
     Complete,
     Completion,
     Describe,
     Embedder,
-    Journal,
+    Reranker,
     Schemas,
-    Services,
     caption_of,
     ending_told,
     limit_setting,
+    register,
     service_error,
     turn_if_local,
     with_limit,
 )
-from catena.model import CatenaError, InvalidReplyError, ParameterError, SchemaRefusedError
+from catena.model import InvalidReplyError, SchemaRefusedError
+from llama_index_catena.components import Component, checked_arguments
+from llama_index_catena.documents import to_core_document
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _JPEG = b"\xff\xd8\xff"
 
@@ -231,7 +237,7 @@ class LlamaIndexLLM:
 
 
 class LlamaIndexCaptioner(LlamaIndexLLM):
-    """A LlamaIndex language model that can see, as the core's captioner: `Library.open(..., captioner=...)`.
+    """A LlamaIndex language model that can see, as the core's captioner: `Services(captioner=...)` of a library.
 
     Made as `LlamaIndexLLM`; the picture goes with the message as an `ImageBlock`.
     """
@@ -255,6 +261,151 @@ class LlamaIndexCaptioner(LlamaIndexLLM):
     async def acaption(self, image: bytes, prompt: str) -> str:
         """As `caption`, without blocking the event loop."""
         return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
+
+
+class LlamaIndexReranker:
+    """A LlamaIndex postprocessor that scores nodes, as the core's reranker: `CohereRerank`, `LLMRerank`, ….
+
+    A model in this process is called by one thread at a time.
+
+    Args:
+        postprocessor: any; one that has a `top_n` is asked for all of the texts.
+        left_out: the raw score of a text that it does not return, as `LLMRerank` does with what it finds irrelevant.
+        identity: name of the model, to which a fitted calibration belongs; by default class and model.
+    """
+
+    def __init__(
+        self, postprocessor: BaseNodePostprocessor, *, left_out: float = 0.0, identity: str | None = None
+    ) -> None:
+        if not isinstance(postprocessor, BaseNodePostprocessor):
+            raise ParameterError("postprocessor", type(postprocessor).__name__, "a LlamaIndex node postprocessor")
+        self._postprocessor, self._left_out = postprocessor, left_out
+        self._turn = turn_if_local(postprocessor)
+        self.identity = identity or f"llama-index:{postprocessor.class_name()}{_model_of(postprocessor)}"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one raw score per text, in order."""
+        nodes = _texts_as_nodes(texts)
+        try:
+            with self._turn:
+                found = self._for(len(texts)).postprocess_nodes(nodes, query_bundle=QueryBundle(query))
+        except Exception as error:
+            raise service_error(error, self.identity, holder=self._postprocessor) from None
+        return self._scores(found, len(texts))
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        """As `score`, without blocking the event loop."""
+        if not isinstance(self._turn, nullcontext):
+            return await asyncio.to_thread(self.score, query, texts)
+        nodes = _texts_as_nodes(texts)
+        try:
+            found = await self._for(len(texts)).apostprocess_nodes(nodes, query_bundle=QueryBundle(query))
+        except Exception as error:
+            raise service_error(error, self.identity, holder=self._postprocessor) from None
+        return self._scores(found, len(texts))
+
+    def _for(self, count: int) -> BaseNodePostprocessor:
+        """Return the postprocessor as it scores so many texts; the user's own stays as it is."""
+        if "top_n" not in type(self._postprocessor).model_fields:
+            return self._postprocessor
+        return self._postprocessor.model_copy(update={"top_n": count})
+
+    def _scores(self, found: Sequence[NodeWithScore], count: int) -> list[float]:
+        scores = [self._left_out] * count
+        for each in found:
+            if each.score is None or not each.node.node_id.isdecimal() or int(each.node.node_id) >= count:
+                raise InvalidReplyError(self.identity, "a node without a score, or one that was not given")
+            scores[int(each.node.node_id)] = float(each.score)
+        return scores
+
+
+def _texts_as_nodes(texts: Sequence[str]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=TextNode(id_=str(place), text=text)) for place, text in enumerate(texts)]
+
+
+def _model_of(postprocessor: BaseNodePostprocessor) -> str:
+    named = getattr(postprocessor, "model", None) or getattr(postprocessor, "model_name", None)
+    if not isinstance(named, str):
+        named = getattr(getattr(getattr(postprocessor, "llm", None), "metadata", None), "model_name", None)
+    return f"/{named}" if isinstance(named, str) else ""
+
+
+def core_reranker(reranker: Any) -> Reranker:
+    """Return a reranker as the core's; a LlamaIndex postprocessor becomes one.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    if isinstance(reranker, BaseNodePostprocessor):
+        return LlamaIndexReranker(reranker)
+    if not (hasattr(reranker, "score") or hasattr(reranker, "ascore")):
+        raise ParameterError("reranker", type(reranker).__name__, "a Catena reranker or a LlamaIndex postprocessor")
+    return reranker  # type: ignore[no-any-return]
+
+
+@cache
+def _shipped() -> Embedder:
+    from catena.enrichment import StaticEmbedder
+
+    return StaticEmbedder()
+
+
+class CatenaEmbedding(Component, BaseEmbedding):
+    """A Catena embedder as a LlamaIndex embedding model; by default the shipped one: no key, no network.
+
+    `model_name` is the embedder's identity, so that caches and stores tell models apart.
+
+    Args:
+        embedder: any Catena embedder; it is not serialised, and has to be given again with `from_dict`.
+        fields: those of every LlamaIndex embedding model.
+
+    Raises:
+        ParameterError: the fields are those of another model than the embedder given.
+    """
+
+    embedder: Any = Field(  # an `Embedder`; a Protocol with properties, which pydantic would run to check it
+        default=None, exclude=True, description="Any Catena embedder; the shipped static embedding by default."
+    )
+
+    @checked_arguments
+    def __init__(self, embedder: Embedder | None = None, **fields: Any) -> None:
+        super().__init__(**{**fields, "embedder": embedder})
+        identity = self._model.identity
+        if self.model_name not in ("unknown", identity):
+            raise ParameterError("embedder", identity, f"the embedder {self.model_name!r}, given again")
+        self.model_name = identity
+
+    @property
+    def _model(self) -> Embedder:
+        return _shipped() if self.embedder is None else cast("Embedder", self.embedder)
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return _floats(self._model.embed_query(query))
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        model: Any = self._model
+        if hasattr(model, "aembed_query"):
+            return _floats(await model.aembed_query(query))
+        return await asyncio.to_thread(self._get_query_embedding, query)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [_floats(row) for row in self._model.embed_documents(texts)]
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return (await self._aget_text_embeddings([text]))[0]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        model: Any = self._model
+        if hasattr(model, "aembed_documents"):
+            return [_floats(row) for row in await model.aembed_documents(texts)]
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
+
+
+def _floats(row: NDArray[np.float32]) -> list[float]:
+    return [float(value) for value in row]
 
 
 def language_model(llm: LLM | LlamaIndexLLM | None) -> LlamaIndexLLM:
@@ -295,29 +446,6 @@ def model_services(llm: LLM | None, embed_model: BaseEmbedding | None, **behavio
         embedder=None if embed_model is None else LlamaIndexEmbedder(embed_model),
         **behaviour,
     )
-
-
-@contextmanager
-def journalled(services: Services, path: str | Path | None) -> Iterator[Services]:
-    """Keep replies in the journal at `path` while the context lasts; None leaves the services as they are."""
-    if path is None:
-        yield services
-        return
-    with Journal.open(path) as journal:
-        yield replace(services, journal=journal)
-
-
-@asynccontextmanager
-async def ajournalled(services: Services, path: str | Path | None) -> AsyncIterator[Services]:
-    """As `journalled`, without blocking the event loop."""
-    if path is None:
-        yield services
-        return
-    journal = await asyncio.to_thread(Journal.open, path)
-    try:
-        yield replace(services, journal=journal)
-    finally:
-        await asyncio.to_thread(journal.close)
 
 
 def _about(image: bytes, prompt: str) -> list[ChatMessage]:
@@ -383,8 +511,17 @@ def _count(usage: Mapping[str, Any], *names: str) -> int:
 
 
 def inherits(thing: object, base: type, *methods: str) -> bool:
-    """Whether an object has these methods from the base class, whose async ones call the sync ones.
+    """Return True where an object has these methods from the base class, whose async ones call the sync ones.
 
     LlamaIndex wraps inherited methods anew in every subclass, hence `unwrap`.
     """
     return all(unwrap(getattr(type(thing), name)) is unwrap(getattr(base, name)) for name in methods)
+
+
+# The core takes LlamaIndex's models and documents wherever it is given them.
+register("document", BaseNode, to_core_document)
+register("llm", LLM, LlamaIndexLLM)
+register("embedder", CatenaEmbedding, lambda model: model.embedder)
+register("embedder", BaseEmbedding, LlamaIndexEmbedder)
+register("reranker", BaseNodePostprocessor, LlamaIndexReranker)
+register("captioner", LLM, LlamaIndexCaptioner)

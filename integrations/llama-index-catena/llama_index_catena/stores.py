@@ -1,19 +1,70 @@
-"""LlamaIndex's retrievers as routes of a Catena store, ranked beside its own and fused by rank."""
+"""Use LlamaIndex's retrievers and stores in the core: as routes of a store, and as requests of steps."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from catena.effects import Search, Store
-from catena.model import ParameterError, Ranking, Where
+from catena import ParameterError, Ranking
+from catena.effects import Handler, Request, Search, Step, Store, ask
+from catena.model import Where
 from catena.retrieval import RoutedStore
-from llama_index_catena.calls import blocks
 from llama_index_catena.convert import to_ranking
+from llama_index_catena.services import inherits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """One call, by threads or by asyncio; the reply is what it returns."""
+
+    do: Callable[[], Any]
+    ado: Callable[[], Awaitable[Any]]
+    purpose: str = field(default="store", kw_only=True)
+
+
+def calling(identity: str) -> Mapping[type[Request], Handler]:
+    """Return the handler of calls; what a store raises comes back as a `ServiceError` under this name."""
+    return {_Call: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado())}
+
+
+def called(do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], *, purpose: str = "store") -> Step[Any]:
+    """Make one call and return its reply."""
+    (reply,) = yield from ask([_Call(do, ado, purpose=purpose)])
+    return reply
+
+
+def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str) -> Step[list[NodeWithScore]]:
+    """Ask a retriever, and return what it found as it gave it."""
+
+    def do() -> list[NodeWithScore]:
+        return retriever.retrieve(asked)
+
+    async def ado() -> list[NodeWithScore]:
+        return await (asyncio.to_thread(do) if blocks(retriever) else retriever.aretrieve(asked))
+
+    return list((yield from called(do, ado, purpose=purpose)))
+
+
+def blocks(retriever: BaseRetriever) -> bool:
+    """Return True where a retriever has no async code of its own, or searches a store that has none."""
+    store = getattr(retriever, "_vector_store", None) if isinstance(retriever, VectorIndexRetriever) else None
+    if isinstance(store, BasePydanticVectorStore) and inherits(store, BasePydanticVectorStore, "aquery"):
+        return True
+    return inherits(retriever, BaseRetriever, "_aretrieve")
+
+
+def copied(asked: QueryBundle) -> QueryBundle:
+    """Return a bundle of its own for one retriever: some write the question's vector into the one they are given."""
+    strings: Any = asked.custom_embedding_strs
+    return QueryBundle(asked.query_str, asked.image_path, strings, asked.embedding)
+
 
 Obey: TypeAlias = Callable[[Where], BaseRetriever]
 """From a filter to a retriever that obeys it."""

@@ -1,18 +1,21 @@
-"""Content-aware chunks as LlamaIndex nodes: cut by the core, exact by construction."""
+"""Cut documents into content-aware chunks as LlamaIndex nodes, exact by construction."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer, field_validator
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import (
+    DEFAULT_TEXT_NODE_TMPL,
     BaseNode,
     Document,
     MetadataMode,
@@ -21,45 +24,56 @@ from llama_index.core.schema import (
 )
 from llama_index.core.utils import get_tqdm_iterable
 
-from catena import model, prompts
-from catena.effects import arun, run
-from catena.model import ParameterError
+from catena import Chunk, ParameterError, Section, Services, model, prompts
+from catena.effects import Failed, Step, together
+from catena.library import FixedLength, Preparation, divide
+from catena.model import SEPARATOR
 from catena.structure import (
     DEFAULT_OPTIONS,
-    SEPARATOR,
     ChunkOptions,
     EmbeddingOptions,
+    SectionChunkOptions,
     Segmentation,
     SegmentOptions,
+    cut,
+    cut_fixed,
+    cut_sections,
     mark_generated,
     outline,
     searchable,
     table_views,
     titles_above,
 )
-from llama_index_catena.arguments import checked_arguments
-from llama_index_catena.chunk_nodes import chunk_metadata_of, linked, origin_of, presented
-from llama_index_catena.components import Component
-from llama_index_catena.dividing import (
-    By,
-    Chunking,
-    chunked,
-    divided,
-    revived,
-    revived_chunking,
-    sections_of,
-    written,
+from catena.text import PAGE_LABEL
+from llama_index_catena.components import (
+    DegradedEvent,
+    JournalledComponent,
+    checked_arguments,
+    dispatcher,
+    tell_degraded,
 )
-from llama_index_catena.documents import to_core_document
-from llama_index_catena.embedding import CatenaEmbedding
-from llama_index_catena.services import ajournalled, journalled, model_services
-
-dispatcher = get_dispatcher(__name__)
+from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS, to_core_document
+from llama_index_catena.services import CatenaEmbedding, model_services
 
 SCHEMA_VERSION = 3  # grows when equal inputs and parameters give other nodes
 
 DEFINITION = "definition"
 """Metadata key of what a table is embedded by: description, column names and row labels, without its data."""
+
+By: TypeAlias = SegmentOptions | EmbeddingOptions
+"""The divider: a language model or the embedding, with its options."""
+
+Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
+"""The kind of chunks, as `catena.library.Preparation` takes it."""
+
+_KNOWN: dict[Any, type[Any]] = {kind.__name__: kind for kind in (SegmentOptions, EmbeddingOptions)}
+
+_KINDS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (ChunkOptions, SectionChunkOptions, FixedLength)}
+
+
+class SegmentationDegradedEvent(DegradedEvent):
+    """Part of a document was divided at headings and paragraphs, because no answer of the model was of use."""
 
 
 class TableNode(TextNode):
@@ -79,7 +93,7 @@ class TableNode(TextNode):
         ).strip()
 
 
-class CatenaNodeParser(Component, NodeParser):
+class CatenaNodeParser(JournalledComponent, NodeParser):
     """Cuts documents into chunks that follow their headings, tables and figures.
 
     A node's text is the exact slice `[start_char_idx, end_char_idx)` of its source. The titles above it stand in
@@ -125,7 +139,6 @@ class CatenaNodeParser(Component, NodeParser):
     embed_model: SerializeAsAny[BaseEmbedding] | None = Field(
         default=None, description="The embedding by which documents are divided."
     )
-    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
@@ -144,24 +157,19 @@ class CatenaNodeParser(Component, NodeParser):
         **fields: Any,
     ) -> None:
         fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
-        how = revived(segmentation)
+        how = _revived("segmentation", segmentation, _KNOWN)
         if isinstance(how, SegmentOptions) and llm is None:
             raise ParameterError("llm", None, "given with SegmentOptions; after from_dict, given again")
         if isinstance(how, EmbeddingOptions) and embed_model is None:
             embed_model = CatenaEmbedding()
         version = prompts.load("segment_lines").version if isinstance(how, SegmentOptions) else ""
         fields = {**fields, "segmentation": how, "llm": llm, "embed_model": embed_model, "prompt_version": version}
-        chunking = revived_chunking(chunks)
+        chunking = _revived("chunks", chunks, _KINDS)
         if isinstance(chunking, ChunkOptions):
             max_tokens, min_tokens, chunking = chunking.max_tokens, chunking.min_tokens, None
         own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type, "chunks": chunking}
         super().__init__(**{**fields, **own, "embed_tables": embed_tables})
         self._options()  # refuses lengths that contradict each other now, not at the first document
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the parser is serialised."""
-        return "CatenaNodeParser"
 
     @field_validator("id_func", mode="before")
     @classmethod
@@ -178,35 +186,37 @@ class CatenaNodeParser(Component, NodeParser):
         return written(options)
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
-        shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        found: list[Segmentation | None] = [None] * len(nodes)
-        if self.segmentation is not None:
-            step = divided(nodes, self.segmentation, media_type=self.media_type)
-            with journalled(model_services(self.llm, self.embed_model), self.journal) as services:
-                found = sections_of(run(step, services))
-        return linked(
-            [chunk for node, sections in zip(shown, found, strict=True) for chunk in self._chunks(node, sections)],
-            neighbours=self.include_prev_next_rel,
-        )
+        found = None if self.segmentation is None else self._run(self._divided(nodes))
+        return self._cut(nodes, found, show_progress)
 
     @dispatcher.span
     async def _aparse_nodes(
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
     ) -> list[BaseNode]:
+        found = None if self.segmentation is None else await self._arun(self._divided(nodes))
+        return await asyncio.to_thread(self._cut, nodes, found, show_progress)
+
+    def _services(self) -> Services:
+        return model_services(self.llm, self.embed_model)
+
+    def _divided(self, nodes: Sequence[BaseNode]) -> Step[list[Segmentation | Failed | None]]:
+        """Divide all documents side by side."""
+        how = Preparation(segmentation=self.segmentation)
+        return together([divide(to_core_document(node, media_type=self.media_type), how) for node in nodes])
+
+    def _cut(
+        self, nodes: Sequence[BaseNode], found: Sequence[Segmentation | Failed | None] | None, show_progress: bool
+    ) -> list[BaseNode]:
+        """Return the chunks of all documents, divided as a model said, and tell where its answers were of no use."""
+        parts: list[Segmentation | None] = []
+        for result in found or [None] * len(nodes):
+            if isinstance(result, Failed):
+                raise result.error
+            tell_degraded(() if result is None else result.degraded, SegmentationDegradedEvent)
+            parts.append(result)
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
-        found: list[Segmentation | None] = [None] * len(nodes)
-        if self.segmentation is not None:
-            step = divided(nodes, self.segmentation, media_type=self.media_type)
-            async with ajournalled(model_services(self.llm, self.embed_model), self.journal) as services:
-                found = sections_of(await arun(step, services))
-        return linked(
-            [
-                chunk
-                for node, sections in zip(shown, found, strict=True)
-                for chunk in await asyncio.to_thread(self._chunks, node, sections)
-            ],
-            neighbours=self.include_prev_next_rel,
-        )
+        chunks = [chunk for node, by in zip(shown, parts, strict=True) for chunk in self._chunks(node, by)]
+        return linked(chunks, neighbours=self.include_prev_next_rel)
 
     def _postprocess_parsed_nodes(self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]) -> list[BaseNode]:
         """Leave the nodes as they are: the inherited method would search for each text to guess its offsets."""
@@ -223,27 +233,17 @@ class CatenaNodeParser(Component, NodeParser):
         found = searchable(chunked(document, by.sections, self._options()))
         chunks = mark_generated(found, by.generated)
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
-        source, shift = origin_of(node)
-        ids = [
-            chunk.id if self.id_func is default_id_func else self.id_func(index, node)
-            for index, chunk in enumerate(chunks)
-        ]
         return [
-            (TableNode if chunk.id in definitions else TextNode)(
-                id_=id_,
-                text=chunk.text,
-                mimetype=document.media_type,
-                start_char_idx=None if shift is None else shift + chunk.start,
-                end_char_idx=None if shift is None else shift + chunk.end,
-                relationships={NodeRelationship.SOURCE: source},
-                **presented(
-                    {**chunk_metadata_of(chunk, document, node), **definitions.get(chunk.id, {})},
-                    node,
-                    inherits=self.include_metadata,
-                    hidden=definitions.get(chunk.id, {}),
-                ),
+            slice_node(
+                chunk,
+                document,
+                node,
+                id_=None if self.id_func is default_id_func else self.id_func(index, node),
+                kind=TableNode if chunk.id in definitions else TextNode,
+                hidden=definitions.get(chunk.id, {}),
+                inherits=self.include_metadata,
             )
-            for id_, chunk in zip(ids, chunks, strict=True)
+            for index, chunk in enumerate(chunks)
         ]
 
 
@@ -256,3 +256,93 @@ def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dic
         if definition := view.text.removeprefix(titles).lstrip("\n"):
             found[view.chunk_id] = {DEFINITION: definition}
     return found
+
+
+def chunked(document: model.Document, sections: Sequence[Section], how: Chunking) -> tuple[Chunk, ...]:
+    """Return the chunks of a document, of the kind that is asked for."""
+    if isinstance(how, SectionChunkOptions):
+        return cut_sections(document, sections, options=how)
+    if isinstance(how, FixedLength):
+        return cut_fixed(document, sections if how.inside_sections else None, tokens=how.tokens)
+    return cut(document, sections, options=how)
+
+
+def slice_node(
+    chunk: model.Chunk,
+    document: model.Document,
+    parent: BaseNode,
+    *,
+    id_: str | None = None,
+    kind: type[TextNode] = TextNode,
+    hidden: Mapping[str, str] | None = None,
+    inherits: bool = True,
+) -> TextNode:
+    """Return a chunk of a node as a node of its own, with its metadata below its parent's, and as models see both.
+
+    Args:
+        chunk: of the document.
+        document: made of the parent.
+        parent: the node that is parsed; of a part of a document, the node's offsets are those in the whole.
+        id_: by default the chunk's.
+        kind: class of the node.
+        hidden: metadata that no model reads, besides that for machines.
+        inherits: whether the parent's metadata is kept.
+    """
+    whole, offset = parent.source_node, getattr(parent, "start_char_idx", None)
+    shift = 0 if whole is None else offset  # None where it is unknown
+    if whole is not None:  # a part of a document: lines counted in the part would mislead
+        chunk = replace(chunk, lines=None, pages=None, page_labels=None)
+    own = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
+    if chunk.pages is not None and document.page_labels:  # a reader's label stays, also where it is the number
+        own[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
+    own |= hidden or {}
+    above = {k: v for k, v in parent.metadata.items() if inherits and k not in (PAGE_STARTS, PAGE_LABELS)}
+    unread = [*machine_keys(own, shown=[HEADINGS]), *(hidden or {})]
+    return kind(
+        id_=id_ or chunk.id,
+        text=chunk.text,
+        mimetype=document.media_type,
+        start_char_idx=None if shift is None else shift + chunk.start,
+        end_char_idx=None if shift is None else shift + chunk.end,
+        relationships={NodeRelationship.SOURCE: whole or parent.as_related_node_info()},
+        metadata={**above, **own},
+        excluded_embed_metadata_keys=joined_keys(parent.excluded_embed_metadata_keys, unread),
+        excluded_llm_metadata_keys=joined_keys(parent.excluded_llm_metadata_keys, unread),
+        metadata_template=parent.metadata_template,
+        metadata_separator=parent.metadata_separator,
+        text_template=getattr(parent, "text_template", DEFAULT_TEXT_NODE_TMPL),
+    )
+
+
+def linked(nodes: Sequence[TextNode], *, neighbours: bool = True) -> list[BaseNode]:
+    """Return the nodes, counted in their source; `neighbours` of one source are joined by PREVIOUS and NEXT."""
+    counted = Counter[str | None]()
+    for node in nodes:
+        node.metadata["position"] = counted[node.ref_doc_id]
+        counted[node.ref_doc_id] += 1
+    if neighbours:
+        infos = [node.as_related_node_info() for node in nodes]
+        for before, (left, right) in enumerate(pairwise(nodes)):
+            if left.ref_doc_id == right.ref_doc_id:
+                left.relationships[NodeRelationship.NEXT] = infos[before + 1]
+                right.relationships[NodeRelationship.PREVIOUS] = infos[before]
+    return list(nodes)
+
+
+def written(options: By | Chunking | None) -> dict[str, Any] | None:
+    """Return options in the form in which a parser is serialised, as part of cache keys."""
+    return None if options is None else {"by": type(options).__name__, **asdict(options)}
+
+
+def _revived(name: str, options: Any, kinds: Mapping[Any, type[Any]]) -> Any:
+    """Return options as they are, or from their written form.
+
+    Raises:
+        ParameterError: they are neither.
+    """
+    if options is None or isinstance(options, tuple(kinds.values())):
+        return options
+    if not isinstance(options, dict) or options.get("by") not in kinds:
+        raise ParameterError(name, options, f"{', '.join(kinds)} or None")
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items() if key != "by"}
+    return kinds[options["by"]](**given)

@@ -1,4 +1,4 @@
-"""Any LlamaIndex class as a subject of the conformance suites in `catena.testing`: ours, and your own.
+"""Make any LlamaIndex class a subject of the conformance suites in `catena.testing`: ours, and your own.
 
     subject = retriever_subject(my_retriever, ["How tight are the screws?", "Which fuse is it?"])
     assert problems_of_retriever(subject) == ()
@@ -16,14 +16,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-    TransformComponent,
-)
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, TextNode, TransformComponent
 
 from catena.testing import (
     DividerSubject,

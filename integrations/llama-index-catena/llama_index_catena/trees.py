@@ -1,9 +1,8 @@
-"""Trees of summaries over nodes: made of any parser's nodes, indexed beside them, and searched from the root down."""
+"""Build trees of summaries over nodes of any parser, index them beside the nodes, and search them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,10 +10,7 @@ from typing import Any, Literal
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
-from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import (
     BaseNode,
     NodeRelationship,
@@ -26,18 +22,35 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 
-from catena import prompts
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
-from catena.model import TITLE, ParameterError, Ranking
-from catena.retrieval import collapsed, node_cosines, traverse
-from llama_index_catena.arguments import Remade, checked_arguments
-from llama_index_catena.components import Component, revived_options, written_options
+from catena import ParameterError, Ranking, Services, arun, prompts, run
+from catena.effects import Failed, Step, together
+from catena.model import TITLE, needs
+from llama_index_catena.components import (
+    CoreRetriever,
+    DegradedEvent,
+    JournalledComponent,
+    checked_arguments,
+    dispatcher,
+    revived_options,
+    tell_degraded,
+    written_options,
+)
 from llama_index_catena.convert import to_node
-from llama_index_catena.embedding import CatenaEmbedding
+from llama_index_catena.documents import document_of, title_of
 from llama_index_catena.segment_nodes import linked_chunk
-from llama_index_catena.services import ajournalled, core_embedder, journalled, model_services
-from llama_index_catena.view_nodes import document_of, title_of
+from llama_index_catena.services import CatenaEmbedding, core_embedder, model_services
+
+with needs("catena-bench"):
+    from catena_bench.baselines import (
+        Clustering,
+        ClusterSummaries,
+        RaptorOptions,
+        RaptorTree,
+        collapsed,
+        node_cosines,
+        raptor_tree,
+        traverse,
+    )
 
 TREE_LEVEL = "tree_level"
 """Metadata key of a summary node: how far it stands above the nodes that were given, from 1."""
@@ -49,20 +62,9 @@ SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other summaries
 
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (RaptorOptions, ClusterSummaries, Clustering)}
 
-dispatcher = get_dispatcher(__name__)
-_log = logging.getLogger(__name__)
 
-
-class TreeDegradedEvent(BaseEvent):
+class TreeDegradedEvent(DegradedEvent):
     """A summary was asked of a model and not given, and another stands in: `what` names it, `why` says why."""
-
-    what: str
-    why: str
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "TreeDegradedEvent"
 
 
 def build_tree(
@@ -101,7 +103,7 @@ async def abuild_tree(
     return _told(await arun(step, services, computes=True))
 
 
-class CatenaTreeExtractor(Component, TransformComponent):
+class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     """Adds to nodes the summaries of RAPTOR's tree over them, so that any index finds details and overviews alike.
 
         IngestionPipeline(transformations=[CatenaNodeParser(), CatenaTreeExtractor(llm=llm)]).run(documents=documents)
@@ -124,7 +126,6 @@ class CatenaTreeExtractor(Component, TransformComponent):
     embed_model: SerializeAsAny[BaseEmbedding] | None = Field(default=None, description="By which nodes are alike.")
     options: Any = Field(default=None, description="Clusters, summaries and layers.")
     num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
-    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
 
@@ -142,26 +143,18 @@ class CatenaTreeExtractor(Component, TransformComponent):
         own = {"llm": llm, "embed_model": embed_model or CatenaEmbedding(), "options": how}
         super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": SCHEMA_VERSION})
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the extractor is serialised."""
-        return "CatenaTreeExtractor"
-
     @field_serializer("options")
     def _written(self, options: Any) -> Any:
         return written_options(options, _KINDS)
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """Return the nodes, and behind them the summaries of each document, layer after layer."""
-        with journalled(self._services(), self.journal) as services:
-            return _with_summaries(nodes, run(self._step(nodes), services))
+        return _with_summaries(nodes, self._run(self._step(nodes)))
 
     @dispatcher.span
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """As calling it, without blocking the event loop."""
-        outside = await asyncio.to_thread(self._services)  # may load the shipped embedding
-        async with ajournalled(outside, self.journal) as services:
-            return _with_summaries(nodes, await arun(self._step(nodes), services, computes=True))
+        return _with_summaries(nodes, await self._arun(self._step(nodes), computes=True))
 
     def _services(self) -> Services:
         return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
@@ -174,7 +167,7 @@ class CatenaTreeExtractor(Component, TransformComponent):
         return together([_tree(name, of, self.options) for name, of in documents.items()])
 
 
-class CatenaTreeRetriever(Remade, BaseRetriever):
+class CatenaTreeRetriever(CoreRetriever[Ranking]):
     """Finds nodes of one document through its tree of summaries: in all layers at once, or from the root down.
 
         CatenaTreeRetriever(build_tree(nodes, embed_model, llm=llm), embed_model)
@@ -215,22 +208,17 @@ class CatenaTreeRetriever(Remade, BaseRetriever):
         self.tree, self.how, self.similarity_top_k = tree, how, similarity_top_k
         self._services = Services(embedder=core_embedder(embed_model or CatenaEmbedding()))
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _found(run(self._step(query_bundle.query_str), self._services))
+    def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
+        return self._step(asked.query_str), self._services
 
-    @dispatcher.span
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _found(await arun(self._step(query_bundle.query_str), self._services))
+    def _nodes(self, asked: QueryBundle, found: Ranking) -> list[NodeWithScore]:
+        return [to_node(hit, found) for hit in found.hits]
 
     def _step(self, query: str) -> Step[Ranking]:
         scores = yield from node_cosines(query, self.tree.vectors)
         if self.how == "traversal":
             return traverse(self.tree.tree, scores, k=self.similarity_top_k)
         return collapsed(self.tree.tree, scores, k=self.similarity_top_k).ranking
-
-
-def _found(ranking: Ranking) -> list[NodeWithScore]:
-    return [to_node(hit, ranking) for hit in ranking.hits]
 
 
 def _building(
@@ -261,9 +249,7 @@ def _tree(document_id: str, nodes: Sequence[BaseNode], options: RaptorOptions) -
 
 
 def _told(tree: RaptorTree) -> RaptorTree:
-    for part in tree.degraded:
-        _log.warning("%s: %s", part.what, part.why)
-        dispatcher.event(TreeDegradedEvent(what=part.what, why=part.why))
+    tell_degraded(tree.degraded, TreeDegradedEvent)
     return tree
 
 

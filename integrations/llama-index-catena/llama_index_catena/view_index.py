@@ -1,29 +1,46 @@
-"""An index of views and a docstore of their parents, kept in step with documents that come, change and go."""
+"""Keep an index of views and a docstore of their parents in step with documents that change."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from llama_index.core import VectorStoreIndex
-from llama_index.core.schema import BaseNode, IndexNode
+from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from catena.effects import Services, Step, arun, run
-from catena.enrichment import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
-from catena.model import DuplicateDocumentError, ParameterError, digest
-from llama_index_catena.arguments import checked_arguments
-from llama_index_catena.calls import called, calling
-from llama_index_catena.services import ajournalled, inherits, journalled
-from llama_index_catena.view_ledger import as_ledger, as_record
-from llama_index_catena.view_nodes import VIEW, document_of, with_content_ids
+from catena import ParameterError, Services, arun, run
+from catena.effects import Step
+from catena.enrichment import (
+    LEDGER,
+    Held,
+    Moves,
+    ParentViews,
+    ViewRecord,
+    add_views,
+    delete_views,
+    record_key,
+    replace_views,
+)
+from catena.enrichment import ViewChanges as ViewChanges  # noqa: PLC0414  # a name of this package, too
+from catena.model import digest
+from llama_index_catena.components import ajournalled, checked_arguments, journalled, tell_degraded
+from llama_index_catena.documents import document_of, text_of
+from llama_index_catena.services import inherits
+from llama_index_catena.stores import called, calling
 from llama_index_catena.view_retrieval import CatenaMultiViewRetriever
-from llama_index_catena.view_writing import dropped, forgotten, inserted, kept
-from llama_index_catena.views import CatenaViewExtractor, tell
+from llama_index_catena.views import VIEW, CatenaViewExtractor, ViewsDegradedEvent, with_content_ids
 
 T = TypeVar("T")
+
+_GUARD = Lock()
+
+_WRITING: WeakKeyDictionary[VectorStoreIndex, Lock] = WeakKeyDictionary()
 
 
 class CatenaViewIndex:
@@ -83,11 +100,11 @@ class CatenaViewIndex:
             DuplicateDocumentError: a document is there already; nothing was changed.
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._added(nodes))
+        return self._run(add_views(self._stores, self._by_document(nodes)))
 
     async def aadd(self, nodes: Sequence[BaseNode]) -> ViewChanges:
         """As `add`, without blocking the event loop."""
-        return await self._arun(self._added(nodes))
+        return await self._arun(add_views(self._stores, self._by_document(nodes)))
 
     def replace(self, nodes: Sequence[BaseNode], *, sources: Sequence[str] = ()) -> ViewChanges:
         """Bring documents, new or known, to what is given; what did not change is left alone.
@@ -112,23 +129,27 @@ class CatenaViewIndex:
         Raises:
             ServiceError: a store failed; the same call makes it good.
         """
-        return self._run(self._deleted(ref_doc_ids))
+        return self._run(delete_views(self._stores, ref_doc_ids))
 
     async def adelete(self, *ref_doc_ids: str) -> ViewChanges:
         """As `delete`, without blocking the event loop."""
-        return await self._arun(self._deleted(ref_doc_ids))
+        return await self._arun(delete_views(self._stores, ref_doc_ids))
 
     def sources(self) -> tuple[str, ...]:
         """Return the ids of the documents that are there, sorted."""
-        return self._run(self._sources())
+        return self._run(self._stores.sources())
 
     async def asources(self) -> tuple[str, ...]:
         """As `sources`, without blocking the event loop."""
-        return await self._arun(self._sources())
+        return await self._arun(self._stores.sources())
 
     def retriever(self, **options: Any) -> CatenaMultiViewRetriever:
         """Return a retriever over index and docstore; options as of `CatenaMultiViewRetriever`."""
         return CatenaMultiViewRetriever(self.index, **{"views": self.views.kinds, **options})
+
+    @property
+    def _stores(self) -> _Stores:
+        return _Stores(self.index, self.views, self.ledger)
 
     def _run(self, step: Step[T]) -> T:
         with journalled(self._services(), self.views.journal) as services:
@@ -143,93 +164,68 @@ class CatenaViewIndex:
         identity = f"llama-index:{type(self.index.vector_store).__name__} and {type(self.index.docstore).__name__}"
         return replace(services, handlers={**services.handlers, **calling(identity)})
 
-    def _added(self, nodes: Sequence[BaseNode]) -> Step[ViewChanges]:
-        documents = self._by_document(nodes)
-        records = yield from self._records(list(documents))
-        if known := [name for name, record in records.items() if record.whole]:
-            raise DuplicateDocumentError("index of views", f"{known[0]!r} is there already", "replace")
-        return (yield from self._all_changed(documents, records))
-
     def _replaced(self, nodes: Sequence[BaseNode], read: Sequence[str]) -> Step[ViewChanges]:
         if isinstance(read, str):
             raise ParameterError("sources", read, "a sequence of ids of documents")
-        documents = self._by_document(nodes)
-        records = yield from self._records(list(documents))
-        changes = yield from self._all_changed(documents, records)
-        return changes + (yield from self._deleted([name for name in read if name not in documents]))
+        return replace_views(self._stores, self._by_document(nodes), read)
 
-    def _deleted(self, ref_doc_ids: Sequence[str]) -> Step[ViewChanges]:
-        records = yield from self._records(ref_doc_ids)
-        changes = ViewChanges()
-        for record in records.values():
-            changes += yield from self._moved(record, ViewRecord(source=record.source), {}, {})
-        return changes
-
-    def _sources(self) -> Step[tuple[str, ...]]:
-        docstore = self.index.docstore
-        known = yield from called(docstore.get_all_ref_doc_info, docstore.aget_all_ref_doc_info)
-        return tuple(sorted((yield from self._records(list(known or ())))))
-
-    def _by_document(self, nodes: Sequence[BaseNode]) -> dict[str, list[BaseNode]]:
+    def _by_document(self, nodes: Sequence[BaseNode]) -> dict[str, dict[str, BaseNode]]:
         given = [node for node in nodes if VIEW not in node.metadata]
-        documents: dict[str, list[BaseNode]] = defaultdict(list)
+        documents: dict[str, dict[str, BaseNode]] = defaultdict(dict)
         for node in with_content_ids(given, metadata_keys=self.views.metadata_keys):
-            documents[document_of(node)].append(node)
+            documents[document_of(node)][node.node_id] = node
         return documents
 
-    def _records(self, ref_doc_ids: Sequence[str]) -> Step[dict[str, ViewRecord]]:
-        """Return the records of those documents that have one."""
-        ids = [record_key(self.ledger, name) for name in dict.fromkeys(ref_doc_ids)]
-        docstore = self.index.docstore
+
+class _Stores:
+    """An index of views, and its docstore with their parents and records, as steps; see `ViewStores`."""
+
+    where = "index of views"
+
+    def __init__(self, index: VectorStoreIndex, views: CatenaViewExtractor, ledger: str) -> None:
+        self._index, self._views, self._ledger = index, views, ledger
+
+    @property
+    def version(self) -> str:
+        return self._views.version
+
+    def sources(self) -> Step[tuple[str, ...]]:
+        docstore = self._index.docstore
+        known = yield from called(docstore.get_all_ref_doc_info, docstore.aget_all_ref_doc_info)
+        return tuple(sorted((yield from self.records(list(known or ())))))
+
+    def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
+        ids = [record_key(self._ledger, name) for name in dict.fromkeys(sources)]
+        docstore = self._index.docstore
         found = yield from called(
             lambda: docstore.get_nodes(ids, raise_error=False), lambda: docstore.aget_nodes(ids, raise_error=False)
         )
-        return {record.source: record for record in map(as_record, found)}
+        records = (ViewRecord.from_json(text_of(node), node.node_id) for node in found)
+        return {record.source: record for record in records}
 
-    def _all_changed(
-        self, documents: Mapping[str, Sequence[BaseNode]], records: Mapping[str, ViewRecord]
-    ) -> Step[ViewChanges]:
-        changes = ViewChanges()
-        for source, parents in documents.items():
-            changes += yield from self._changed(records.get(source) or ViewRecord(source=source), parents)
-        return changes
+    def hash_of(self, parent: BaseNode) -> str:
+        return digest(parent.to_json(), length=32)
 
-    def _changed(self, old: ViewRecord, given: Sequence[BaseNode]) -> Step[ViewChanges]:
-        """Bring one document to what is given."""
-        parents = {node.node_id: node for node in given}
-        hashes = {name: digest(node.to_json(), length=32) for name, node in parents.items()}
-        fingerprint = digest(self.views.version, *parents, length=32)
-        if old.whole and old.fingerprint == fingerprint:  # sections at most moved: their views are as they were
-            if old.parents == hashes:
-                return ViewChanges(views_kept=len(old.views))
-            return (yield from self._moved(old, replace(old, parents=hashes), parents, {}))
-        made = yield from self.views.made(old.source, list(parents.values()), old.held)
-        tell([made])
-        views = {view.node_id: view for found in made.views.values() for view in found}
-        new = ViewRecord(
-            source=old.source,
-            fingerprint="" if made.degraded else fingerprint,
-            parents=hashes,
-            views=tuple(views),
-            written=written_by_model(made.entry.views),
-        )
-        changes = yield from self._moved(old, new, parents, views)
-        return replace(changes, degraded=made.degraded)
+    def made(
+        self, source: str, parents: Sequence[BaseNode], held: Held
+    ) -> Step[tuple[ParentViews[IndexNode], dict[str, IndexNode]]]:
+        made = yield from self._views.made(source, parents, held)
+        tell_degraded(made.degraded, ViewsDegradedEvent, of=source)
+        return made, {view.node_id: view for views in made.views.values() for view in views}
 
-    def _moved(
+    def moved(
         self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, BaseNode], views: Mapping[str, IndexNode]
     ) -> Step[ViewChanges]:
-        """Take index and docstore from one record to another: what comes is written before anything goes."""
-        record = as_ledger(new, self.ledger)
-        yield from kept(self.index, [as_ledger(old.and_then(new), self.ledger)])
+        record = self._record(new)
+        yield from self._kept([self._record(old.and_then(new))])
         moves = Moves.between(old, new)
-        yield from kept(self.index, [parents[name] for name in moves.parents_written])
+        yield from self._kept([parents[name] for name in moves.parents_written])
         if not old.whole:  # some may be there already, and not every store replaces equal ids
-            yield from forgotten(self.index, moves.views_added)
-        yield from inserted(self.index, [views[name] for name in moves.views_added])
-        yield from forgotten(self.index, moves.views_deleted)
-        yield from dropped(self.index, [*moves.views_deleted, *moves.parents_deleted])
-        yield from kept(self.index, [record]) if new.parents else dropped(self.index, [record.node_id])
+            yield from self._views_deleted(moves.views_added)
+        yield from self._views_added([views[name] for name in moves.views_added])
+        yield from self._views_deleted(moves.views_deleted)
+        yield from self._dropped([*moves.views_deleted, *moves.parents_deleted])
+        yield from self._kept([record]) if new.parents else self._dropped([record.node_id])
         return ViewChanges(
             views_added=len(moves.views_added),
             views_deleted=len(moves.views_deleted),
@@ -237,3 +233,77 @@ class CatenaViewIndex:
             parents_written=len(moves.parents_written),
             parents_deleted=len(moves.parents_deleted),
         )
+
+    def _record(self, record: ViewRecord) -> TextNode:
+        """Return the node as which a record is kept; it belongs to the document, and goes with it."""
+        source = RelatedNodeInfo(node_id=record.source, node_type=ObjectType.DOCUMENT)
+        key = record_key(self._ledger, record.source)
+        return TextNode(id_=key, text=record.to_json(), relationships={NodeRelationship.SOURCE: source})
+
+    def _views_added(self, views: list[IndexNode]) -> Step[None]:
+        """Embed views and write them."""
+        index = self._index
+        own = not inherits(index.vector_store, BasePydanticVectorStore, "async_add")
+        if views:
+            ado = (lambda: index.ainsert_nodes(views)) if own else None
+            yield from self._alone(lambda: index.insert_nodes(views), ado, purpose="new views")
+
+    def _views_deleted(self, ids: Sequence[str]) -> Step[None]:
+        """Take views out of the vector store, and out of the index, which keeps them where the store has texts."""
+        store: Any = self._index.vector_store
+        own, gone = not inherits(store, BasePydanticVectorStore, "adelete_nodes"), list(ids)
+        if gone:
+            ado = (lambda: store.adelete_nodes(gone)) if own else None
+            yield from self._alone(lambda: store.delete_nodes(gone), ado, purpose="old views")
+            yield from self._forgotten(set(gone))
+
+    def _forgotten(self, gone: set[str]) -> Step[None]:
+        index = self._index
+
+        def forget() -> None:
+            struct = index.index_struct
+            for text_id in [key for key, node_id in struct.nodes_dict.items() if node_id in gone]:
+                struct.delete(text_id)
+            index.storage_context.index_store.add_index_struct(struct)
+
+        async def aforget() -> None:  # where the index itself notes what it was given: on the event loop
+            with _lock_of(index):
+                forget()
+
+        inherited = inherits(index.vector_store, BasePydanticVectorStore, "async_add")
+        yield from self._alone(forget, None if inherited else aforget)
+
+    def _kept(self, nodes: Sequence[BaseNode]) -> Step[None]:
+        """Write nodes into the docstore."""
+        docstore = self._index.docstore
+        if nodes:
+            yield from called(lambda: docstore.add_documents(nodes), lambda: docstore.async_add_documents(nodes))
+
+    def _dropped(self, ids: Sequence[str]) -> Step[None]:
+        """Remove nodes from the docstore, those that are there."""
+        docstore = self._index.docstore
+
+        def drop() -> None:
+            for name in ids:
+                docstore.delete_document(name, raise_error=False)
+
+        if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
+            yield from called(drop, lambda: asyncio.to_thread(drop))
+
+    def _alone(
+        self, do: Callable[[], Any], ado: Callable[[], Awaitable[Any]] | None, *, purpose: str = "store"
+    ) -> Step[None]:
+        """Write into the index, one thread at a time, or by asyncio where its store can."""
+        index = self._index
+
+        def alone() -> None:
+            with _lock_of(index):
+                do()
+
+        yield from called(alone, ado or (lambda: asyncio.to_thread(alone)), purpose=purpose)
+
+
+def _lock_of(index: VectorStoreIndex) -> Lock:
+    """Return the lock under which threads write into an index: it and stores in memory serve one at a time."""
+    with _GUARD:
+        return _WRITING.setdefault(index, Lock())

@@ -1,71 +1,71 @@
-"""Views of nodes as nodes of their own: what an index is given, each leading to its parent."""
+"""Make views of nodes as nodes of their own, which an index is given: each leads to its parent."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any, Literal
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import LLM
-from llama_index.core.schema import BaseNode, IndexNode, TransformComponent
+from llama_index.core.schema import (
+    BaseNode,
+    IndexNode,
+    NodeRelationship,
+    ObjectType,
+    RelatedNodeInfo,
+    TransformComponent,
+)
 
-from catena import model
-from catena.effects import Failed, Services, Step, arun, run, together
-from catena.enrichment import Held, with_views
-from catena.enrichment.views import ViewMaker
-from catena.model import ParameterError, digest
-from catena.structure import PASSAGE, PASSAGE_TOKENS, headed_views, raw_views
-from catena.structure.passages import passage_views
-from llama_index_catena.arguments import checked_arguments
-from llama_index_catena.components import Component
-from llama_index_catena.convert import to_chunk
-from llama_index_catena.documents import text_of
+from catena import ParameterError, Services, model
+from catena.effects import Failed, Step, together
+from catena.enrichment import (
+    Held,
+    Keywords,
+    OwnView,
+    ParentViews,
+    Questions,
+    Summaries,
+    ViewMaker,
+    divided_views,
+    numbered_views,
+    views_of_parents,
+)
+from catena.model import SOURCE, TITLE, digest
+from catena.structure import PASSAGE_TOKENS, TABLE_HEADER
+from llama_index_catena.components import (
+    DegradedEvent,
+    JournalledComponent,
+    checked_arguments,
+    dispatcher,
+    tell_degraded,
+)
+from llama_index_catena.convert import joined_keys, to_chunk
+from llama_index_catena.documents import document_of, scalars, text_of, title_of
 from llama_index_catena.segment_nodes import POSITION
-from llama_index_catena.services import LlamaIndexLLM, ajournalled, journalled, model_services
-from llama_index_catena.view_kinds import OwnView, revived_views, written_view
-from llama_index_catena.view_nodes import FILTERS, VIEW, document_of, title_of, view_node
+from llama_index_catena.services import LlamaIndexLLM, model_services
+
+VIEW = "view"
+"""Metadata key of a view's kind."""
+
+FILTERS = (TITLE, SOURCE, "file_name", "file_path")
+"""Metadata that views repeat of their parents, for the filters of vector stores; these add the document's id."""
+
+_LINKS = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
+
+_KNOWN: dict[Any, type[Any]] = {kind.__name__: kind for kind in (Keywords, Summaries, Questions)}
 
 SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other views
 
-dispatcher = get_dispatcher(__name__)
-_log = logging.getLogger(__name__)
 
-
-class ViewsDegradedEvent(BaseEvent):
+class ViewsDegradedEvent(DegradedEvent):
     """A view was asked of a model and not given: `what` names it, `why` says what happened."""
 
-    what: str
-    why: str
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the event."""
-        return "ViewsDegradedEvent"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParentViews:
-    """The parents of one document with all their views.
-
-    Attributes:
-        entry: chunks under the parents' ids, in reading order; views in the order of the makers.
-        views: parent's id -> its views as nodes.
-        degraded: what a model was asked for and did not give.
-    """
-
-    entry: model.Entry
-    views: Mapping[str, tuple[IndexNode, ...]]
-    degraded: tuple[model.Degraded, ...] = ()
-
-
-class CatenaViewExtractor(Component, TransformComponent):
+class CatenaViewExtractor(JournalledComponent, TransformComponent):
     """Adds to nodes the views under which an index finds them: passages, keywords, summaries.
 
         parser = CatenaNodeParser(chunks=SectionChunkOptions())
@@ -109,7 +109,6 @@ class CatenaViewExtractor(Component, TransformComponent):
     passage_tokens: int = Field(default=PASSAGE_TOKENS, description="Tokens of a passage, at most.")
     metadata_keys: tuple[str, ...] = Field(default=FILTERS, description="Metadata that views repeat.")
     num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
-    journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
     version: str = Field(default="", description="Of makers, prompts and model; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the views; part of cache keys.")
 
@@ -127,8 +126,11 @@ class CatenaViewExtractor(Component, TransformComponent):
         journal: str | None = None,
         **fields: Any,
     ) -> None:
-        made = revived_views(views, "offline" if llm is None else "llm")
-        if llm is None and any(maker.asks_model for maker in _makers(made)):
+        written = isinstance(views, Sequence) and not isinstance(views, str)
+        given: Any = [_revived(view) for view in views or ()] if written else views
+        own_views, makers = divided_views(given, "offline" if llm is None else "llm")
+        made = (*own_views, *makers)
+        if llm is None and any(maker.asks_model for maker in makers):
             raise ParameterError("llm", None, "given: a maker of views asks it; after from_dict, given again")
         if type(passage_tokens) is not int or passage_tokens < 1:
             raise ParameterError("passage_tokens", passage_tokens, "a whole number >= 1")
@@ -142,11 +144,6 @@ class CatenaViewExtractor(Component, TransformComponent):
         versions = {"version": _version(made, llm, passage_tokens, keys), "schema_version": SCHEMA_VERSION}
         super().__init__(**{**fields, **own, **limits, **versions})
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name under which the extractor is serialised."""
-        return "CatenaViewExtractor"
-
     @field_serializer("views")
     def _written(self, views: Any) -> list[Any]:
         return [written_view(view) for view in views]
@@ -154,27 +151,30 @@ class CatenaViewExtractor(Component, TransformComponent):
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of view that are made, in order."""
-        return tuple(dict.fromkeys((*self._own, *(maker.kind for maker in _makers(self.views)))))
+        return tuple(dict.fromkeys((*self._own, *(maker.kind for maker in self._makers))))
 
     @property
     def services(self) -> Services:
-        """Who answers the makers."""
+        """The models that answer the makers."""
         return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
+
+    def _services(self) -> Services:
+        return self.services
 
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """Return the nodes and their views, or the views alone."""
-        with journalled(self.services, self.journal) as services:
-            return self._told(nodes, run(self._step(nodes), services))
+        return self._told(nodes, self._run(self._step(nodes)))
 
     @dispatcher.span
     async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
         """As calling it, without blocking the event loop."""
-        if not any(maker.asks_model for maker in _makers(self.views)):
+        if not any(maker.asks_model for maker in self._makers):
             return await asyncio.to_thread(self, nodes)  # all is computing
-        async with ajournalled(self.services, self.journal) as services:
-            return self._told(nodes, await arun(self._step(nodes), services))
+        return self._told(nodes, await self._arun(self._step(nodes)))
 
-    def made(self, document_id: str, parents: Sequence[BaseNode], held: Held | None = None) -> Step[ParentViews]:
+    def made(
+        self, document_id: str, parents: Sequence[BaseNode], held: Held | None = None
+    ) -> Step[ParentViews[IndexNode]]:
         """Make the views of the parents of one document, as a step of the core.
 
         Args:
@@ -193,35 +193,27 @@ class CatenaViewExtractor(Component, TransformComponent):
         if all(isinstance(node.metadata.get(POSITION), int) for node in parents):
             chunks.sort(key=lambda chunk: chunk.position)
         whole = model.Document(id=document_id, text="", title=title_of(given.values()))
-        views = tuple(view for kind in self._own for view in self._own_views(kind, whole, chunks))
-        entry = model.Entry(document=whole, sections=(), chunks=tuple(chunks), views=views)
         asked = LlamaIndexLLM(self.llm).identity if self.llm is not None else ""
-        entry, degraded = yield from with_views(entry, _makers(self.views), model=asked, held=held)
-        return ParentViews(entry=entry, views=self._nodes(entry, given), degraded=degraded)
+        entry, degraded = yield from views_of_parents(
+            whole, chunks, self._own, self._makers, passage_tokens=self.passage_tokens, model=asked, held=held
+        )
+        views: dict[str, list[IndexNode]] = {name: [] for name in given}
+        keys, inside = self.metadata_keys, self.parents == "inside"
+        for view, number in numbered_views(entry):
+            parent = given[view.chunk_id]
+            views[view.chunk_id].append(view_node(parent, view, number, metadata_keys=keys, inside=inside))
+        by_parent = {name: tuple(nodes) for name, nodes in views.items()}
+        return ParentViews(entry=entry, views=by_parent, degraded=degraded)
 
     @property
     def _own(self) -> tuple[OwnView, ...]:
         return tuple(view for view in self.views if isinstance(view, str))  # type: ignore[misc]
 
-    def _own_views(
-        self, kind: OwnView, document: model.Document, chunks: Sequence[model.Chunk]
-    ) -> Iterable[model.View]:
-        if kind == PASSAGE:
-            return passage_views(document, chunks, max_tokens=self.passage_tokens)
-        return headed_views(document, chunks) if kind == "headed" else raw_views(chunks)
+    @property
+    def _makers(self) -> tuple[ViewMaker, ...]:
+        return tuple(view for view in self.views if not isinstance(view, str))
 
-    def _nodes(self, entry: model.Entry, parents: Mapping[str, BaseNode]) -> dict[str, tuple[IndexNode, ...]]:
-        made: dict[str, list[IndexNode]] = {name: [] for name in parents}
-        numbers: Counter[tuple[str, str]] = Counter()
-        for view in entry.views:
-            if view.text.strip():
-                number, name = numbers[view.chunk_id, view.kind], view.chunk_id
-                numbers[name, view.kind] += 1
-                keys, inside = self.metadata_keys, self.parents == "inside"
-                made[name].append(view_node(parents[name], view, number, metadata_keys=keys, inside=inside))
-        return {name: tuple(nodes) for name, nodes in made.items()}
-
-    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[ParentViews]]:
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[ParentViews[IndexNode]]]:
         """Make the views of all documents side by side."""
         documents: dict[str, list[BaseNode]] = defaultdict(list)
         for node in nodes:
@@ -233,25 +225,14 @@ class CatenaViewExtractor(Component, TransformComponent):
                 raise result.error
         return [result for result in results if isinstance(result, ParentViews)]
 
-    def _told(self, nodes: Sequence[BaseNode], made: Sequence[ParentViews]) -> list[BaseNode]:
+    def _told(self, nodes: Sequence[BaseNode], made: Sequence[ParentViews[IndexNode]]) -> list[BaseNode]:
         """Return the nodes with the views in the order of their parents, and tell what is missing."""
-        tell(made)
+        for each in made:
+            tell_degraded(each.degraded, ViewsDegradedEvent, of=each.entry.document.id)
         views = {name: found for each in made for name, found in each.views.items()}
         parents = [node for node in nodes if VIEW not in node.metadata]
         kept = [node for node in nodes if self.parents == "beside" or VIEW in node.metadata]
         return [*kept, *(view for name in dict.fromkeys(node.node_id for node in parents) for view in views[name])]
-
-
-def tell(made: Iterable[ParentViews]) -> None:
-    """Write to the log, and tell as events, which views could not be made."""
-    for each in made:
-        for part in each.degraded:
-            _log.warning("%s: %s: %s", each.entry.document.id, part.what, part.why)
-            dispatcher.event(ViewsDegradedEvent(what=part.what, why=part.why))
-
-
-def _makers(views: Iterable[Any]) -> tuple[ViewMaker, ...]:
-    return tuple(view for view in views if not isinstance(view, str))
 
 
 def _version(views: Sequence[Any], llm: LLM | None, passage_tokens: int, metadata_keys: Sequence[str]) -> str:
@@ -259,3 +240,113 @@ def _version(views: Sequence[Any], llm: LLM | None, passage_tokens: int, metadat
     makers = [view if isinstance(view, str) else (view.kind, view.version) for view in views]
     asked = "" if llm is None else LlamaIndexLLM(llm).identity
     return digest(repr((SCHEMA_VERSION, makers, asked, passage_tokens, tuple(metadata_keys))), length=32)
+
+
+def written_view(view: Any) -> Any:
+    """Return a view as plain data: its name, or its maker with its options; a maker of one's own as what it makes."""
+    if isinstance(view, str):
+        return view
+    name = type(view).__name__
+    if type(view) is _KNOWN.get(name):
+        return {"maker": name, **asdict(view)}
+    known_by = repr(view) if is_dataclass(view) else type(view).__qualname__
+    return {"maker": known_by, "kind": view.kind, "version": view.version}
+
+
+def _revived(view: Any) -> Any:
+    """Return a view from its written form; one that is not written as it is.
+
+    Raises:
+        ParameterError: it was a maker of one's own.
+    """
+    if not isinstance(view, dict):
+        return view
+    if view.get("maker") not in _KNOWN:
+        raise ParameterError("views", view.get("maker"), "given again: a maker of your own is not written down")
+    return _KNOWN[view["maker"]](**{key: value for key, value in view.items() if key != "maker"})
+
+
+def view_node(
+    parent: BaseNode, view: model.View, number: int, *, metadata_keys: Sequence[str] = FILTERS, inside: bool = False
+) -> IndexNode:
+    """Return a view as a node that leads to its parent: by `index_id` and PARENT, and with it to the whole document.
+
+    Embeddings are given the view's text alone. The id is made of parent, kind, number and text: an equal view
+    replaces itself. Of parent and document only the ids are noted, so that a view stays equal while these move.
+
+    Args:
+        parent: the node that is found by the view.
+        view: its kind and text.
+        number: among the parent's views of this kind, from 0.
+        metadata_keys: of the parent's metadata that the view repeats, where flat.
+        inside: whether the view carries its parent as `obj`.
+    """
+    known = {key: value for key, value in scalars(parent.metadata, without=()).items() if key in metadata_keys}
+    metadata = {**known, VIEW: view.kind}
+    unread = [key for key in parent.excluded_llm_metadata_keys if key in known]
+    return IndexNode(
+        id_=digest("view", parent.node_id, view.kind, str(number), view.text, length=32),
+        index_id=parent.node_id,
+        obj=parent if inside else None,
+        text=view.text,
+        extra_info=metadata,
+        excluded_embed_metadata_keys=list(metadata),
+        excluded_llm_metadata_keys=joined_keys(unread, [VIEW]),
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document_of(parent), node_type=ObjectType.DOCUMENT),
+            NodeRelationship.PARENT: RelatedNodeInfo(node_id=parent.node_id, node_type=parent.get_type()),
+        },
+    )
+
+
+def parent_of(node: BaseNode) -> str | None:
+    """Return the id of the node that a found one leads to; None for one that leads nowhere.
+
+    Stores that give a view back as a plain node keep its metadata and relationships.
+    """
+    if isinstance(node, IndexNode):
+        return node.index_id
+    return node.parent_node.node_id if VIEW in node.metadata and node.parent_node is not None else None
+
+
+def with_content_ids(nodes: Iterable[BaseNode], *, metadata_keys: Sequence[str] = FILTERS) -> list[BaseNode]:
+    """Return parents under ids that say what they are, and not where: an edit elsewhere leaves them as they are.
+
+    Nodes of Catena are named by their offsets, so that a line added to the first section renames all others. For
+    views in a vector store, where a new name means a new embedding, name parents by document, titles and text:
+
+        parser = CatenaNodeParser(chunks=SectionChunkOptions())
+        sections = with_content_ids(parser.get_nodes_from_documents(documents))
+
+    Args:
+        nodes: all parents of each whole document, in reading order; one that names no document keeps its id.
+        metadata_keys: of metadata that views repeat: another value is another parent.
+
+    Returns:
+        Copies; PREVIOUS and NEXT name the new ids. Of equal ones the first, the second, … differ.
+    """
+    given = list(nodes)
+    seen: Counter[str] = Counter()
+    ids = []
+    for node in given:
+        said = _said(node, metadata_keys)
+        ids.append(digest(said, str(seen[said]), length=32) if node.ref_doc_id else node.node_id)
+        seen[said] += 1
+    renamed = {node.node_id: name for node, name in zip(given, ids, strict=True)}
+    return [_renamed(node, name, renamed) for node, name in zip(given, ids, strict=True)]
+
+
+def _said(node: BaseNode, metadata_keys: Sequence[str]) -> str:
+    """Return the hash of all that the views of a parent are made from."""
+    chunk = to_chunk(node)
+    known = {key: repr(node.metadata.get(key)) for key in sorted({TITLE, TABLE_HEADER, "file_name", *metadata_keys})}
+    return digest(chunk.document_id, repr(chunk.path), chunk.kind, repr(known), chunk.text, length=32)
+
+
+def _renamed(node: BaseNode, name: str, renamed: dict[str, str]) -> BaseNode:
+    links = dict(node.relationships)
+    for link in _LINKS:
+        at = links.get(link)
+        if isinstance(at, RelatedNodeInfo) and at.node_id in renamed:
+            links[link] = at.model_copy(update={"node_id": renamed[at.node_id]})
+    return node.model_copy(update={"id_": name, "relationships": links})

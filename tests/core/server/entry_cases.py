@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from catena.model import DEFAULT, Chunk, Document, Entry, Figure, Section, View, ViewVectors, digest, span_id
-from catena.server import IndexLayout
 from catena.testing.strategies import chunkings
+from catena_server import IndexLayout
 
 DIM = 3
 LAYOUT = IndexLayout(name="b-law", dim=DIM, embedder="laws", several=("questions", DEFAULT))

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from catena.model import ServerError
-from catena.server import Call, Flavour
+from catena_server import Call, Flavour
 
 
 class GraphServer:
-    """Indices behind aliases, look-ups by id, and the searches of `catena.server.graph_index`; calls are recorded.
+    """Indices behind aliases, look-ups by id, and the searches of `catena_server.graph_nodes`; calls are recorded.
 
     Attributes:
         fails: called before each request; may raise.

@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.effects import Failed
 from catena.model import ServerError
-from catena.server import Call
+from catena_server import Call
 
 T = TypeVar("T")
 LONGEST = 10_000

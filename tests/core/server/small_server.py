@@ -1,4 +1,4 @@
-"""A search server of a few lines, in memory: the searches of `catena.server`'s filters, names and reading."""
+"""A search server of a few lines, in memory: the searches of `catena_server`'s filters, names and reading."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from catena.server import Call
-from catena.server.records import Action
+from catena_server import Call
+from catena_server.actions import Action
 
 T = TypeVar("T")
 
@@ -39,7 +39,8 @@ class SmallServer:
         documents = self.parts[alias.rpartition("-")[2]]
         body = json.loads(json.dumps(call.body))
         if operation == "_mget":
-            return {"docs": [self._got(documents, doc) for doc in body["docs"]]}
+            fields = str(call.params["_source_includes"]).split(",")
+            return {"docs": [self._got(documents, each, fields) for each in body["ids"]]}
         assert operation == "_search"
         if "aggs" in body:
             (filters,) = (each["filters"]["filters"] for each in body["aggs"].values())
@@ -55,14 +56,14 @@ class SmallServer:
         return {"hits": {"hits": [row for row in rows if row["sort"] > body.get("search_after", [])][: body["size"]]}}
 
     @staticmethod
-    def _got(documents: Mapping[str, Any], doc: Mapping[str, Any]) -> dict[str, Any]:
-        if doc["_id"] not in documents:
-            return {"_id": doc["_id"], "found": False}
-        return {"_id": doc["_id"], "found": True, "_source": _only(documents[doc["_id"]], doc["_source"])}
+    def _got(documents: Mapping[str, Any], key: str, fields: Sequence[str]) -> dict[str, Any]:
+        if key not in documents:
+            return {"_id": key, "found": False}
+        return {"_id": key, "found": True, "_source": _only(documents[key], fields)}
 
 
 def _only(source: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    return {field: source[field] for field in fields if field in source}
+    return {field: source[field] for field in {each.split(".")[0]: None for each in fields} if field in source}
 
 
 def holds(clause: Mapping[str, Any], source: Mapping[str, Any]) -> bool:

@@ -10,17 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from entry_cases import LAYOUT, additions, plain
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from catena.model import Chunk, Document, Entry, ParameterError, View, ViewVectors, digest
-from catena.server import IndexLayout, entry_actions, indexed_words, packed, unpacked
-from catena.server.indices import takes_packed
-from catena.server.records import PIECE, pieces_of
-from catena.server.restoring import entry_of
-from catena.server.wire import restored, sendable
-from catena.server.words import LONGEST, indexed_word
+from catena.model import Chunk, Document, Entry, LibraryError, ParameterError, View, ViewVectors, digest
 from catena.text import tokenise
+from catena_server import IndexLayout, entry_actions, indexed_words, packed, unpacked
+from catena_server.actions import PIECE, pieces_of
+from catena_server.encoding import LONGEST, indexed_word, restored, sendable
+from catena_server.indices import takes_packed
+from catena_server.restoring import SOURCE_FIELDS, chunk_of, embedded_of, entry_of, sources
 
 CHUNK = Chunk(
     id="c0", document_id="d", position=0, start=0, end=9, text="Use ESP32", path=("Manual", "Parts"), section=0,
@@ -87,7 +86,7 @@ def test_the_record_of_a_document_says_its_names_and_what_belongs_to_it() -> Non
     assert "view_order" not in rest
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(additions())
 def test_what_is_written_is_json_that_gives_the_entry_back(addition: tuple[Entry, ViewVectors]) -> None:
     entry, vectors = addition
@@ -196,3 +195,31 @@ def test_several_views_of_a_kind_that_holds_one_are_refused_by_name() -> None:
     windows = ViewVectors(rows=VECTORS.rows[:2], chunks=(0, 0), kinds=("", ""))
     with pytest.raises(ParameterError, match="include ''"):
         entry_actions(ENTRY, windows, ONE)
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@given(additions())
+def test_a_chunk_comes_back_as_it_was_written(addition: tuple[Entry, ViewVectors]) -> None:
+    entry, vectors = addition
+    sent = [action for action in entry_actions(entry, vectors, LAYOUT) if action.part == "chunks"]
+    for chunk, action in zip(entry.chunks, sent, strict=True):
+        whole = json.loads(json.dumps(action.source))
+        kept = {name: whole[name] for name in SOURCE_FIELDS if name in whole}
+        assert chunk_of(kept, action.id) == chunk
+        assert embedded_of(kept) == "headed"
+
+
+def test_what_others_wrote_is_named_as_such() -> None:
+    with pytest.raises(LibraryError, match=r"'x'.*not of Catena's form.*KeyError"):
+        chunk_of({"text": "somebody else's"}, "x")
+    with pytest.raises(LibraryError, match="ParameterError"):
+        chunk_of(
+            {"document": "d", "position": 0, "start": 0, "end": 9, "text": "short", "kind": "text", "section": 0}, "x"
+        )
+
+
+def test_no_chunk_costs_no_request() -> None:
+    with pytest.raises(StopIteration) as done:
+        next(sources((), LAYOUT))
+    assert done.value.value == {}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from catena.effects import Failed
 from catena.model import ParameterError, ServerError
-from catena.server import BulkOptions, Call, Pause, send
-from catena.server.bulk import BulkReport
-from catena.server.records import Action
+from catena_server import BulkOptions, Call, Pause, send
+from catena_server.actions import Action
+from catena_server.bulk import BulkReport
 
 TO: Any = {"chunks": "b-bulk-chunks"}
 
@@ -170,7 +170,7 @@ def test_a_cluster_without_a_master_is_waited_for() -> None:
     assert report.done == 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.integers(0, 11).map("c{:03}".format), st.lists(st.sampled_from([429, 503, 400, 409]), max_size=4)

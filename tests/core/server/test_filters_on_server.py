@@ -14,20 +14,11 @@ from hypothesis import strategies as st
 from small_server import holds
 
 from catena.model import Chunk, Document, FilterError, matches
-from catena.server.filters import (
-    CONTAINED,
-    DEEPEST,
-    FACETS,
-    LONGEST,
-    facet_fields,
-    field_of,
-    fields_seen,
-    filter_query,
-)
-from catena.server.mapping import LONGEST_KEYWORD
+from catena_server.filters import CONTAINED, DEEPEST, LONGEST, facet_fields, field_of, fields_seen, filter_query
+from catena_server.index_layout import FACETS, LONGEST_KEYWORD
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=20) | st.sampled_from(["", "%", "%%", "a.b", "\ud800"]), st.integers(), max_size=4
@@ -53,7 +44,7 @@ def test_a_clause_holds_where_the_filter_does(where: dict, values: dict) -> None
     assert holds(filter_query(where), _as_sent(values)) == matches(where, values)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(st.text(max_size=4), st.text(max_size=4), st.text("\ud7fb\ud7fc\ud7ff\ud800\udfff\ue000", max_size=4))
 def test_any_text_keeps_its_order_and_its_parts(one: str, other: str, odd: str) -> None:
     for text in (one, odd, one + odd):

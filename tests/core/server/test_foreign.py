@@ -25,11 +25,9 @@ from catena.model import (
     matches,
 )
 from catena.retrieval import RankFusion, retrieve
-from catena.server import Call, ForeignIndex, ForeignStore, Scoring
-from catena.server.foreign_fields import cosine_of, read_mapping
-from catena.server.foreign_filters import FilterFields, foreign_filter
-from catena.server.foreign_fused import ForeignFormula
-from catena.server.foreign_queries import candidate_terms, chunk_of_hit
+from catena_server import Call, ForeignIndex, ForeignStore
+from catena_server.foreign_fields import candidate_terms, chunk_of_hit, cosine_of, read_mapping
+from catena_server.foreign_filters import FilterFields, foreign_filter
 
 STRING = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 12}}}
 MAPPING: dict[str, Any] = {
@@ -371,19 +369,6 @@ async def test_the_formula_is_one_request_whose_parts_are_named() -> None:
     assert (second.chunk.id, second.score) == ("a", pytest.approx(0.4))
     assert found.certificate.exact  # fewer rows than asked: no hit was left out
     assert await ForeignStore(server, "articles", INDEX).asearch_fused(request) == found
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_ladder_of_terms_is_the_logarithm_of_their_number(count: int) -> None:
-    formula = ForeignFormula(
-        query="q", k=1, at=INDEX, scoring=Scoring(dense=0.0, lexical=0.0, keyword=0.3, best=0.0), vector=None,
-        field=None, terms=[f"t{number}" for number in range(count)], allowed={"match_all": {}},
-    )  # fmt: skip
-    (ladder,) = formula.spoken()
-    rungs = [rung["constant_score"] for rung in ladder["bool"]["should"]]
-    assert [rung["filter"]["bool"]["minimum_should_match"] for rung in rungs] == list(range(1, count + 1))
-    for carried in range(1, count + 1):
-        assert sum(rung["boost"] for rung in rungs[:carried]) == pytest.approx(0.3 * math.log1p(carried))
 
 
 def test_a_formula_with_parts_of_others_is_left_to_the_routes() -> None:

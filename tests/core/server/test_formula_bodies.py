@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from search_server import SearchServer
 
 from catena.model import ParameterError, ServerError
-from catena.server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
-from catena.server.dialect import OPENSEARCH, dialect_of, explained, kept_as, vector_mapping
-from catena.server.formula import count_of, count_query, ladder, rows_of, words_body, words_query
-from catena.server.rescoring import rescored_body
+from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
+from catena_server.index_layout import kept_as
+from catena_server.queries import (
+    OPENSEARCH,
+    count_of,
+    count_query,
+    dialect_of,
+    explained,
+    ladder,
+    words_body,
+    words_query,
+)
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 SEVERAL = replace(LAYOUT, several=("", "headed"))
@@ -174,50 +182,6 @@ def test_a_repeated_term_counts_as_often_as_a_chunk_carries_it() -> None:
     server = SearchServer({"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
     asked = repeated(["esp32", "esp32", "esp32", "lora"])
     assert server._rows({"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
-
-
-def test_the_script_scores_the_window_by_the_same_formula() -> None:
-    body = rescored_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=20, window=200)
-    assert body is not None
-    assert "sort" not in body  # a server rescores no sorted rows
-    assert (body["size"], body["rescore"]["window_size"]) == (20, 200)
-    query = body["rescore"]["query"]
-    assert (query["query_weight"], query["rescore_query_weight"]) == (0, 1)
-    inner = query["rescore_query"]["script_score"]
-    assert inner["query"]["bool"] == {
-        "must": [{"match_all": {"boost": 0.0}}],
-        "should": [words_query(FORMULA.words, LAYOUT)],
-    }
-    assert inner["script"]["params"] == {
-        "terms": ["esp32", "esp32\x1f2"],
-        "lexical": 0.35,
-        "keyword": 0.3,
-        "best": 7.0,
-        "dense": 0.65,
-        "vector": [0.6, 0.8],
-    }
-    assert "cosineSimilarity(params.vector, 'vectors.default')" in inner["script"]["source"]
-    other = rescored_body(FORMULA, LAYOUT, OPENSEARCH, rows=20, window=200)
-    source = other["rescore"]["query"]["rescore_query"]["script_score"]["script"]["source"]  # type: ignore[index]
-    assert "cosineSimilarity(params.vector, doc['vectors.default'])" in source
-
-
-def test_rows_are_ordered_by_score_and_id_and_bring_nothing_else() -> None:
-    assert rows_of(7)["sort"] == [{"_score": "desc"}, {"id": "asc"}]
-
-
-def test_each_server_is_told_to_compare_cosines() -> None:
-    assert vector_mapping("elasticsearch", LAYOUT) == {
-        "type": "dense_vector",
-        "dims": 2,
-        "similarity": "cosine",
-        "index_options": {"type": "int8_hnsw"},
-    }
-    assert vector_mapping("opensearch", LAYOUT)["method"] == {
-        "name": "hnsw",
-        "engine": "lucene",
-        "space_type": "cosinesimil",
-    }
 
 
 def test_a_server_without_vectors_is_named_as_such() -> None:

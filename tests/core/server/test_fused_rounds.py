@@ -15,12 +15,11 @@ from search_server import SearchServer, bm25_of
 
 from catena.effects import Fused, Search, SearchFused
 from catena.model import FilterError, ParameterError, ServerError
-from catena.server import FusedOptions, IndexLayout, repeated
-from catena.server.dialect import MOST
-from catena.server.facts import FactsCache
-from catena.server.fused import search_fused
-from catena.server.rescoring import search_rescored
-from catena.server.searching import QueryOptions, filters_of, search
+from catena_server import FusedOptions, IndexLayout, repeated
+from catena_server.fused_search import search_fused
+from catena_server.queries import MOST
+from catena_server.route_search import QueryOptions, filters_of, search
+from catena_server.term_counts import CountCache
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 WINDOWS = replace(LAYOUT, several=("",))
@@ -32,7 +31,7 @@ VECTOR = np.array([0.6, 0.8], np.float32)
 
 def how() -> QueryOptions:
     """Return options that remember nothing from one example to the next."""
-    return QueryOptions(facts=FactsCache(seconds=0.0))
+    return QueryOptions(counts=CountCache(seconds=0.0))
 
 
 def source(at: int, words: str, terms: list[str], angles: list[float], layout: IndexLayout) -> dict[str, Any]:
@@ -161,7 +160,7 @@ def many(n: int = 40) -> SearchServer:
 
 
 def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
-    server, options = many(), replace(how(), facts=FactsCache(seconds=60.0))
+    server, options = many(), replace(how(), counts=CountCache(seconds=60.0))
     request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
     fused = server.drive(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
     assert fused is not None
@@ -239,7 +238,6 @@ def test_a_vector_of_another_shape_is_named(vector: Any) -> None:
 def test_what_the_formula_cannot_hold_is_left_to_the_routes() -> None:
     request = SearchFused(query=QUERY, k=3, weights=(*WEIGHTS, ("passages", 0.1)), vector=VECTOR)
     assert many().drive(search_fused(request, LAYOUT, how())) is None
-    assert many().drive(search_rescored(request, LAYOUT, how())) is None
     terms = [f"t{n}" for n in range(40)]
     server = SearchServer({"c": source(0, "ram", terms, [0.0], LAYOUT)})
     many_terms = SearchFused(query=" ".join(terms), k=3, weights=WEIGHTS, vector=VECTOR)
@@ -262,17 +260,14 @@ def test_more_documents_and_chunks_than_one_clause_takes_are_asked_in_several() 
     assert filters_of(few) == ({"terms": {"document": ["d"]}}, {"ids": {"values": ["a", "b"]}})
 
 
-@pytest.mark.parametrize("wrong", [{"neighbours": 0}, {"rows": MOST + 1}, {"most_rounds": -1}])
-def test_options_out_of_range_are_named(wrong: Mapping[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        FusedOptions(**wrong)
-    with pytest.raises(ParameterError, match="candidates"):
-        QueryOptions(candidates=0)
-    with pytest.raises(ParameterError, match="oversample"):
-        QueryOptions(oversample=0.5)
-    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
-    with pytest.raises(ParameterError, match="window"):
-        many().drive(search_rescored(request, LAYOUT, how(), window=2))
+def test_a_shard_that_fails_is_an_error_in_every_search() -> None:
+    server = many()
+    for route in ("dense", "lexical", "keyword"):
+        server.drive(search(Search(route=route, query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
+    server.drive(search_fused(SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR), LAYOUT, how()))
+    searches = [call for call in server.calls if call.path.endswith("_search")]
+    assert len(searches) > 4
+    assert all(call.params["allow_partial_search_results"] is False for call in searches)
 
 
 def test_over_several_shards_words_count_the_same_on_each() -> None:

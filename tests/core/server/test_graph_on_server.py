@@ -32,12 +32,22 @@ from catena.effects import (
 from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, WalkOptions, search_graph
 from catena.library import Library
 from catena.model import Chunk, LibraryError, ParameterError, ServerError
-from catena.server import BulkOptions, Call, ServerOptions, calling, graph_index, graph_reading, upload_graph
-from catena.server.graph import ServerGraph
-from catena.server.graph_index import GraphAbout
-from catena.server.graph_node import GraphNode, key_of, node_of, source_of
-from catena.server.graph_upload import about_of, server_nodes
-from catena.server.graph_writing import drop_graph, put_graph
+from catena_server import (
+    BulkOptions,
+    Call,
+    ServerOptions,
+    calling,
+    upload_graph,
+)
+from catena_server import (
+    graph as graph_reading,
+)
+from catena_server import (
+    graph_nodes as graph_index,
+)
+from catena_server.graph import ServerGraph
+from catena_server.graph_nodes import GraphAbout, GraphNode, key_of, node_of, source_of
+from catena_server.graph_writing import about_of, drop_graph, put_graph, server_nodes
 
 MANUALS = Path(__file__).parents[3] / "packages/catena/src/catena/data/demo"
 ONCE = ServerOptions(retry=Retry(attempts=1))
@@ -123,6 +133,7 @@ def test_what_no_server_can_keep_is_refused_before_anything_is_sent() -> None:
 # It answers as the graph in memory.
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_and_vectors(), graph_options(), st.data())
 def test_every_reply_is_that_of_the_graph_in_memory(
@@ -188,7 +199,7 @@ def test_no_more_nodes_are_kept_than_was_said(kept: int) -> None:
     graph = graph_of(8)
     served = upload_graph(GraphServer(), "set", graph, nodes_kept=kept)
     served.nodes(FetchNodes(chunk_ids=(*graph.ids, "nowhere")))
-    assert len(served._shelf or ()) == kept
+    assert len(served._cache or ()) == kept
 
 
 def test_the_kind_of_edge_and_the_length_of_the_vector_are_checked() -> None:
@@ -360,6 +371,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", [GraphSearch(), GraphSearch(walk=PAPER), GraphSearch(walk=WalkOptions(strategy="beam"))]
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from entry_cases import FIGURE, additions, plain
+from fake_server import FakeServer, Killed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +29,9 @@ from catena.model import (
     View,
     ViewVectors,
 )
-from catena.server import ServerLibrary, ServerOptions, ServerStore, graph_of, several_kinds
 from catena.structure import SectionChunkOptions
 from catena.testing import FakeEmbedder
-from catena.testing.fake_server import FakeServer, Killed
+from catena_server import ServerLibrary, ServerOptions, ServerStore, graph_of, several_kinds
 
 
 def opened(vectors: ViewVectors, several: Sequence[str] = ()) -> ServerStore:
@@ -99,6 +99,7 @@ def test_what_is_asked_for_and_not_given_is_named_by_the_line_that_opens(tmp_pat
             library.graph.about()
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_call_of_a_run_leaves_the_ledger_of_an_undisturbed_one_to_the_next(tmp_path: Path) -> None:
     file = tmp_path / "a.md"
 

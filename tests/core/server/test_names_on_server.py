@@ -12,11 +12,12 @@ from small_server import SmallServer
 
 from catena.effects import Failed, FindNames, NamesFound
 from catena.model import Name, Unknown
-from catena.server import IndexLayout, entry_actions, names
-from catena.server.names import find_names
 from catena.store import LibraryStore, possible_names, possible_patterns
-from catena.store.question_names import LONGEST_NAME, MOST_SPANS
+from catena.store.names import LONGEST_NAME, MOST_SPANS
 from catena.text import NameIndex, names_of, patterns_of
+from catena_server import IndexLayout, entry_actions
+from catena_server import lookups as names
+from catena_server.lookups import find_names
 
 LAYOUT = IndexLayout(name="c-names", dim=2, embedder="ones")
 
@@ -33,7 +34,7 @@ def server() -> SmallServer:
     return SmallServer([action for entry in boards() for action in entry_actions(*entry, LAYOUT)])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(query=name_questions, also=st.lists(st.sampled_from(WORDS), max_size=2).map(tuple))
 @example(query="the HX-2 of the LoPy4", also=())
 @example(query="Annual report 2031, scan 1", also=("9 abc",))
@@ -71,7 +72,7 @@ def test_a_question_takes_two_rounds_and_a_plain_one_one(server: SmallServer) ->
 def test_pages_of_answers_lose_nothing(
     embedded: LibraryStore, server: SmallServer, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    for limit in ("_PAGE", "_PASSAGES", "_AT_ONCE"):
+    for limit in ("_TITLES_AT_ONCE", "_PASSAGES", "_FILTERS_AT_ONCE"):
         monkeypatch.setattr(names, limit, page)
     for word in ("HX-200 and ESP32 or the annual report 2031", "Pump HX-210, Annual report 2030, ESP32 board, QX-77"):
         assert server.drive(find_names(FindNames(query=word), LAYOUT)) == embedded.names(FindNames(query=word))

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.cli.plan import in_bytes, in_hours
 from catena.model import EvaluationError, ParameterError
-from catena.plots import Picture, size_curves
-from catena.server import MEASURED, Cluster, Collection, plan_size
+from catena_server import MEASURED, Cluster, Collection, plan_size, size_curves
+from catena_server.cli.plan import in_bytes, in_hours
+from catena_view.plots import Picture
 
 ASKED = ("plan", "--documents", "1000", "--chunks", "100000000", "--dim", "1024")
 
@@ -67,6 +67,7 @@ def test_what_no_cluster_can_be_is_said_in_words() -> None:
     assert "node_memory_gb must be a finite number > 0" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".html"])
 def test_the_picture_is_written(tmp_path, suffix: str) -> None:
     target = tmp_path / f"plan{suffix}"

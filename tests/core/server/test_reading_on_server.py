@@ -13,9 +13,11 @@ from small_server import SmallServer
 
 from catena.effects import FetchChunks, FetchText
 from catena.model import ServerError
-from catena.server import IndexLayout, entry_actions, reading, records
-from catena.server.reading import chunks, texts
 from catena.store import LibraryStore
+from catena_server import IndexLayout, calls, entry_actions
+from catena_server import actions as records
+from catena_server import lookups as reading
+from catena_server.lookups import chunks, texts
 
 LAYOUT = IndexLayout(name="c-reading", dim=2, embedder="ones")
 PIECE = 7  # code points; a text of the cases is two of them long
@@ -39,7 +41,7 @@ def server() -> Iterator[SmallServer]:
         yield SmallServer([action for each in TEXTS.items() for action in entry_actions(*text_entry(*each), LAYOUT)])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(asked=spans)
 @example(asked=(("whole", 0, 14), ("whole", 14, 14), ("whole", 0, 15), ("whole", 15, 15), ("none", 0, 0)))
 @example(asked=(("long", 0, 32), ("long", 6, 8), ("long", 31, 32), ("long", 0, 33), ("long", 3, 2)))
@@ -50,7 +52,7 @@ def test_texts_are_those_of_the_embedded_library(
     assert server.drive(texts(request, LAYOUT)) == embedded.texts(request)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(asked=spans)
 @example(asked=(("long", 0, 10**12), ("long", 3, 5), ("short", -2, 1), ("long", 5, 3)))
 def test_chunks_are_those_of_the_embedded_library(
@@ -64,8 +66,8 @@ def test_chunks_are_those_of_the_embedded_library(
 def test_pages_of_answers_lose_nothing(
     embedded: LibraryStore, server: SmallServer, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(reading, "_PAGE", limit)
-    monkeypatch.setattr(reading, "_AT_ONCE", limit)
+    monkeypatch.setattr(reading, "_CHUNKS_AT_ONCE", limit)
+    monkeypatch.setattr(calls, "_AT_ONCE", limit)
     asked = (("long", 0, 16), ("other", 1, 3), ("none", 0, 1), ("long", 2, 4))
     assert server.drive(chunks(FetchChunks(spans=asked), LAYOUT)) == embedded.chunks(FetchChunks(spans=asked))
     assert server.drive(texts(FetchText(spans=asked), LAYOUT)) == embedded.texts(FetchText(spans=asked))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import ParameterError
-from catena.server import MEASURED, Cluster, Collection, Costs, plan_size
-from catena.server.sizing import MOST_IN_A_SHARD, vector_disk, vector_memory
+from catena_server import MEASURED, Cluster, Collection, Costs, plan_size
+from catena_server.sizing import MOST_IN_A_SHARD, vector_disk, vector_memory
 
 COSTS = Costs(
     bytes_per_document=1_000.0,
@@ -91,6 +91,10 @@ def test_the_slope_is_that_of_the_logarithms() -> None:
     assert bent.slope == pytest.approx(log10(4) / 2)
     assert bent.latency(100_000_000) == pytest.approx(64.0)
     assert bent.latency(100) == pytest.approx(1.0)
+    uneven = replace(COSTS, latency_ms=((1_000, 1.0), (10_000, 100.0), (1_000_000, 100.0)))
+    assert uneven.slope == pytest.approx(4 / 7)
+    ends = (uneven.latency(100), uneven.latency(10_000_000))  # each goes on from the nearest size
+    assert ends == pytest.approx((10 ** (-4 / 7), 100 * 10 ** (4 / 7)))
     assert replace(COSTS, latency_ms=((10, 3.0),)).slope == 0.0
 
 
@@ -105,17 +109,6 @@ def test_more_chunks_never_take_less(one: int, other: int, dim: int, kind) -> No
     for field in ("vector_bytes", "disk_bytes", "shards", "nodes_for_memory", "hours"):
         assert getattr(small, field) <= getattr(large, field)
     assert small.shards * small.shard_chunks == pytest.approx(fewer)
-
-
-@given(st.integers(64, 4096))
-def test_fewer_bits_never_take_more_memory(dim: int) -> None:
-    assert vector_memory("bbq_hnsw", dim) < vector_memory("int8_hnsw", dim) < vector_memory("hnsw", dim)
-
-
-def test_what_was_measured_is_positive_and_grows() -> None:
-    assert min(MEASURED.prepared, MEASURED.embedded, MEASURED.indexed, MEASURED.bytes_per_chunk) > 0
-    assert sorted(MEASURED.latency_ms) == list(MEASURED.latency_ms)
-    assert 0 <= MEASURED.slope < 1
 
 
 @pytest.mark.parametrize(

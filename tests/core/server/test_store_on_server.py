@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entry_cases import plain
+from fake_server import FakeServer
 from library_cases import boards
 
 from catena.effects import FetchText, Retry, Search
@@ -30,12 +31,11 @@ from catena.model import (
     ViewVectors,
     text_digest,
 )
-from catena.server import BulkOptions, Call, FusedOptions, ServerOptions, ServerStore
-from catena.server.searching import QueryOptions
 from catena.store import LibraryStore
 from catena.testing import FakeClock
-from catena.testing.fake_server import FakeServer
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
+from catena_server import BulkOptions, Call, FusedOptions, ServerOptions, ServerStore
+from catena_server.route_search import QueryOptions
 
 MODEL = {"embedder_identity": "laws", "dim": 3}
 BUSY = ServerError("fake server", "too many requests", True, None, 429, "es_rejected_execution_exception")
@@ -121,12 +121,6 @@ def test_arguments_out_of_their_domain_are_refused_before_anything_is_asked(sett
     assert server.calls == []
 
 
-def test_options_are_checked() -> None:
-    for bad in (0, 1.5, True):
-        with pytest.raises(ParameterError, match="in_flight"):
-            ServerOptions(in_flight=bad)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("options", [ServerOptions, FusedOptions, QueryOptions, BulkOptions])
 def test_every_number_of_the_options_is_checked_when_it_is_given(options: Any) -> None:
     for name, kind in options.__annotations__.items():
@@ -155,20 +149,6 @@ def test_documents_come_back_as_they_were_put() -> None:
     assert [info.id for info in store.documents()] == ["two"]
     with pytest.raises(UnknownDocumentError):
         store.get("one")
-
-
-def test_asyncio_does_the_same() -> None:
-    async def all_of_it() -> None:
-        server = FakeServer()
-        async with await ServerStore.aopen(server, "d-set", options=options(), **MODEL) as store:
-            addition = plain("one", 2)
-            assert [written.chunks for written in (await store.aput([addition])).written] == [2]
-            assert await store.aget("one") == addition[0]
-            assert [chunk.chunk.position async for chunk in store.aexport()] == [0, 1]
-            await store.adelete("one")
-            assert [chunk async for chunk in store.aexport()] == []
-
-    asyncio.run(all_of_it())
 
 
 def test_add_refuses_what_is_there_and_writes_nothing() -> None:
@@ -262,7 +242,7 @@ def test_no_more_calls_are_in_flight_than_said() -> None:
 
 def test_the_fields_of_filters_are_known_for_as_long_as_counts_are() -> None:
     server = FakeServer()
-    with ServerStore.open(server, "d-set", options=options(facts_seconds=60.0), **MODEL) as store:
+    with ServerStore.open(server, "d-set", options=options(counts_seconds=60.0), **MODEL) as store:
         assert store.field_names() == frozenset()
         store.put([plain("one", 2)])
         known = store.field_names()

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from entry_cases import DIM, LAYOUT, additions, plain
+from fake_server import FakeServer, Killed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catena.effects import Step
 from catena.model import (
     Entry,
     LibraryError,
@@ -22,11 +24,10 @@ from catena.model import (
     UnknownDocumentError,
     ViewVectors,
 )
-from catena.server import BulkOptions, IndexLayout, entry_actions
-from catena.server.contents import fingerprint, get
-from catena.server.verifying import verify
-from catena.server.writing import Written, create, delete, loading, open_layout, open_or_create, put, record, refresh
-from catena.testing.fake_server import FakeServer, Killed
+from catena_server import BulkOptions, IndexLayout, entry_actions
+from catena_server.contents import fingerprint, get, verify
+from catena_server.indices import create, loading, open_layout, open_or_create, refresh
+from catena_server.writing import Written, delete, put, record
 
 ES = "elasticsearch"
 PLAIN = IndexLayout(name="b-plain", dim=DIM, embedder="laws")
@@ -37,6 +38,10 @@ def server(layout: IndexLayout = PLAIN) -> FakeServer:
     fake = FakeServer()
     fake.run(create(layout, ES))
     return fake
+
+
+def opened(layout: IndexLayout) -> Step[IndexLayout]:
+    return open_or_create(layout.name, layout, ES)
 
 
 def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, ViewVectors]) -> None:
@@ -50,6 +55,7 @@ def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, 
     assert fake.run(verify(layout, ES)) == ()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.data(), additions(), additions(), st.integers(0, 200))
 def test_a_kill_after_any_call_loses_and_doubles_nothing(
@@ -168,14 +174,14 @@ def test_nothing_is_written_of_entries_of_which_one_is_unsound() -> None:
 def test_a_set_is_made_once_and_opened_as_what_it_is() -> None:
     fake = FakeServer()
     assert fake.run(open_layout("b-plain")) is None
-    assert fake.run(open_or_create(PLAIN, ES)) == PLAIN
+    assert fake.run(opened(PLAIN)) == PLAIN
     assert fake.run(open_layout("b-plain")) == PLAIN
-    assert fake.run(open_or_create(replace(PLAIN, several=("x",)), ES)) == PLAIN  # it lies as it lies
+    assert fake.run(opened(replace(PLAIN, several=("x",)))) == PLAIN  # it lies as it lies
     assert set().union(*fake.indices().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
     with pytest.raises(ModelMismatchError, match=r"'laws' \(3 numbers each\), the given model is 'others' \(3\)"):
-        fake.run(open_or_create(replace(PLAIN, embedder="others"), ES))
+        fake.run(opened(replace(PLAIN, embedder="others")))
     with pytest.raises(ModelMismatchError):
-        fake.run(open_or_create(replace(PLAIN, dim=4), ES))
+        fake.run(opened(replace(PLAIN, dim=4)))
     with pytest.raises(LibraryError, match="shards is 1, not 2"):
         fake.run(create(replace(PLAIN, shards=2), ES))
 
@@ -185,9 +191,9 @@ def test_a_kill_while_a_set_is_made_is_mended_by_making_it_again() -> None:
         fake = FakeServer()
         fake.kill_after = kill
         with contextlib.suppress(Killed):
-            fake.run(open_or_create(PLAIN, ES))
+            fake.run(opened(PLAIN))
         fake.kill_after = None
-        assert fake.run(open_or_create(PLAIN, ES)) == PLAIN
+        assert fake.run(opened(PLAIN)) == PLAIN
         assert len(fake.indices()) == 3
 
 
@@ -196,7 +202,7 @@ def test_an_index_of_others_is_left_alone() -> None:
     body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {"b-plain-chunks": {}}}
     fake._create("theirs", body)
     with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
-        fake.run(open_or_create(PLAIN, ES))
+        fake.run(opened(PLAIN))
     body["mappings"]["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}  # type: ignore[index]
     with pytest.raises(LibraryError, match="of format 99"):
         fake.run(open_layout("b-plain"))

@@ -1,29 +1,37 @@
-"""The chunk-interaction graph of the nodes of any index: built, and kept in step as nodes come and go."""
+"""Build the chunk-interaction graph of the nodes of any index, and keep it in step as nodes come and go."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, ImageNode, MetadataMode
 from llama_index.core.vector_stores import SimpleVectorStore
 
-from catena.effects import Embed, Embedder, Services, Step, arun, ask, run, service_error
-from catena.graph import ChunkGraph, GraphOptions, Progress
-from catena.model import ParameterError
-from llama_index_catena.graph.node_reading import NodeReading, counts_position
+from catena import Chunk, ParameterError, Services, arun, run
+from catena.effects import Embed, Embedder, Step, ask, service_error
+from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
+from catena.model import TITLE, ChunkKind
+from catena.segments import Linked, links_between, placed_by_links
+from catena.text import atx_title
+from llama_index_catena.convert import to_chunk
+from llama_index_catena.documents import document_of
+from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.services import core_embedder
-from llama_index_catena.view_nodes import document_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catena.effects import Cancel
+
 
 _BATCH = 256  # texts in one request for vectors
 
@@ -54,10 +62,9 @@ def build_graph(
         ServiceError: the model, or the store of the index, failed.
         CancelledError: stopped.
     """
-    work = _Work.of(embed_model, reading, nodes)
+    work = _Work.of(embed_model, reading, nodes, progress, cancel)
     given = indexed_nodes(nodes) if isinstance(nodes, VectorStoreIndex) else nodes
-    vectors = run(work.vectors(given), work.services(cancel))
-    return ChunkGraph.build(work.reading.nodes(given), vectors, options, progress=progress, cancel=cancel)
+    return work.built(given, run(work.vectors(given), work.services), options)
 
 
 async def abuild_graph(
@@ -70,14 +77,10 @@ async def abuild_graph(
     cancel: Cancel | None = None,
 ) -> ChunkGraph:
     """As `build_graph`, without blocking the event loop."""
-    work = _Work.of(embed_model, reading, nodes)
+    work = _Work.of(embed_model, reading, nodes, progress, cancel)
     given = await asyncio.to_thread(indexed_nodes, nodes) if isinstance(nodes, VectorStoreIndex) else nodes
-    vectors = await arun(work.vectors(given), work.services(cancel))
-
-    def built() -> ChunkGraph:
-        return ChunkGraph.build(work.reading.nodes(given), vectors, options, progress=progress, cancel=cancel)
-
-    return await asyncio.to_thread(built)
+    vectors = await arun(work.vectors(given), work.services)
+    return await asyncio.to_thread(work.built, given, vectors, options)
 
 
 def update_graph(
@@ -113,11 +116,9 @@ def update_graph(
         CancelledError: stopped.
     """
     _check_nodes("added", added)
-    work = _Work.of(embed_model, reading, added)
+    work = _Work.of(embed_model, reading, added, progress, cancel)
     gone = _gone(graph, added, removed, removed_documents)
-    vectors = run(work.vectors(added), work.services(cancel))
-    nodes = work.reading.nodes(added)
-    return graph.updated(added=nodes, vectors=vectors, removed=gone, progress=progress, cancel=cancel)
+    return work.updated(graph, added, run(work.vectors(added), work.services), gone)
 
 
 async def aupdate_graph(
@@ -133,15 +134,10 @@ async def aupdate_graph(
 ) -> ChunkGraph:
     """As `update_graph`, without blocking the event loop."""
     _check_nodes("added", added)
-    work = _Work.of(embed_model, reading, added)
+    work = _Work.of(embed_model, reading, added, progress, cancel)
     gone = await asyncio.to_thread(_gone, graph, added, removed, removed_documents)
-    vectors = await arun(work.vectors(added), work.services(cancel))
-
-    def updated() -> ChunkGraph:
-        nodes = work.reading.nodes(added)
-        return graph.updated(added=nodes, vectors=vectors, removed=gone, progress=progress, cancel=cancel)
-
-    return await asyncio.to_thread(updated)
+    vectors = await arun(work.vectors(added), work.services)
+    return await asyncio.to_thread(work.updated, graph, added, vectors, gone)
 
 
 def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
@@ -177,10 +173,12 @@ def _all_of(store: Any) -> Sequence[BaseNode]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """With what nodes are read."""
+    """The model and the settings by which nodes become a graph."""
 
     embedder: Embedder | None
     reading: NodeReading
+    progress: Progress | None
+    cancel: Cancel | None
 
     @classmethod
     def of(
@@ -188,11 +186,13 @@ class _Work:
         embed_model: BaseEmbedding | Embedder | None,
         reading: NodeReading | None,
         nodes: Sequence[BaseNode] | VectorStoreIndex,
+        progress: Progress | None,
+        cancel: Cancel | None,
     ) -> _Work:
         if not isinstance(nodes, VectorStoreIndex):
             _check_nodes("nodes", nodes)
         model = index_model(nodes) if embed_model is None and isinstance(nodes, VectorStoreIndex) else embed_model
-        return cls(None if model is None else core_embedder(model), reading or NodeReading())
+        return cls(None if model is None else core_embedder(model), reading or NodeReading(), progress, cancel)
 
     def vectors(self, nodes: Sequence[BaseNode]) -> Step[NDArray[np.float32]]:
         """Return a vector per node: its own, else that of its text, shape (nodes, dim)."""
@@ -211,8 +211,21 @@ class _Work:
             raise ParameterError("embeddings", lengths, "of one length: those of one model")
         return np.asarray(rows, dtype=np.float32).reshape(len(rows), *(lengths or [0]))
 
-    def services(self, cancel: Cancel | None) -> Services:
-        return Services(embedder=self.embedder, cancel=cancel)
+    @property
+    def services(self) -> Services:
+        return Services(embedder=self.embedder, cancel=self.cancel)
+
+    def built(
+        self, nodes: Sequence[BaseNode], vectors: NDArray[np.float32], options: GraphOptions | None
+    ) -> ChunkGraph:
+        told: Any = {"progress": self.progress, "cancel": self.cancel}
+        return ChunkGraph.build(self.reading.nodes(nodes), vectors, options, **told)
+
+    def updated(
+        self, graph: ChunkGraph, added: Sequence[BaseNode], vectors: NDArray[np.float32], gone: set[str]
+    ) -> ChunkGraph:
+        nodes, told = self.reading.nodes(added), {"progress": self.progress, "cancel": self.cancel}
+        return graph.updated(added=nodes, vectors=vectors, removed=gone, **told)  # type: ignore[arg-type]
 
 
 def _check_nodes(name: str, nodes: Sequence[BaseNode]) -> None:
@@ -253,3 +266,126 @@ def _gone(
         allowed = "whole documents: all nodes of one, or its others removed, unless each says its `position`"
         raise ParameterError("added", f"nodes of {', '.join(parted[:3])}, of which others stay", allowed)
     return gone
+
+
+FILE_NAME = "file_name"
+TITLE_KEYS = (TITLE, "document_title", FILE_NAME)
+"""Metadata keys of a document's title: Catena's, that of LlamaIndex's `TitleExtractor`, and that of its readers."""
+
+KEYWORD_KEYS = ("excerpt_keywords",)
+"""Metadata keys of a node's keywords: that of LlamaIndex's `KeywordExtractor`."""
+
+_TABLE = "table_df"  # metadata of tables that LlamaIndex's element parsers cut
+_HEADING = re.compile(r"#{1,6}[ \t](.+)")
+_SAID = re.compile(r"^\s*keywords?\s*:", re.IGNORECASE)  # as models begin the list that they are asked for
+_BETWEEN = re.compile(r"[,;\n]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReading:
+    """Says which metadata of a node the graph is made of, besides its text and its links.
+
+    Attributes:
+        title_keys: metadata keys of the document's title, the first that says something; of `file_name` without its
+            ending. Other texts that say the title are joined with the node.
+        keyword_keys: metadata keys of keywords, lists or texts with commas between; where a node has none of them,
+            its keywords are found in its text, offline.
+        text: with which of its metadata a node is embedded, where it has no embedding yet; as indices do by default.
+    """
+
+    title_keys: Sequence[str] = TITLE_KEYS
+    keyword_keys: Sequence[str] = KEYWORD_KEYS
+    text: MetadataMode = MetadataMode.EMBED
+
+    def __post_init__(self) -> None:
+        for name in ("title_keys", "keyword_keys"):
+            keys = getattr(self, name)
+            if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
+                raise ParameterError(name, keys, "a sequence of metadata keys")
+            object.__setattr__(self, name, tuple(keys))
+
+    def nodes(self, nodes: Sequence[BaseNode]) -> tuple[Node, ...]:
+        """Return nodes of an index as nodes of the graph, under their ids, in the order given.
+
+        Neighbours are those that the nodes' links name; without links, nodes of one document stand in the order of
+        their offsets, and without those in the order given. Nodes whose metadata count their `position` keep it.
+        """
+        places = positions(nodes)
+        return tuple(self._node(node, place) for node, place in zip(nodes, places, strict=True))
+
+    def _node(self, node: BaseNode, position: int) -> Node:
+        plain = to_chunk(node)
+        title, heading = self._title(node.metadata), _own_heading(node, plain)
+        chunk = replace(
+            plain,
+            position=position,
+            kind=_kind(node, plain),
+            path=plain.path if heading in ("", *plain.path[-1:]) else (*plain.path, heading),
+            metadata={**plain.metadata, TITLE: title} if title else plain.metadata,
+        )
+        return node_of(chunk, keywords=self._keywords(node.metadata), titles=(title, heading))
+
+    def _title(self, metadata: Mapping[str, Any]) -> str:
+        for key in self.title_keys:
+            if said := str(metadata.get(key) or "").strip():
+                return PurePath(said).stem if key == FILE_NAME else said
+        return ""
+
+    def _keywords(self, metadata: Mapping[str, Any]) -> list[str] | None:
+        for key in self.keyword_keys:
+            said = metadata.get(key)
+            items = _BETWEEN.split(_SAID.sub("", said)) if isinstance(said, str) else said
+            if isinstance(items, Sequence) and (words := [str(item).strip() for item in items if str(item).strip()]):
+                return words
+        return None
+
+
+def positions(nodes: Sequence[BaseNode]) -> list[int]:
+    """Return the place of each node in its document: that counted, else by links, by offsets, by the order given."""
+    documents: dict[str, list[BaseNode]] = defaultdict(list)
+    for node in nodes:
+        documents[document_of(node)].append(node)
+    placed = {id(node): at for each in documents.values() for node, at in _positions_in(each)}
+    return [placed[id(node)] for node in nodes]
+
+
+def counts_position(node: BaseNode) -> bool:
+    """Return True where a node's metadata say its place in its document."""
+    return isinstance(node.metadata.get(POSITION), int)
+
+
+def _positions_in(document: Sequence[BaseNode]) -> Iterable[tuple[BaseNode, int]]:
+    if all(map(counts_position, document)):
+        return [(node, node.metadata[POSITION]) for node in document]
+    starts: list[Any] = [getattr(node, "start_char_idx", None) for node in document]
+    known = None not in starts and len(set(starts)) == len(starts)
+    order = (
+        [document[place] for place in sorted(range(len(starts)), key=lambda at: starts[at])] if known else document
+    )
+    linked = [_stand_in(node, place) for place, node in enumerate(order)]
+    placed = placed_by_links([each.chunk for each in linked], links_between(linked))
+    at = {chunk.id: chunk.position for chunk in placed}
+    return [(node, at[node.node_id]) for node in document]
+
+
+def _stand_in(node: BaseNode, place: int) -> Linked:
+    """Return a chunk of which nothing is known but its order and its links."""
+    chunk = Chunk(id=node.node_id, document_id=document_of(node), position=0, start=place, end=place, text="")
+    before, after = node.prev_node, node.next_node
+    return Linked(chunk, None if before is None else before.node_id, None if after is None else after.node_id)
+
+
+def _kind(node: BaseNode, chunk: Chunk) -> ChunkKind:
+    if chunk.kind != "text":
+        return chunk.kind
+    if isinstance(node, ImageNode):
+        return "figure"
+    return "table" if _TABLE in node.metadata else "text"
+
+
+def _own_heading(node: BaseNode, chunk: Chunk) -> str:
+    """Return a node's own heading: the last of its path, or that of its first line where the path ends above it."""
+    if counts_position(node):  # of Catena: the path ends with it
+        return chunk.path[-1] if chunk.path else ""
+    printed = _HEADING.match(chunk.text.lstrip())
+    return atx_title(printed[1]) if printed else ""

@@ -1,4 +1,4 @@
-"""Evidence chains in the metadata of nodes, out of them again, and as one text for a reader."""
+"""Write evidence chains into the metadata of nodes, read them out again, and format them for a reader."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeWithScore
 
+from catena import Chunk
 from catena.answering import ChainFormat, ChainReading, IntegratedContext, LeftOut, Passage, chain_context
 from catena.graph import GraphResult
-from catena.model import Chain, Chunk, Edge, Hop
+from catena.model import Chain, Edge, Hop
 from llama_index_catena.convert import PROVENANCE, provenance, to_node
 from llama_index_catena.documents import text_of
 from llama_index_catena.segment_nodes import apart, linked_chunk
@@ -52,7 +53,7 @@ def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = No
 def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
     """Return the chains that nodes say they stand in, hop by hop.
 
-    For what the core does with chains: `catena.plots.graph_strip.chain_strip`, `catena.answering.chain_answers`.
+    For what the core does with chains: `catena_view.plots.graph_strip.chain_strip`, `catena.answering.short_answers`.
 
     Args:
         nodes: in any order, and whatever is left of them after another stage; a chain keeps the hops that are there.
@@ -105,7 +106,7 @@ class ChainText(str):
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What did not fit, or shows nothing."""
+        """The chunks that did not fit, or show nothing."""
         return self.context.left_out
 
 

@@ -1,38 +1,42 @@
-"""Evidence chains as a LlamaIndex retriever: over a library, or over any index or retriever and our graph."""
+"""Find evidence chains: a retriever over a library or any index, and a postprocessor after any retriever."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from catena.effects import Embed, Embedder, Graph, Step, arun, ask, run
+from catena import CatenaError, Degraded, FilterError, ParameterError, Services, run
+from catena.effects import Embed, Embedder, Graph, Step, ask
 from catena.graph import GraphResult, GraphSearch
-from catena.library import check_graph_step, graph_step
-from catena.model import CatenaError, Degraded, FilterError, MissingServiceError, ParameterError
-from llama_index_catena.arguments import Remade, checked_arguments
-from llama_index_catena.calls import copied, retrieved
+from catena.library import BaseLibrary, check_graph_step, graph_step
+from catena.model import MissingServiceError
+from llama_index_catena.components import CoreRetriever, bundle_of, check_pickles, checked_arguments
 from llama_index_catena.convert import notice_node
 from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
-from llama_index_catena.graph.widening import Found, Nodes, Widener
-from llama_index_catena.libraries import AnyLibrary
+from llama_index_catena.graph.widening import Nodes, WidenedNodes, Widener
+from llama_index_catena.reranking import CorePostprocessor
 from llama_index_catena.segment_nodes import apart
 from llama_index_catena.services import LlamaIndexLLM
+from llama_index_catena.stores import copied, retrieved
 
-dispatcher = get_dispatcher(__name__)
+_USUAL = repr(GraphSearch())
+
+_GIVEN = "given"  # the route of nodes that do not say by which they were found
 
 
-class CatenaGraphRetriever(Remade, BaseRetriever):
+class CatenaGraphRetriever(CoreRetriever[WidenedNodes]):
     """Finds nodes that answer a question together: a first ranking, then a walk over the chunk-interaction graph.
 
         CatenaGraphRetriever(library=library)  # after library.build_graph()
@@ -75,7 +79,7 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
     @checked_arguments
     def __init__(
         self,
-        library: AnyLibrary | None = None,
+        library: BaseLibrary | None = None,
         *,
         retriever: BaseRetriever | VectorStoreIndex | None = None,
         graph: Graph | None = None,
@@ -136,26 +140,20 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
 
     def result(self, query: QueryType) -> GraphResult:
         """Return the core's result: the ranking, the chains hop by hop, and the first ranking."""
-        return self._found(_bundle(query)).result
+        return self._found(query).result
 
     async def aresult(self, query: QueryType) -> GraphResult:
         """As `result`, without blocking the event loop."""
-        return (await self._afound(_bundle(query))).result
+        return (await self._afound(query)).result
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(query_bundle, self._found(query_bundle))
+    def _question(self, asked: QueryBundle) -> tuple[Step[WidenedNodes], Services]:
+        return self._step(asked), self._widener.services_for(asked)
 
-    @dispatcher.span
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(query_bundle, await self._afound(query_bundle))
+    def _found(self, query: QueryType) -> WidenedNodes:
+        step, services = self._question(bundle_of(query))
+        return run(step, replace(services, max_concurrency=1))
 
-    def _found(self, asked: QueryBundle) -> Found:
-        return run(self._step(asked), replace(self._widener.services_for(asked), max_concurrency=1))
-
-    async def _afound(self, asked: QueryBundle) -> Found:
-        return await arun(self._step(asked), self._widener.services_for(asked))
-
-    def _step(self, asked: QueryBundle) -> Step[Found]:
+    def _step(self, asked: QueryBundle) -> Step[WidenedNodes]:
         widener, k = self._widener, self.similarity_top_k
         if self._retriever is None and self._index is None:
             result = yield from graph_step(asked.query_str, widener.how, k=k, where=widener.where)
@@ -173,7 +171,7 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
         return (yield from widener.widened(asked, found, k, type(retriever).__name__))
 
     def _first(self, asked: QueryBundle) -> Step[tuple[BaseRetriever, QueryBundle]]:
-        """Return who finds the first ranking and what it is asked: an index with the vector of the walk."""
+        """Return the retriever of the first ranking and its question: of an index, with the vector of the walk."""
         if self._index is None:
             return self._retriever, copied(asked)  # type: ignore[return-value]
         depth = max(self.similarity_top_k, self.how.depth)
@@ -183,7 +181,7 @@ class CatenaGraphRetriever(Remade, BaseRetriever):
         (rows,) = yield from ask([Embed(texts=(asked.query_str,), kind="query", purpose="query embedding")])
         return retriever, QueryBundle(asked.query_str, asked.image_path, embedding=[float(each) for each in rows[0]])
 
-    def _told(self, asked: QueryBundle, found: Found) -> list[NodeWithScore]:
+    def _nodes(self, asked: QueryBundle, found: WidenedNodes) -> list[NodeWithScore]:
         ranking = found.result.ranking
         nodes = found.nodes(told=self._retriever is not None or self._index is not None)
         if not (ranking.unknown and self.notice):
@@ -198,5 +196,99 @@ def _index_of(retriever: BaseRetriever | None) -> VectorStoreIndex | None:
     return index if isinstance(index, VectorStoreIndex) else None
 
 
-def _bundle(query: QueryType) -> QueryBundle:
-    return QueryBundle(query) if isinstance(query, str) else query
+class CatenaChainPostprocessor(CorePostprocessor):
+    """Widens what any retriever found by a walk over the chunk-interaction graph: a stage like a reranker.
+
+        index.as_query_engine(similarity_top_k=20, node_postprocessors=[
+            CatenaChainPostprocessor(build_graph(index), embed_model=embed_model, nodes=index.docstore)])
+
+    It returns nodes as `CatenaGraphRetriever` does: those walked to, then the rest of those given, with their places
+    in the chains; a `score` is 1 / the node's place. Nodes given stay as they are; those that the graph does not know
+    are kept behind. Notices stay last. Told like a reranker: as `ReRankStartEvent` and `ReRankEndEvent`.
+
+    Args:
+        graph: of the nodes, under their ids, as `build_graph` makes it; or a library that has one, after a retriever
+            over its chunks.
+        embed_model: of the graph's nodes; by default that of the library.
+        nodes: the docstore, or id -> node, of what the graph brings; without it nodes are made of the graph's texts.
+        how: walk and scorer; the first ranking is the one given.
+        top_n: nodes returned, at most.
+        where: Catena's filter, or LlamaIndex's, that the graph obeys: the one that the retriever has.
+        llm: finds the question's keywords, where `how` asks for one.
+        fields: those of every LlamaIndex postprocessor. With `from_dict`, graph and models are given again, and
+            a `how` of one's own.
+
+    Raises:
+        ParameterError: there is no graph, a model is missing, or an option is of the wrong kind.
+        FilterError: the filter is malformed.
+    """
+
+    how: Any = Field(default=None, description="Walk and scorer.")
+    top_n: int = Field(default=10, ge=0, description="Nodes returned, at most.")
+    where: Any = Field(default=None, description="A filter that the graph obeys.")
+
+    _widener: Widener = PrivateAttr()
+    _given: dict[str, Any] = PrivateAttr()
+
+    @checked_arguments
+    def __init__(
+        self,
+        graph: Graph | BaseLibrary,
+        *,
+        embed_model: BaseEmbedding | Embedder | None = None,
+        nodes: Nodes | None = None,
+        how: GraphSearch | None = None,
+        top_n: int = 10,
+        where: Filters | None = None,
+        llm: LLM | LlamaIndexLLM | None = None,
+        **fields: Any,
+    ) -> None:
+        widener = Widener.of(graph, embed_model=embed_model, nodes=nodes, how=how, where=where, llm=llm)
+        super().__init__(**{**fields, "how": widener.how, "top_n": top_n, "where": widener.where})
+        self._widener = widener
+        models = {"embed_model": embed_model, "nodes": nodes, "llm": llm}
+        self._given = {"graph": graph, **models, "how": how, "where": where}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Return it as it was written, with what cannot be written given again.
+
+        Raises:
+            ParameterError: `graph`, or a `how` of one's own, is not given again.
+        """
+        written = {key: value for key, value in data.items() if key not in ("how", "class_name")}
+        if "graph" not in kwargs:
+            raise ParameterError("graph", None, "given again: from_dict(data, graph=..., embed_model=...)")
+        if "how" not in kwargs and data.get("how", _USUAL) != _USUAL:
+            raise ParameterError("how", data["how"], "given again: from_dict(data, graph=..., how=GraphSearch(...))")
+        return cls(**{**written, **kwargs})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have a copy in another process made of what this one was made of: a graph's services do not travel.
+
+        Raises:
+            ParameterError: something of it does not pickle, e.g. a library.
+        """
+        given = {**self._given, "top_n": self.top_n}
+        check_pickles(self.class_name(), given)
+        return _made, (type(self), given)
+
+    @field_serializer("how")
+    def _written(self, value: Any) -> str:
+        return repr(value)
+
+    _who: ClassVar[str] = "a walk over the graph"
+
+    def _question(self, passages: Sequence[NodeWithScore], asked: QueryBundle) -> tuple[Step[WidenedNodes], Services]:
+        return self._widener.widened(asked, passages, self.top_n, _GIVEN), self._widener.services_for(asked)
+
+    def _nodes(self, passages: Sequence[NodeWithScore], found: WidenedNodes) -> list[NodeWithScore]:
+        return found.nodes(told=True)
+
+    def _named(self, count: int) -> tuple[str, int]:
+        scorer = getattr(self._widener.how.scorer, "identity", "default")
+        return f"catena-graph/{scorer}", self.top_n
+
+
+def _made(kind: type[CatenaChainPostprocessor], given: dict[str, Any]) -> CatenaChainPostprocessor:
+    return kind(**given)

@@ -1,4 +1,4 @@
-"""A walk over the graph from what any retriever found: models, filters and nodes of the user's as the core's."""
+"""Widen the results of any retriever by a walk over the graph: convert models, filters and nodes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from catena.effects import Embedder, Graph, Services, Step
+from catena import CatenaError, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Services
+from catena.effects import Embedder, Graph, Step
 from catena.graph import GraphResult, GraphSearch, widen
-from catena.library import check_graph_step
-from catena.model import CatenaError, Degraded, Hit, MissingServiceError, ParameterError, Provenance, Ranking, Scale
-from llama_index_catena.calls import calling
+from catena.library import BaseLibrary, check_graph_step
+from catena.model import MissingServiceError
 from llama_index_catena.convert import provenance
 from llama_index_catena.filters import Filters, where_of
 from llama_index_catena.graph.chains import chained_nodes
-from llama_index_catena.libraries import AnyLibrary
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
-from llama_index_catena.view_search import Parents, fetched, scores_of
+from llama_index_catena.stores import calling
+from llama_index_catena.view_retrieval import Parents, fetched, scores_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +38,8 @@ Nodes: TypeAlias = Parents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a walk came back with, and the user's own nodes of what the graph brought, by id."""
+class WidenedNodes:
+    """The result of a walk, and the user's own nodes of what the graph brought, by id."""
 
     result: GraphResult
     own: Mapping[str, BaseNode]
@@ -72,12 +72,12 @@ class Widener:
     how: GraphSearch
     where: Where | None
     own: Nodes | None
-    library: AnyLibrary | None
+    library: BaseLibrary | None
 
     @classmethod
     def of(
         cls,
-        graph: Graph | AnyLibrary,
+        graph: Graph | BaseLibrary,
         *,
         embed_model: BaseEmbedding | Embedder | None = None,
         how: GraphSearch | None = None,
@@ -91,13 +91,13 @@ class Widener:
             ParameterError: it is no graph, there is no embedding model, or an option is of the wrong kind.
             FilterError: the filter is malformed.
         """
-        if isinstance(graph, type) or not isinstance(graph, AnyLibrary | Graph):
+        if isinstance(graph, type) or not isinstance(graph, BaseLibrary | Graph):
             raise ParameterError("graph", type(graph).__name__, "a ChunkGraph, a Library, or another graph")
         if not isinstance(how, GraphSearch | None):
             raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
         if nodes is not None and not isinstance(nodes, BaseDocumentStore | Mapping):
             raise ParameterError("nodes", type(nodes).__name__, "a docstore, id -> node, or None")
-        own = graph.services if isinstance(graph, AnyLibrary) else Services(graph=graph)
+        own = graph.services if isinstance(graph, BaseLibrary) else Services(graph=graph)
         embedder = own.embedder if embed_model is None else core_embedder(embed_model)
         if embedder is None:
             raise ParameterError("embed_model", None, "given: a walk compares the question with the graph's nodes")
@@ -106,39 +106,39 @@ class Widener:
         if model is None and how.keywords_by == "llm" and how.walk.needs_keywords:
             raise ParameterError("llm", None, "given: it finds the question's keywords")
         services = replace(own, embedder=embedder, llm=model, handlers={**own.handlers, **calling("llama-index")})
-        library = graph if isinstance(graph, AnyLibrary) else None
+        library = graph if isinstance(graph, BaseLibrary) else None
         return cls(services=services, how=how, where=where_of(where), own=nodes, library=library)
 
     def services_for(self, asked: QueryBundle) -> Services:
         """Return the services with an embedder that embeds this question once."""
         return replace(self.services, embedder=QuestionEmbedder(self.services.embedder, asked, self.services.graph))
 
-    def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[Found]:
+    def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[WidenedNodes]:
         """Widen what a retriever found, best first; nodes given stay as they are."""
         yield from check_graph_step()
         return (yield from self.with_own((yield from self._walked(asked, found, k, route))))
 
-    def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[Found]:
+    def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[WidenedNodes]:
         """Walk from where the question's keywords stand in the graph, in the place of a retriever that failed."""
         how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
         result = yield from widen(asked.query_str, Ranking((), Scale.RANK), how, k=k, where=self.where)
         told = replace(result.ranking, degraded=(failed, *result.ranking.degraded))
         return (yield from self.with_own(replace(result, ranking=told)))
 
-    def with_own(self, result: GraphResult) -> Step[Found]:
+    def with_own(self, result: GraphResult) -> Step[WidenedNodes]:
         """Look up the user's own nodes of what the graph brought; where that fails, the graph's texts do."""
         ids = [hit.chunk.id for hit in result.ranking.hits if carried_node(hit.chunk) is None]
         if self.own is None or not ids:
-            return Found(result=result, own={})
+            return WidenedNodes(result=result, own={})
         try:
-            return Found(result=result, own=(yield from fetched(self.own, ids)))
+            return WidenedNodes(result=result, own=(yield from fetched(self.own, ids)))
         except MissingServiceError:
             raise
         except CatenaError as error:
             if self.how.on_graph_error == "raise":
                 raise
             told = (*result.ranking.degraded, Degraded("nodes", str(error)))
-            return Found(result=replace(result, ranking=replace(result.ranking, degraded=told)), own={})
+            return WidenedNodes(result=replace(result, ranking=replace(result.ranking, degraded=told)), own={})
 
     def _walked(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[GraphResult]:
         first = first_ranking(found, route)

@@ -1,3 +1,3 @@
-"""Benchmarks of Catena: each reads any directory of its layout and prints one flat JSON object."""
+"""Benchmark Catena: each command reads a directory of its layout and prints one flat JSON object."""
 
 __version__ = "0.1.0"

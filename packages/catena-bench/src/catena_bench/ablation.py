@@ -1,4 +1,4 @@
-"""What each part of HiQA is worth: the rows of its Table 2 over one collection, one reference N, the same questions.
+"""Compare the parts of HiQA: the rows of its Table 2 over one collection, one reference N, the same questions.
 
 | row | each chunk is found under | critical terms of a chunk |
 |---|---|---|
@@ -22,27 +22,33 @@ last step of the paper's order is expected to turn round, and the figures say so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
-from statistics import fmean, pstdev
-from tempfile import TemporaryDirectory
+from statistics import pstdev
 
-from catena.effects import run as run_step
+from catena import Chunk, Entry, ParameterError, Ranking, View
 from catena.enrichment import critical_terms
-from catena.evaluation import bootstrap_interval, compare, holm
-from catena.library import Library, Preparation, embed, prepare, read
-from catena.model import Chunk, Entry, ParameterError, Ranking, View
+from catena.evaluation import compare, holm
 from catena.retrieval import DEFAULT_ROUTES
 from catena.structure import body_of, cut_fixed
 from catena.text import same_words
-from catena_bench.collection import Collection, Judge, Question, read_collection, some_of_each_kind
+from catena_bench.collection import (
+    CollectionQuestion,
+    Judge,
+    SimilarDocuments,
+    entry_of,
+    library_of,
+    read_collection,
+    some_of_each_kind,
+)
+from catena_bench.figures import mean_figures
 
 FULL = "full"  # the only row that knows documents by their titles
 FIXED_TOKENS = 200
 WORDS_ONLY = ("lexical", "dense")
 LEVEL = 0.05
-_TOGETHER = 200  # documents written in one transaction
 
 PAIRS = (
     ("full", "no_cascade"),
@@ -112,19 +118,15 @@ VARIANTS: Mapping[str, Callable[[Entry], Entry]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What one row got for each question."""
+class AblationRow:
+    """The values of one row for each question."""
 
     log_rank: Mapping[str, float]
     recall: Mapping[str, float]
 
 
 def run(
-    data: Path,
-    *,
-    depth: int = 300,
-    questions: int | None = None,
-    tell: Callable[[str], None] = lambda message: None,
+    data: Path, *, depth: int = 300, questions: int | None = None, tell: Callable[[str], None] = lambda message: None
 ) -> dict[str, float]:
     """Index the collection in five ways, ask every question by each row, and compare the rows in pairs.
 
@@ -153,11 +155,11 @@ def run(
     judged = [question for question in some_of_each_kind(collection.questions, questions) if question.gold]
     if not judged:
         raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
-    entries = [_entry(document_id, path) for document_id, path in collection.files.items()]
+    entries = list(starmap(entry_of, collection.files.items()))
     made = {name: [change(entry) for entry in entries] for name, change in VARIANTS.items()}
     sizes = {name: sum(len(entry.chunks) for entry in cut) for name, cut in made.items()}
     n = max(sizes.values())
-    rows: dict[str, Row] = {}
+    rows: dict[str, AblationRow] = {}
     for name, cut in made.items():
         tell(f"{name}: {sizes[name]} chunks, {len(judged)} questions")
         rows.update(_asked(collection, judged, cut, _routes(name), n=n, depth=min(depth, sizes[name])))
@@ -176,32 +178,25 @@ def _routes(variant: str) -> dict[str, Sequence[str]]:
     return {**rows, "vector_only": ("dense",)} if variant == "full" else rows
 
 
-def _entry(document_id: str, path: Path) -> Entry:
-    how = Preparation()
-    return prepare(read(path, how, document_id=document_id).document, how)
-
-
 def _asked(
-    collection: Collection,
-    questions: Sequence[Question],
+    collection: SimilarDocuments,
+    questions: Sequence[CollectionQuestion],
     entries: Sequence[Entry],
     rows: Mapping[str, Sequence[str]],
     *,
     n: int,
     depth: int,
-) -> dict[str, Row]:
+) -> dict[str, AblationRow]:
     judge = Judge.of(collection, [chunk for entry in entries for chunk in entry.chunks], n=n)
-    with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
-        for some in _batches(entries):
-            library.store.add([(entry, run_step(embed(entry), library.services)) for entry in some])
+    with library_of(entries) as library:
 
-        def search(row: str, question: Question, k: int, depth: int | None) -> Ranking:
+        def search(row: str, question: CollectionQuestion, k: int, depth: int | None) -> Ranking:
             return library.search(
                 question.text, k=k, depth=depth, routes=rows[row], by_name=row == FULL, on_route_error="raise"
             )
 
         return {
-            row: Row(
+            row: AblationRow(
                 log_rank={q.id: judge.log_rank(q, search(row, q, depth, depth)) for q in questions},
                 recall={q.id: judge.recall(q, search(row, q, q.cutoff, None)) for q in questions},
             )
@@ -209,26 +204,20 @@ def _asked(
         }
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    filled = [entry for entry in entries if entry.chunks]
-    yield from (filled[at : at + _TOGETHER] for at in range(0, len(filled), _TOGETHER))
-
-
-def tabled(rows: Mapping[str, Row]) -> dict[str, float]:
+def tabled(rows: Mapping[str, AblationRow]) -> dict[str, float]:
     """Return mean, extremes and spread of each row, and the intervals of its means."""
     figures: dict[str, float] = {}
     for name, row in rows.items():
         values = list(row.log_rank.values())
-        low, high = bootstrap_interval(values)
-        shown = {"mean": fmean(values), "max": max(values), "min": min(values), "std": pstdev(values)}
-        figures.update({f"lri.{key}.{name}": value for key, value in {**shown, "low": low, "high": high}.items()})
-        found = list(row.recall.values())
-        low, high = bootstrap_interval(found)
-        figures.update({f"recall.mean.{name}": fmean(found), f"recall.low.{name}": low, f"recall.high.{name}": high})
+        shown = {"max": max(values), "min": min(values), "std": pstdev(values)}
+        figures |= {f"lri.{key}.{name}": value for key, value in shown.items()}
+        for measure, of_each in (("lri", values), ("recall", list(row.recall.values()))):
+            mean, low, high = mean_figures("", of_each).values()
+            figures |= {f"{measure}.mean.{name}": mean, f"{measure}.low.{name}": low, f"{measure}.high.{name}": high}
     return figures
 
 
-def compared(rows: Mapping[str, Row]) -> dict[str, float]:
+def compared(rows: Mapping[str, AblationRow]) -> dict[str, float]:
     """Compare the rows in pairs, with the keyword route and without, as one family of tests."""
     pairs = [*PAIRS, *((f"{a}_words", f"{b}_words") for a, b in PAIRS[:-1])]
     found = {f"{a}-{b}": compare(rows[a].log_rank, rows[b].log_rank) for a, b in pairs}

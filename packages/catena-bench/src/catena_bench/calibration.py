@@ -1,13 +1,11 @@
-"""Calibration: whether a fit finds the numbers that made the scores, and how true probabilities become by it.
+"""Measure calibration: whether a fit finds the numbers that made the scores, and how true probabilities become.
 
 Scores of a real retriever are fitted on one split of a collection and judged on the other.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -16,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catena import ParameterError
 from catena.enrichment import StaticEmbedder
-from catena.model import ParameterError
 from catena.segments import (
     COHERE,
     BetaCDF,
@@ -31,6 +29,7 @@ from catena.segments import (
     reliability,
     trigamma,
 )
+from catena_bench.collection import rows, stored
 
 Floats = NDArray[np.float64]
 
@@ -43,11 +42,7 @@ DRAWN = ("raw", "labelled")  # whose bins are kept, for the picture
 
 
 def run(
-    data: Path | None = None,
-    *,
-    depth: int = 50,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
+    data: Path | None = None, *, depth: int = 50, seed: int = 0, tell: Callable[[str], None] = lambda message: None
 ) -> dict[str, float]:
     """Fit synthetic scores, and where a collection is given, the cosines of the shipped embedding.
 
@@ -164,14 +159,14 @@ def _interval(predicted: Floats, relevant: NDArray[np.bool_], draw: np.random.Ge
     """Return the 95% bootstrap interval of the ECE, questions drawn with replacement."""
     found = []
     for _ in range(ROUNDS):
-        rows = draw.integers(len(predicted), size=len(predicted))
-        found.append(reliability(predicted[rows].ravel(), relevant[rows].ravel()).ece)
+        drawn = draw.integers(len(predicted), size=len(predicted))
+        found.append(reliability(predicted[drawn].ravel(), relevant[drawn].ravel()).ece)
     low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
 
 
 def _scored(data: Path, split: str, depth: int, tell: Callable[[str], None]) -> _Scored:
-    corpus, questions = (list(_rows(data, f"{split}_{part}.jsonl")) for part in ("corpus", "questions"))
+    corpus, questions = (_rows(data, f"{split}_{part}") for part in ("corpus", "questions"))
     tell(f"embedding {len(corpus)} paragraphs and {len(questions)} questions of {split}")
     embedder = StaticEmbedder()
     try:
@@ -192,13 +187,11 @@ def _scored(data: Path, split: str, depth: int, tell: Callable[[str], None]) -> 
     return _Scored(np.asarray(scores), np.asarray(relevant, dtype=np.bool_))
 
 
-def _rows(data: Path, name: str) -> Iterator[dict[str, Any]]:
-    path = next((path for path in (data / name, data / f"{name}.gz") if path.exists()), None)
+def _rows(data: Path, name: str) -> list[dict[str, Any]]:
+    path = stored(data, name)
     if path is None:
-        raise ParameterError("data", str(data), f"a folder that holds {name} or {name}.gz")
+        raise ParameterError("data", str(data), f"a folder that holds {name}.jsonl or {name}.jsonl.gz")
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
+        return list(rows(path))
     except (OSError, EOFError, ValueError) as error:
         raise ParameterError("data", f"{path.name}: {error}", "JSON lines") from None

@@ -1,20 +1,19 @@
-"""`catena-bench NAME --data DIR --json FILE`: runs one benchmark and writes one flat JSON object."""
+"""Run one benchmark and write one flat JSON object: `catena-bench NAME --data DIR --json FILE`."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Collection
 from enum import Enum
-from functools import partial
+from inspect import Parameter, signature
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from catena.model import CatenaError
 from catena_bench import (
     ablation,
     calibration,
@@ -28,18 +27,16 @@ from catena_bench import (
     segment_speed,
     segments,
     segments_oracle,
-    server_parity,
     server_speed,
     server_views,
-    servers_cli,
     similar_docs,
     table_views,
     tables_cli,
     views,
-    views_picture,
 )
-from catena_bench.pictures import PICTURES
-from catena_bench.sizes import sizes_of
+from catena_bench.options import JsonFile, errors_told, sizes_of, teller, write_figures
+from catena_bench.pictures import PICTURES, views_table
+from catena_bench.servers import elasticsearch, opensearch
 
 Benchmark = Callable[..., dict[str, float]]
 
@@ -57,48 +54,27 @@ BENCHMARKS: dict[str, Benchmark] = {
     "calibration": calibration.run,
     "segments-oracle": segments_oracle.run,
     "segment-speed": segment_speed.run,
-    "server-parity": server_parity.run,
+    "server-parity": server_speed.parity,
     "server-speed": server_speed.run,
     "server-views": server_views.run,
     "views": views.run,
 }
-WITHOUT_DATA = frozenset(
-    {
-        "graph-speed",
-        "headings",
-        "fusion-speed",
-        "entity-matching",
-        "table-views",
-        "fidelity",
-        "calibration",
-        "segment-speed",
-        "server-parity",
-        "server-speed",
-        "server-views",
-    }
-)  # generated data will do
+PARAMETERS = {name: signature(run).parameters for name, run in BENCHMARKS.items()}
 SIZES = {  # what --size can set, by benchmark
-    "similar-docs": ("questions", "depth"),
-    "ablation": ("questions", "depth"),
-    "degradation": ("questions", "seed"),
-    "fusion-speed": ("chunks", "questions"),
-    "graph-speed": ("chunks", "seed"),
-    "entity-matching": ("terms", "chunks"),
-    "table-views": ("questions", "most_tables"),
-    "segments": ("questions", "sweep"),
-    "calibration": ("depth", "seed"),
-    "segment-speed": ("chunks", "repeats", "seed"),
-    "server-parity": ("questions", "depth", "nodes"),
-    "server-speed": ("chunks", "nodes", "shards", "questions", "seed"),
-    "server-views": ("chunks", "questions", "seed"),
-    "views": ("questions",),
+    name: tuple(key for key, each in of.items() if str(each.annotation).partition(" | ")[0] == "int")
+    for name, of in PARAMETERS.items()
 }
-WITH_MODEL = frozenset({"table-views"})  # they take a sentence-transformers model
-WITH_COLLECTIONS = frozenset({"segments"})  # they take a folder of several collections
+
+_TOLD = "; ".join(f"{of} has {' and '.join(names)}" for of, names in SIZES.items() if names)
 
 Name = Enum("Name", {name.replace("-", "_"): name for name in BENCHMARKS}, type=str)  # type: ignore[misc]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+servers_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+TABLES = {"views": views_table}  # of those with too many figures to print
+OWN_OPTIONS = {"graph": graph_cli.app, "servers": servers_app, "tables": tables_cli.app}
 
 
 @app.command()
@@ -109,14 +85,16 @@ def bench(
     size: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=NUMBER: " + "; ".join(f"{of} has {' and '.join(names)}" for of, names in SIZES.items()) + "."
+            help="NAME=NUMBER: "
+            + "; ".join(f"{of} has {' and '.join(names)}" for of, names in SIZES.items() if names)
+            + "."
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
     collection: Annotated[
         list[str] | None, typer.Option(help="Which of the collections below --data; all of them by default.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
+    json_file: JsonFile = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .html to draw the figures into.")] = None,
 ) -> None:
     """Run a benchmark: figures as JSON to a file or stdout, progress and a table to stderr.
@@ -126,34 +104,34 @@ def bench(
     servers.
     """
     console = Console(stderr=True)
-    benchmark = partial(BENCHMARKS[name.value], tell=lambda message: console.print(f"{name.value}: {message}"))
-    try:
-        if data is None and name.value not in WITHOUT_DATA:
+    of = PARAMETERS[name.value]
+    with errors_told(console):
+        if data is None and of["data"].default is Parameter.empty:
             raise typer.BadParameter("this benchmark needs --data DIR")
-        _only(WITH_MODEL, name.value, "--model", model, "takes a model")
-        _only(WITH_COLLECTIONS, name.value, "--collection", collection, "takes collections")
+        chosen: dict[str, Any] = {}
+        for option, value, what in (
+            ("model", model, "takes a model"),
+            ("collection", collection, "takes collections"),
+        ):
+            _only(
+                [each for each, known in PARAMETERS.items() if option in known],
+                name.value,
+                f"--{option}",
+                value,
+                what,
+            )
+            chosen |= {option: value} if value else {}
         _only(PICTURES, name.value, "--plot", plot, "are drawn")
         for option, target in (("--json", json_file), ("--plot", plot)):
             if target is not None and not target.parent.is_dir():
                 raise typer.BadParameter(f"the folder of {target} is not there", param_hint=option)
-        chosen: dict[str, Any] = {} if model is None else {"model": model}
-        chosen |= {"collection": collection} if collection else {}
-        figures = benchmark(data, **chosen, **sizes_of(size or [], SIZES.get(name.value, ())))
-    except CatenaError as error:
-        console.print(f"error: {error}", markup=False)
-        raise typer.Exit(2) from None
+        chosen |= sizes_of(size or [], SIZES[name.value])
+        figures = BENCHMARKS[name.value](data, **chosen, tell=teller(name.value, console))
     console.print(TABLES.get(name.value, table)(name.value, figures))
-    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
-    if json_file is None:
-        sys.stdout.write(text)
-    else:
-        json_file.write_text(text, encoding="utf-8")
+    write_figures(figures, json_file)
     if plot is not None:
-        try:
+        with errors_told(console):
             PICTURES[name.value](figures, plot)
-        except CatenaError as error:
-            console.print(f"error: {error}", markup=False)
-            raise typer.Exit(2) from None
 
 
 def _only(allowed: Collection[str], name: str, option: str, given: object, what: str) -> None:
@@ -171,8 +149,35 @@ def table(title: str, figures: dict[str, float]) -> Table:
     return shown
 
 
-TABLES = {"views": views_picture.table}  # of those with too many figures to print
-OWN_OPTIONS = {"graph": graph_cli.app, "servers": servers_cli.app, "tables": tables_cli.app}
+@servers_app.callback()
+def servers() -> None:
+    """Real search servers on this machine: fetched with Maven from their makers, never part of this package."""
+
+
+@servers_app.command()
+def start(
+    *,
+    nodes: Annotated[int, typer.Option(min=1, help="How many, each a process.")] = 1,
+    heap: Annotated[str, typer.Option(help="Memory of each node, as Java writes it.")] = "512m",
+    of_opensearch: Annotated[bool, typer.Option("--opensearch", help="OpenSearch, not Elasticsearch.")] = False,
+    version: Annotated[str | None, typer.Option(help="Another version than the one that is pinned.")] = None,
+) -> None:
+    """Run a search server until Ctrl-C: addresses to stdout, the rest to stderr; what it stored is gone afterwards.
+
+    The server is fetched on first use (about 50 MB) into the user's cache, or the folder that CATENA_SERVERS names.
+    Elasticsearch comes under its makers' licences (AGPL, SSPL or Elastic's own), OpenSearch under Apache 2.0.
+    """
+    console = Console(stderr=True)
+    run = opensearch if of_opensearch else elasticsearch
+    try:
+        with errors_told(console), run(nodes=nodes, heap=heap, version=version) as cluster:
+            for url in cluster.urls:
+                typer.echo(url)
+            told = f"{cluster.flavour} {cluster.version} started in {cluster.started_in:.0f} s; Ctrl-C ends it"
+            console.print(told, markup=False)
+            Event().wait()
+    except KeyboardInterrupt:
+        console.print("stopped")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Two hundred ways in which a model's answer goes wrong, each made on purpose from an answer that is right.
+"""Damage right answers of a formatting model on purpose, in two hundred ways.
 
 A damage is a pure function of (window, random numbers): it gives the damaged answer, or None where the window has
 nothing to be damaged in that way (no table, no list). Equal seeds give equal damages.
@@ -19,8 +19,8 @@ _RULE = re.compile(r"^[\s|:-]+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What a model is given and what a faithful one answers.
+class AnswerWindow:
+    """The text that a model is given, and the answer of a faithful one.
 
     Attributes:
         source: lines as printed.
@@ -39,18 +39,18 @@ class Window:
     document: int = 0
 
 
-Change: TypeAlias = Callable[[Window, Random], str | None]
+Change: TypeAlias = Callable[[AnswerWindow, Random], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class AnswerDamage:
     """One kind of damage: its name says what, its family groups kinds that are alike."""
 
     name: str
     family: str
     change: Change
 
-    def applied(self, window: Window, seed: int) -> str | None:
+    def applied(self, window: AnswerWindow, seed: int) -> str | None:
         """Return the damaged answer, or None where it cannot be made or would be the same."""
         answer = self.change(window, Random(f"{self.name}/{seed}"))
         return None if answer is None or answer.split() == window.answer.split() else answer
@@ -99,7 +99,9 @@ def _at(places: Sequence[int], share: float) -> int | None:
     return places[min(len(places) - 1, int(share * len(places)))] if places else None
 
 
-def _edited(window: Window, kind: str, share: float, edit: Callable[[str], str | None], least: int = 1) -> str | None:
+def _edited(
+    window: AnswerWindow, kind: str, share: float, edit: Callable[[str], str | None], least: int = 1
+) -> str | None:
     """Return the answer with one block of a kind edited; an empty edit drops the block."""
     blocks = blocks_of(window.answer)
     places = [i for i in _indexes(blocks, kind, least) if edit(blocks[i]) is not None]
@@ -113,11 +115,11 @@ def _edited(window: Window, kind: str, share: float, edit: Callable[[str], str |
 # --- omissions ---------------------------------------------------------------------------------------------------
 
 
-def _drop(window: Window, _: Random, *, kind: str, share: float) -> str | None:
+def _drop(window: AnswerWindow, _: Random, *, kind: str, share: float) -> str | None:
     return _edited(window, kind, share, lambda block: "", least=3 if kind == "paragraph" else 1)
 
 
-def _drop_sentence(window: Window, _: Random, *, share: float, which: int) -> str | None:
+def _drop_sentence(window: AnswerWindow, _: Random, *, share: float, which: int) -> str | None:
     def edit(block: str) -> str | None:
         sentences = _SENTENCE.split(block)
         place = which if which >= 0 else len(sentences) + which
@@ -126,7 +128,7 @@ def _drop_sentence(window: Window, _: Random, *, share: float, which: int) -> st
     return _edited(window, "paragraph", share, edit)
 
 
-def _drop_words(window: Window, draw: Random, *, n: int, kind: str = "paragraph") -> str | None:
+def _drop_words(window: AnswerWindow, draw: Random, *, n: int, kind: str = "paragraph") -> str | None:
     def edit(block: str) -> str | None:
         words = block.split(" ")
         if len(words) < n + 4:
@@ -137,7 +139,7 @@ def _drop_words(window: Window, draw: Random, *, n: int, kind: str = "paragraph"
     return _edited(window, kind, draw.random(), edit)
 
 
-def _drop_line(window: Window, draw: Random, *, kind: str, which: float) -> str | None:
+def _drop_line(window: AnswerWindow, draw: Random, *, kind: str, which: float) -> str | None:
     """Drop an item of a list or a row of a table; `which` is its place among the items or data rows, 0 to 1."""
 
     def edit(block: str) -> str | None:
@@ -151,7 +153,7 @@ def _drop_line(window: Window, draw: Random, *, kind: str, which: float) -> str 
     return _edited(window, kind, draw.random(), edit)
 
 
-def _half_paragraph(window: Window, draw: Random, *, first: bool) -> str | None:
+def _half_paragraph(window: AnswerWindow, draw: Random, *, first: bool) -> str | None:
     def edit(block: str) -> str | None:
         words = block.split()
         half = len(words) // 2
@@ -160,7 +162,7 @@ def _half_paragraph(window: Window, draw: Random, *, first: bool) -> str | None:
     return _edited(window, "paragraph", draw.random(), edit)
 
 
-def _every(window: Window, _: Random, *, keep: Callable[[int, str], bool]) -> str | None:
+def _every(window: AnswerWindow, _: Random, *, keep: Callable[[int, str], bool]) -> str | None:
     blocks = blocks_of(window.answer)
     kept = [block for i, block in enumerate(blocks) if keep(i, block)]
     return text_of(kept) if len(kept) < len(blocks) else None
@@ -171,7 +173,7 @@ def _every(window: Window, _: Random, *, keep: Callable[[int, str], bool]) -> st
 Rows: TypeAlias = list[list[str]]
 
 
-def _table(window: Window, draw: Random, *, edit: Callable[[Rows, Random], Rows | None]) -> str | None:
+def _table(window: AnswerWindow, draw: Random, *, edit: Callable[[Rows, Random], Rows | None]) -> str | None:
     """Edit the cells of one table: the header is row 0, the rule is left out."""
 
     def on_block(block: str) -> str | None:
@@ -259,7 +261,7 @@ def _merged_cells(rows: Rows, _: Random) -> Rows:
 # --- order -------------------------------------------------------------------------------------------------------
 
 
-def _swap_blocks(window: Window, draw: Random, *, kind: str, apart: int) -> str | None:
+def _swap_blocks(window: AnswerWindow, draw: Random, *, kind: str, apart: int) -> str | None:
     blocks = blocks_of(window.answer)
     places = _indexes(blocks, kind, 3)
     if len(places) <= apart:
@@ -270,7 +272,7 @@ def _swap_blocks(window: Window, draw: Random, *, kind: str, apart: int) -> str 
     return text_of(blocks)
 
 
-def _move_block(window: Window, draw: Random, *, kind: str, to: float) -> str | None:
+def _move_block(window: AnswerWindow, draw: Random, *, kind: str, to: float) -> str | None:
     blocks = blocks_of(window.answer)
     places = _indexes(blocks, kind)
     if not places:
@@ -284,7 +286,7 @@ def _move_block(window: Window, draw: Random, *, kind: str, to: float) -> str | 
     return text_of(blocks)
 
 
-def _reorder_lines(window: Window, draw: Random, *, how: Callable[[list[str]], list[str]]) -> str | None:
+def _reorder_lines(window: AnswerWindow, draw: Random, *, how: Callable[[list[str]], list[str]]) -> str | None:
     def edit(block: str) -> str | None:
         lines = block.splitlines()
         marks = [line.split(" ", 1)[0] for line in lines]
@@ -295,7 +297,7 @@ def _reorder_lines(window: Window, draw: Random, *, how: Callable[[list[str]], l
     return _edited(window, "list", draw.random(), edit)
 
 
-def _reorder_sentences(window: Window, draw: Random, *, how: Callable[[list[str]], list[str]]) -> str | None:
+def _reorder_sentences(window: AnswerWindow, draw: Random, *, how: Callable[[list[str]], list[str]]) -> str | None:
     def edit(block: str) -> str | None:
         changed = " ".join(how(_SENTENCE.split(block)))
         return changed if changed != block else None
@@ -314,7 +316,7 @@ def _last_first(parts: list[str]) -> list[str]:
 # --- repetition, cuts, whole answers -----------------------------------------------------------------------------
 
 
-def _loop(window: Window, draw: Random, *, what: str, times: int, share: float) -> str | None:
+def _loop(window: AnswerWindow, draw: Random, *, what: str, times: int, share: float) -> str | None:
     blocks = blocks_of(window.answer)
     place = min(len(blocks) - 1, int(share * len(blocks)))
     if what == "block":
@@ -333,23 +335,23 @@ def _loop(window: Window, draw: Random, *, what: str, times: int, share: float) 
     return text_of([*blocks[: place + 1], *looped, *blocks[place + 1 :]])
 
 
-def _cut(window: Window, _: Random, *, start: float, end: float, note: str = "") -> str | None:
+def _cut(window: AnswerWindow, _: Random, *, start: float, end: float, note: str = "") -> str | None:
     length = len(window.answer)
     kept = window.answer[: int(start * length)], window.answer[int(end * length) :]
     return note.join(kept) if note else "".join(kept)
 
 
-def _instead(window: Window, _: Random, *, text: str) -> str:
+def _instead(window: AnswerWindow, _: Random, *, text: str) -> str:
     return text
 
 
-def _beside(window: Window, _: Random, *, text: str, share: float) -> str:
+def _beside(window: AnswerWindow, _: Random, *, text: str, share: float) -> str:
     blocks = blocks_of(window.answer)
     place = round(share * len(blocks))
     return text_of([*blocks[:place], text, *blocks[place:]])
 
 
-def _rules(window: Window, draw: Random, *, share: float, part: str) -> str | None:
+def _rules(window: AnswerWindow, draw: Random, *, share: float, part: str) -> str | None:
     lines = [line for line in window.rules.splitlines() if len(line.split()) > 6]
     if not lines:
         return None
@@ -357,11 +359,11 @@ def _rules(window: Window, draw: Random, *, share: float, part: str) -> str | No
     return _beside(window, draw, text=text, share=share)
 
 
-def _source_echo(window: Window, _: Random, *, first: bool) -> str:
+def _source_echo(window: AnswerWindow, _: Random, *, first: bool) -> str:
     return text_of([window.source, window.answer] if first else [window.answer, window.source])
 
 
-def _foreign(window: Window, draw: Random, *, what: str, share: float) -> str | None:
+def _foreign(window: AnswerWindow, draw: Random, *, what: str, share: float) -> str | None:
     """Put a part of another document's answer into this one."""
     kind = {"sentence": "paragraph", "paragraph": "paragraph", "table": "table", "list": "list"}[what]
     own = set(re.findall(r"[^.]+", window.answer))
@@ -372,13 +374,13 @@ def _foreign(window: Window, draw: Random, *, what: str, share: float) -> str | 
     return _beside(window, draw, text=draw.choice(parts), share=share) if parts else None
 
 
-def _translated(window: Window, _: Random, *, alphabet: str) -> str:
+def _translated(window: AnswerWindow, _: Random, *, alphabet: str) -> str:
     """Return the answer with every letter replaced, numbers and layout kept: as far off as a translation."""
     table = str.maketrans("abcdefghijklmnopqrstuvwxyz", alphabet)
     return window.answer.lower().translate(table)
 
 
-def _summary(window: Window, _: Random, *, keep: int) -> str:
+def _summary(window: AnswerWindow, _: Random, *, keep: int) -> str:
     """Keep the first words of every paragraph and the first lines of everything else."""
     short = [
         block if kind_of(block) == "heading" else
@@ -389,7 +391,7 @@ def _summary(window: Window, _: Random, *, keep: int) -> str:
     return text_of(short)
 
 
-def _outline(window: Window, _: Random) -> str | None:
+def _outline(window: AnswerWindow, _: Random) -> str | None:
     headings = [block for block in blocks_of(window.answer) if kind_of(block) == "heading"]
     return text_of([f"- {heading.lstrip('# ')}" for heading in headings]) if headings else None
 
@@ -397,7 +399,7 @@ def _outline(window: Window, _: Random) -> str | None:
 # --- structure ---------------------------------------------------------------------------------------------------
 
 
-def _levels(window: Window, draw: Random, *, change: Callable[[int], int], one: bool) -> str | None:
+def _levels(window: AnswerWindow, draw: Random, *, change: Callable[[int], int], one: bool) -> str | None:
     """Change the levels of all numbered headings from the second on, or of one of them."""
     blocks = blocks_of(window.answer)
     places = [i for i in _indexes(blocks, "heading") if re.match(r"#+ \d", blocks[i])]
@@ -408,14 +410,14 @@ def _levels(window: Window, draw: Random, *, change: Callable[[int], int], one: 
     return text_of(blocks) if chosen else None
 
 
-def _fenced(window: Window, _: Random, *, opening: str, closing: str) -> str:
+def _fenced(window: AnswerWindow, _: Random, *, opening: str, closing: str) -> str:
     return f"{opening}\n{window.answer.strip()}\n{closing}\n"
 
 
 # --- words and values --------------------------------------------------------------------------------------------
 
 
-def _replace_word(window: Window, draw: Random, *, one: str, other: str) -> str | None:
+def _replace_word(window: AnswerWindow, draw: Random, *, one: str, other: str) -> str | None:
     matches = list(re.finditer(rf"(?<![\w-]){re.escape(one)}(?![\w-])", window.answer))
     if not matches:
         return None
@@ -423,7 +425,7 @@ def _replace_word(window: Window, draw: Random, *, one: str, other: str) -> str 
     return window.answer[: match.start()] + other + window.answer[match.end() :]
 
 
-def _numbers(window: Window, kind: str) -> Iterator[tuple[int, int]]:
+def _numbers(window: AnswerWindow, kind: str) -> Iterator[tuple[int, int]]:
     """Give the ranges of the numbers in blocks of a kind, the marks of items and headings left out."""
     at = 0
     for block in blocks_of(window.answer):
@@ -439,7 +441,7 @@ def _numbers(window: Window, kind: str) -> Iterator[tuple[int, int]]:
             )
 
 
-def _change_number(window: Window, draw: Random, *, kind: str, how: Callable[[str, Random], str]) -> str | None:
+def _change_number(window: AnswerWindow, draw: Random, *, kind: str, how: Callable[[str, Random], str]) -> str | None:
     places = list(_numbers(window, kind))
     if not places:
         return None
@@ -498,11 +500,11 @@ WORDS = (
 )  # fmt: skip
 
 
-def _round_all(window: Window, _: Random) -> str:
+def _round_all(window: AnswerWindow, _: Random) -> str:
     return _NUMBER.sub(lambda match: f"{round(_digits(match[0]), -1)}", window.answer)
 
 
-def _merge_words(window: Window, draw: Random, *, n: int) -> str | None:
+def _merge_words(window: AnswerWindow, draw: Random, *, n: int) -> str | None:
     def edit(block: str) -> str | None:
         words = block.split(" ")
         return "".join(words[:n]) + " " + " ".join(words[n:]) if len(words) > n + 2 else None
@@ -510,7 +512,7 @@ def _merge_words(window: Window, draw: Random, *, n: int) -> str | None:
     return _edited(window, "paragraph", draw.random(), edit, least=n + 3)
 
 
-def _noise(window: Window, draw: Random, *, one: str, other: str) -> str | None:
+def _noise(window: AnswerWindow, draw: Random, *, one: str, other: str) -> str | None:
     """Misread a letter for another one in every second of the words that have it."""
     words = window.answer.split(" ")
     hit = [i for i, word in enumerate(words) if one in word and len(word) < 5 and word.isalnum()]
@@ -561,12 +563,12 @@ INVENTIONS = {
 }  # fmt: skip
 
 
-def damages() -> tuple[Damage, ...]:
+def damages() -> tuple[AnswerDamage, ...]:
     """Return all kinds of damage, in a fixed order, names unique."""
-    kinds: list[Damage] = []
+    kinds: list[AnswerDamage] = []
 
     def add(family: str, name: str, change: Callable[..., str | None], /, **settings: object) -> None:
-        kinds.append(Damage(name=f"{family}/{name}", family=family, change=partial(change, **settings)))
+        kinds.append(AnswerDamage(name=f"{family}/{name}", family=family, change=partial(change, **settings)))
 
     _add_omissions(add)
     _add_tables(add)

@@ -1,4 +1,4 @@
-"""How retrieval holds as the collection grows: the same questions over 1, 10, 100, … and all documents (Figure 2).
+"""Measure retrieval as the collection grows: the same questions over 1, 10, 100, … and all documents (Figure 2).
 
 Each question has collections of its own: the documents that answer it, and others, of which every second is the next
 look-alike by title and the rest are drawn by a seed; each larger collection holds the smaller ones. Where a question
@@ -14,32 +14,34 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from random import Random
-from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects import Search
+from catena import Chunk, Library, ParameterError, Ranking
+from catena.effects import Search, Services
 from catena.enrichment import StaticEmbedder
-from catena.evaluation import Ranked, bootstrap_interval, item_recall
-from catena.library import Library
-from catena.model import Chunk, ParameterError, Ranking
+from catena.evaluation import Ranked, item_recall
 from catena.store import LibraryStore
-from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
-from catena_bench.plain_bm25 import PlainBm25, words_of
+from catena_bench.collection import (
+    CollectionQuestion,
+    Judge,
+    SimilarDocuments,
+    chunks_in,
+    read_collection,
+    some_of_each_kind,
+)
+from catena_bench.figures import mean_figures
+from catena_bench.views_retrievers import PlainBm25, words_of
 
-System = Callable[[Question, Group[str] | None], Ranked]
+System = Callable[[CollectionQuestion, Group[str] | None], Ranked]
 """From a question and the documents to search (None: all) to a ranking."""
 
 
 def run(
-    data: Path,
-    *,
-    questions: int | None = None,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
+    data: Path, *, questions: int | None = None, seed: int = 0, tell: Callable[[str], None] = lambda message: None
 ) -> dict[str, float]:
     """Ask every question in growing collections, by the whole system and by two without structure.
 
@@ -92,8 +94,7 @@ def run(
         "n_judged": len(judged),
     }
     for key, values in found.items():
-        low, high = bootstrap_interval(values)
-        figures |= {key: fmean(values), f"{key}.low": low, f"{key}.high": high}
+        figures |= mean_figures(key, values)
     return figures
 
 
@@ -106,7 +107,7 @@ def sizes_for(documents: int) -> list[int]:
 
 
 def grown(
-    question: Question, collection: Collection, titles: Mapping[str, frozenset[str]], draw: Random
+    question: CollectionQuestion, collection: SimilarDocuments, titles: Mapping[str, frozenset[str]], draw: Random
 ) -> list[str]:
     """Return all documents in the order in which the collections of a question take them in."""
     gold = sorted(collection.documents_of(question))
@@ -123,7 +124,7 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
-def _titles(library: Library, collection: Collection) -> dict[str, frozenset[str]]:
+def _titles(library: Library, collection: SimilarDocuments) -> dict[str, frozenset[str]]:
     held = {info.id: info.title for info in library.documents()}
     return {
         document: frozenset(words_of(held.get(library.document_id(path), "")))
@@ -136,12 +137,12 @@ def _systems(library: Library, chunks: Sequence[Chunk]) -> dict[str, System]:
     vectors = _Vectors(texts, embedder)
     whole = PlainBm25(texts.among(None))
 
-    def full(question: Question, among: Group[str] | None) -> Ranked:
+    def full(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
         store = library.store if among is None else _Part(library.store, tuple(texts.among(among)))
-        part = Library(cast("LibraryStore", store), embedder, library.preparation, None)
+        part = Library(cast("LibraryStore", store), Services(embedder=embedder), library.preparation)
         return part.search(question.text, k=question.cutoff, on_route_error="raise")
 
-    def raw_bm25(question: Question, among: Group[str] | None) -> Ranked:
+    def raw_bm25(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
         if among is None:
             return whole.scores(question.text, question.cutoff)
         here = texts.among(among)
@@ -195,7 +196,7 @@ class _Vectors:
             self._rows[name].append(row)
         self._matrix = self._embedder.embed_documents(list(texts.among(None).values()))
 
-    def nearest(self, question: Question, among: Group[str] | None) -> Ranked:
+    def nearest(self, question: CollectionQuestion, among: Group[str] | None) -> Ranked:
         """Return the chunks of some documents with their cosine, the best and all that tie with the last of them."""
         rows = np.arange(len(self._ids)) if among is None else self._rows_of(among)
         scores = np.vecdot(self._matrix[rows], self._embedder.embed_query(question.text))

@@ -1,4 +1,4 @@
-"""Speed of finding critical terms: many generated terms in many generated chunks, beside other engines."""
+"""Measure the speed of finding critical terms: many generated terms in many generated chunks, beside other tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from time import process_time
 from typing import TypeAlias, TypeVar
 
-from catena.model import EvaluationError, ParameterError
+from catena import ParameterError
+from catena.model import EvaluationError
 from catena.text import TermMatcher, is_border, normalise_query, normalise_term
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What fusion costs on top of its routes, per question, at 10,000 chunks: ours, and the frameworks' over the same.
+"""Measure the cost of fusion on top of its routes, per question: ours, and the frameworks' over the same chunks.
 
 All times are milliseconds of processor time of this process: other work on the machine does not count as wait. The
 documents are manuals grown from a seed, each titled with a product code of its own.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from random import Random
-from statistics import median, quantiles
-from tempfile import TemporaryDirectory
+from statistics import quantiles
 from time import process_time
 from typing import Any
 
-from catena.effects import Embedder, FindNames, Search, Services
-from catena.effects import run as run_step
-from catena.library import Library, embed, prepare
-from catena.model import Document, Entry, Ranking
+from catena import Document, Entry, Library, Ranking, Services
+from catena import run as run_step
+from catena.effects import Embedder, FindNames, Search
+from catena.enrichment import StaticEmbedder
+from catena.library import prepare
 from catena.retrieval import DEFAULT_ROUTES, retrieve
+from catena_bench.collection import library_of
 from catena_bench.synthetic_manuals import PARTS, manual_markdown
 
 CHUNKS = 10_000
@@ -28,7 +29,6 @@ QUESTIONS = 100
 ROUNDS = 3
 K = 10
 DEPTH = 30  # hits per route, as `retrieve` asks for 10
-_BATCH = 50  # documents in one transaction
 
 
 @dataclass(slots=True)
@@ -108,11 +108,10 @@ def run(
         and nodes of the hits.
         `ratio.METHOD`: overhead of a peer to that of "catena_with_completion". `n_chunks`, `n_questions`.
     """
-    from catena.enrichment import StaticEmbedder
-
-    with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
-        tell(f"indexing {chunks} chunks")
-        codes = _filled(library, chunks)
+    tell(f"indexing {chunks} chunks")
+    entries = list(_entries(chunks))
+    with library_of(entries) as library:
+        codes = [entry.document.id for entry in entries]
         draw = Random(1)
         asked = [
             f"How often must the {draw.choice(PARTS)} of the {draw.choice(codes)} be checked?"
@@ -125,35 +124,33 @@ def run(
         def note(name: str, seconds: float) -> None:
             times.setdefault(name, []).append(seconds * 1_000)
 
+        def clocked_seconds(work: Callable[[], object]) -> float:
+            start = process_time()
+            work()
+            return process_time() - start
+
+        keyword = partial(Search, route="keyword", k=DEPTH)
         for question in (*asked[:5], *asked * ROUNDS):
             clocked.reset()
-            start = process_time()
-            run_step(retrieve(question, k=K, depth=DEPTH, by_name=False), services)
-            total = process_time() - start
+            step = retrieve(question, k=K, depth=DEPTH, by_name=False)
+            total = clocked_seconds(partial(run_step, step, services))
             note("routes_ms", clocked.in_routes)
             note("completion_ms", clocked.in_completion)
             note("overhead_ms.catena", total - clocked.in_routes - clocked.in_completion)
             note("overhead_ms.catena_with_completion", total - clocked.in_routes)
-            start = process_time()
-            library.store.search(Search(route="keyword", query=question, k=DEPTH))
-            note("entity_lookup_ms", process_time() - start)
-            start = process_time()
-            library.store.names(FindNames(query=question))
-            note("names_ms", process_time() - start)
-            start = process_time()
-            library.search(question, k=K)
-            note("search_by_name_ms", process_time() - start)
+            note("entity_lookup_ms", clocked_seconds(partial(library.store.search, keyword(query=question))))
+            note("names_ms", clocked_seconds(partial(library.store.names, FindNames(query=question))))
+            note("search_by_name_ms", clocked_seconds(partial(library.search, question, k=K)))
         tell(f"{questions} questions asked {ROUNDS} times")
         for name, method in _others(clocked, services, tell).items():
             for question in (*asked[:5], *asked * ROUNDS):
                 clocked.reset()
-                start = process_time()
-                method(question)
-                note(f"overhead_ms.{name}", process_time() - start - clocked.in_routes)
+                note(f"overhead_ms.{name}", clocked_seconds(partial(method, question)) - clocked.in_routes)
         held = library.stats().chunks
     figures: dict[str, float] = {"n_chunks": held, "n_questions": questions}
     for name, values in times.items():
-        figures |= _summary(name, values[5:])  # the first five warm up
+        first, middle, third = quantiles(values[5:], n=4, method="inclusive")  # the first five warm up
+        figures |= {name: middle, f"{name}.q1": first, f"{name}.q3": third}
     ours = figures["overhead_ms.catena_with_completion"]
     peers = [name for name in times if name.endswith("_retriever")]
     return figures | {f"ratio.{name.partition('.')[2]}": figures[name] / ours for name in peers}
@@ -179,32 +176,16 @@ def _others(clocked: _Clocked, services: Services, tell: Callable[[str], None]) 
     }
 
 
-def _summary(name: str, values: Sequence[float]) -> dict[str, float]:
-    first, _, third = quantiles(values, n=4, method="inclusive")
-    return {name: median(values), f"{name}.q1": first, f"{name}.q3": third}
-
-
-def _filled(library: Library, chunks: int) -> list[str]:
-    """Put manuals into a library until it holds so many chunks; return their product codes."""
-    codes: list[str] = []
-    held = 0
-    entries = _entries()
-    while held < chunks:
-        some = list(islice(entries, _BATCH))
-        library.store.add([(entry, run_step(embed(entry), library.services)) for entry in some])
-        codes += [entry.document.id for entry in some]
-        held += sum(len(entry.chunks) for entry in some)
-    return codes
-
-
-def _entries() -> Iterator[Entry]:
+def _entries(chunks: int) -> Iterator[Entry]:
+    """Yield manuals, each titled with a product code of its own, until they have so many chunks."""
     draw = Random(0)
     used: set[str] = set()
-    number = 0
-    while True:
+    number = held = 0
+    while held < chunks:
         code = f"{''.join(draw.sample('ABDEHKLMRTX', 2))}-{draw.randrange(100, 10_000)}"
         if code not in used:
             used.add(code)
             number += 1
             text = f"# {code}\n\n{manual_markdown(number, numbered=True, levels=3, words=800)}"
-            yield prepare(Document(id=code, text=text))
+            yield (entry := prepare(Document(id=code, text=text)))
+            held += len(entry.chunks)

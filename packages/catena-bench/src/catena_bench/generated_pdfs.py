@@ -1,4 +1,4 @@
-"""PDFs whose headings are known exactly: synthetic manuals, printed in many styles, for the headings benchmark."""
+"""Print PDFs whose headings are known exactly: synthetic manuals in many styles, for the headings benchmark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfStyle:
-    """How a manual is printed."""
+    """The style in which a manual is printed."""
 
     columns: Literal[1, 2] = 1
     cue: Cue = "size"

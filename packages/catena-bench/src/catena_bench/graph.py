@@ -1,24 +1,379 @@
-"""Questions of several hops over a whole corpus: what each method finds of the evidence, and what a walk takes."""
+"""Ask questions of several hops over a whole corpus by each method: evidence found, studies of the walk, answers.
+
+| method | ranking |
+|---|---|
+| bm25, dense, hybrid | the first rankings of `graph_setting` |
+| library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
+| paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
+| paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
+| paper_fine_tuned | the same with the encoder trained too, and the graph made of its vectors |
+| walk | the library's own walk from "hybrid", by the shipped scorer |
+| scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
+| walk_untrained, walk_untrained_scorer_only | both by hand-set weights |
+
+In the two studies, of the length of chains and the density of the graph, a chain's evidence is counted whatever the
+number of its chunks, and nothing is filled in from the first ranking; so the chunks that the chains hold are given
+beside it. At most 250 questions are asked, those of the lowest digests.
+
+| figures end with | what the model reads |
+|---|---|
+| no_retrieval | nothing |
+| hybrid | the first five of the ranking that the walk begins with |
+| chain, iterative, shuffled | the chains of the library's own walk, five chunks in all, in the three orders of IIER |
+| golden | the gold evidence, so far as it is in the corpus |
+
+Source: IIER (arXiv 2408.02907), Tables 1 to 3 and Figure 3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import fmean
 from time import perf_counter
+from typing import TypeAlias, get_args
 
-from catena.effects import Embedder
-from catena.graph import FeatureScorer
-from catena.model import ParameterError
-from catena_bench.graph_data import DEV, read_split
-from catena_bench.graph_embedding import KeptVectors
-from catena_bench.graph_measures import CUTOFFS, Results, differences_of, figures_of, results_of
-from catena_bench.graph_methods import METHODS, USUAL
-from catena_bench.graph_rankings import HYBRID
-from catena_bench.graph_setting import LeftOut, Setting, Tuning, setting_of
-from catena_bench.graph_studies import STUDIES, figures_of_study
+from catena import ParameterError, Ranking, Services
+from catena.answering import (
+    Chained,
+    ChainFormat,
+    ChainReading,
+    ShortAnswer,
+    answer_all,
+    answer_without_retrieval,
+    chain_answer,
+)
+from catena.effects import Embedder, Plan, Step, Tariff
+from catena.evaluation import AnswerMeasure, EvidenceResult, MeanScore, SquadScores, evaluate_evidence, squad_scores
+from catena.graph import (
+    KEYWORDS,
+    PAPER,
+    ChunkGraph,
+    FeatureScorer,
+    GraphOptions,
+    GraphSearch,
+    Scorer,
+    SimilarityScorer,
+    UntrainedScorer,
+)
+from catena.model import digest
+from catena_bench.collection import library_of
+from catena_bench.figures import ROUNDS, paired_figures, percentiles, score_figures
+from catena_bench.graph_data import DEV, HopQuestion, KeptVectors, read_split
+from catena_bench.graph_setting import (
+    BM25,
+    DENSE,
+    HYBRID,
+    MAKES,
+    TUNED,
+    Method,
+    MethodNotAvailable,
+    Rankings,
+    Setting,
+    Tuning,
+    paper_fine_tuned,
+    paper_scorer,
+    setting_of,
+    walked,
+    walking,
+)
+from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
 
+CUTOFFS = (2, 5, 10, 20)
+COMPARED = ("recall@5", "all@5")
+
+Results: TypeAlias = "Mapping[str, EvidenceResult]"
+"""By measure."""
+
+
+LIBRARY = "library_hybrid"
+WALK = GraphSearch().walk  # as the library walks where nothing is said
+WITHOUT_GRAPH = replace(WALK, candidates="ranking", kinds=())
+LENGTHS = (1, 3, 5, 7)  # chunks of a chain at most
+NEIGHBOURS = (1, 2, 3, 5, 8, 10, 15, 20)  # the paper's T
+KEYWORDS_MORE_THAN = (0, 1, 2, 3, 4)  # the paper's K
+STUDIED = 250  # questions
+SCORERS: dict[str, MAKES] = {"paper_untrained": lambda setting: SimilarityScorer(), "paper_trained": paper_scorer}
+_MATCH = "match_rate"
+_PAPER_GRAPH = GraphOptions(kinds=(KEYWORDS,), mentions=False)
+FORMATS: tuple[ChainFormat, ...] = get_args(ChainFormat)
+NO_RETRIEVAL, GOLDEN = "no_retrieval", "golden"
+READ = 5  # chunks that a model reads of one question
+MEASURES: tuple[AnswerMeasure, ...] = get_args(AnswerMeasure)
+ANSWER_PAIRS = (
+    ("chain", "iterative"), ("chain", "shuffled"), ("chain", HYBRID), ("chain", NO_RETRIEVAL), (GOLDEN, "chain"),
+)  # fmt: skip
 Figures = dict[str, float]
+
+
+def results_of(
+    questions: Sequence[HopQuestion], rankings: Sequence[Ranking], cutoffs: Sequence[int] = CUTOFFS
+) -> Results:
+    """Return recall at the cutoffs, and how often all evidence is among the first five."""
+    gold = {question.id: question.evidence for question in questions}
+    run = {question.id: ranking for question, ranking in zip(questions, rankings, strict=True)}
+    measures = dict.fromkeys((*(f"recall@{k}" for k in cutoffs), *COMPARED))
+    return evaluate_evidence(gold, run, tuple(measures), rounds=ROUNDS)
+
+
+def figures_of(method: str, results: Results) -> dict[str, float]:
+    """Return the means of a method in percent, `recall_at_5.METHOD`, with the ends of their 95% bootstrap intervals.
+
+    These are `recall_at_5.low.METHOD` and `recall_at_5.high.METHOD`; of a single question there are none.
+    """
+    figures: dict[str, float] = {}
+    for name, result in results.items():
+        key = _key(name)
+        assert result.mean is not None  # every question that was read has evidence
+        figures |= score_figures(key, method, result.mean)
+    return figures
+
+
+def differences_of(found: Mapping[str, Results], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Return the paired differences of methods in points, of `COMPARED`: see `figures.paired_figures`.
+
+    `difference.recall_at_5.A-B` with `.low` and `.high`, the ends of its 95% interval, `.p` of the randomisation test
+    and `.p_holm`, the same corrected for the number of pairs.
+
+    Args:
+        found: method -> its results.
+        pairs: (A, B); one of which a method was not measured is left out.
+    """
+    figures: dict[str, float] = {}
+    for name in COMPARED:
+        values = {method: results[name].per_question for method, results in found.items()}
+        figures |= paired_figures(_key(name), values, pairs)
+    return figures
+
+
+def _key(measure: str) -> str:
+    return measure.replace("@", "_at_")
+
+
+def listed(name: str) -> Method:
+    """Return the method that answers with one of the first rankings."""
+    return lambda setting: tuple(ranking.top(setting.k) for ranking in setting.first[name])
+
+
+def library_hybrid(setting: Setting) -> Rankings:
+    """Put the corpus into a library, and search it as its users do."""
+    texts = [question.text for question in setting.split.questions]
+    with library_of(setting.split.entries(), embedder=setting.embedder) as library:
+        return tuple(library.search(text, k=setting.k, on_route_error="raise", on_unknown="keep") for text in texts)
+
+
+def feature_scorer(setting: Setting) -> FeatureScorer:
+    """Return the scorer that was given, or the shipped one."""
+    return setting.scorer or FeatureScorer.shipped()
+
+
+METHODS: dict[str, Method] = {
+    BM25: listed(BM25),
+    DENSE: listed(DENSE),
+    HYBRID: listed(HYBRID),
+    LIBRARY: library_hybrid,
+    "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
+    "paper_trained": walking("paper_trained", PAPER, paper_scorer),
+    TUNED: paper_fine_tuned,
+    "walk": walking("walk", WALK, feature_scorer),
+    "scorer_only": walking("scorer_only", WITHOUT_GRAPH, feature_scorer),
+    "walk_untrained": walking("walk_untrained", WALK, lambda setting: UntrainedScorer()),
+    "walk_untrained_scorer_only": walking(
+        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
+    ),
+}
+USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far longer than all others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The evidence that the chains of one scorer find at one value of a setting.
+
+    Attributes:
+        setting: "length", "neighbours" (T) or "keyword" (K).
+        matched: mean match rate of the evidence, with its interval.
+        chunks: mean number of chunks in the chains of a question.
+        degree: mean number of neighbours in the graph.
+    """
+
+    setting: str
+    at: int
+    scorer: str
+    matched: MeanScore
+    chunks: float
+    degree: float
+
+
+def lengths(setting: Setting) -> list[Point]:
+    """Return the points of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
+    scorers = scorers_of(setting)
+    graph = ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
+    return [point for at in LENGTHS for point in _points(setting, scorers, graph, "length", at, max_length=at)]
+
+
+def density(setting: Setting) -> list[Point]:
+    """Return the points of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
+    options = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
+    options += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
+    scorers = scorers_of(setting)
+    found: list[Point] = []
+    for name, at, option in options:
+        setting.tell(f"density: {name} {at}")
+        graph = ChunkGraph.build(setting.nodes, setting.vectors, option)
+        found += _points(setting, scorers, graph, name, at)
+    return found
+
+
+STUDIES: Mapping[str, Callable[[Setting], list[Point]]] = {"lengths": lengths, "density": density}
+
+
+def studied(setting: Setting) -> tuple[tuple[HopQuestion, Ranking], ...]:
+    """Return at most `STUDIED` questions with their first rankings, in the order of the digests of their ids."""
+    asked = zip(setting.split.questions, setting.first[HYBRID], strict=True)
+    return tuple(sorted(asked, key=lambda pair: digest(pair[0].id))[:STUDIED])
+
+
+def figures_of_study(points: Sequence[Point]) -> dict[str, float]:
+    """Return the points as figures: `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it.
+
+    And `chunks.SETTING_AT.SCORER`, `mean_degree.SETTING_AT`, `n_studied`.
+    """
+    figures: dict[str, float] = {}
+    for point in points:
+        key = f"{point.setting}_{point.at}"
+        figures |= score_figures(_MATCH, f"{key}.{point.scorer}", point.matched)
+        figures[f"chunks.{key}.{point.scorer}"] = point.chunks
+        figures[f"mean_degree.{key}"] = point.degree
+        figures["n_studied"] = point.matched.n
+    return figures
+
+
+def scorers_of(setting: Setting) -> dict[str, Scorer]:
+    """Return the scorers that can be had here, and tell which cannot."""
+    found: dict[str, Scorer] = {}
+    for name, make in SCORERS.items():
+        try:
+            found[name] = make(setting)
+        except MethodNotAvailable as why:
+            setting.tell(f"without {name}: {why}")
+    return found
+
+
+def _points(
+    setting: Setting, scorers: Mapping[str, Scorer], graph: ChunkGraph, name: str, at: int, *, max_length: int = 5
+) -> list[Point]:
+    """Return a point for each scorer."""
+    walk = replace(PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
+    asked = studied(setting)
+    gold = {question.id: question.evidence for question, _ in asked}
+    found: list[Point] = []
+    for scorer, scores in scorers.items():
+        how = GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
+        results, _ = walked(asked, how, setting.embedder, graph, walk.takes)
+        chains = {question: result.chains for question, result in zip(gold, results, strict=True)}
+        matched = evaluate_evidence(gold, chains, (_MATCH,), rounds=ROUNDS)[_MATCH].mean
+        assert matched is not None  # every question that was read has evidence
+        found.append(
+            Point(
+                setting=name,
+                at=at,
+                scorer=scorer,
+                matched=matched,
+                chunks=fmean(len(result.ranking.hits) for result in results),
+                degree=float(graph.degrees().mean()),
+            )
+        )
+    return found
+
+
+def answered(setting: Setting, services: Services) -> Figures:
+    """Let a model answer every question in each way, and return how good the answers are.
+
+    Returns:
+        In percent `accuracy.WAY`, `exact_match.WAY` and `f1.WAY` with `.low` and `.high` before the way, the ends of
+        their 95% bootstrap intervals; `difference.f1.A-B` of `ANSWER_PAIRS` with `.low`, `.high`, `.p` and `.p_holm`;
+        `n_answerable`, the questions with accepted answers: the others are not asked; `n_unanswered.WAY`, those
+        that were left without an answer and count 0, of which `n_failed.WAY` because asking failed;
+        `tokens_in` and `tokens_out`, of all ways together: equal requests are asked once.
+
+    Raises:
+        ParameterError: no question has an accepted answer.
+        CatenaError: no service answers, or the budget is spent.
+    """
+    accepted = {question.id: question.answers for question in _answerable(setting)}
+    ledger = Ledger()
+    ask = asking(services, setting.embedder, ledger, setting.tell)
+    figures: Figures = {"n_answerable": len(accepted)}
+    found: dict[str, SquadScores] = {}
+    for way, asked in _ways(setting).items():
+        setting.tell(f"answering: {way}")
+        answers = ask(answer_all(asked))
+        found[way] = squad_scores(accepted, {each.question: each.reply for each in answers}, rounds=ROUNDS)
+        figures |= _figures_of(way, found[way])
+        figures[f"n_failed.{way}"] = sum(bool(each.failure) for each in answers)
+        setting.tell(f"{way}: {found[way]}")
+    figures["tokens_in"] = sum(task.tokens_in for task in ledger.tasks.values())
+    figures["tokens_out"] = sum(task.tokens_out for task in ledger.tasks.values())
+    return figures | paired_figures("f1", {way: scores.values("f1") for way, scores in found.items()}, ANSWER_PAIRS)
+
+
+def planned(setting: Setting, services: Services, tariff: Tariff) -> Figures:
+    """Return the calls and tokens that the model would take, without asking it.
+
+    `plan.WAY.calls`, `.tokens_in`, `.tokens_out_at_most` and `.cost_at_most` of what the journal does not hold; a
+    request that is equal in two ways is in both, though it is asked once.
+    """
+    figures: Figures = {}
+    for way, asked in _ways(setting).items():
+        plans: list[Plan] = []
+        planning(services, setting.embedder, plans, tariff)(answer_all(asked))
+        usages = by_purpose(plans).values()
+        figures[f"plan.{way}.calls"] = sum(usage.calls for usage in usages)
+        figures[f"plan.{way}.tokens_in"] = sum(usage.input_tokens for usage in usages)
+        figures[f"plan.{way}.tokens_out_at_most"] = sum(usage.output_tokens for usage in usages)
+        figures[f"plan.{way}.cost_at_most"] = sum(usage.cost for usage in usages)
+    return figures
+
+
+def _answerable(setting: Setting) -> Sequence[HopQuestion]:
+    found = [question for question in setting.split.questions if question.answers]
+    if not found:
+        raise ParameterError("answers", setting.split.name, "rows of questions with accepted `answers`, for --llm")
+    return found
+
+
+def _ways(setting: Setting) -> Mapping[str, Mapping[str, Step[ShortAnswer]]]:
+    """Return by way and question the step that answers it, not yet begun."""
+    questions = _answerable(setting)
+    firsts = dict(zip((question.id for question in setting.split.questions), setting.first[HYBRID], strict=True))
+    chunks = {chunk.id: chunk for chunk in setting.split.chunks}
+    setting.tell("walking, for the chains to read")
+    how = GraphSearch(walk=WALK, scorer=feature_scorer(setting), on_graph_error="raise")
+    pairs = [(question, firsts[question.id]) for question in questions]
+    results, _ = walked(pairs, how, setting.embedder, setting.graph, READ)
+    chains = {question.id: result.chains for question, result in zip(questions, results, strict=True)}
+    gold = {question.id: [chunks[at] for at in question.evidence if at in chunks] for question in questions}
+    listed = {question.id: firsts[question.id].top(READ).hits for question in questions}
+
+    def read(found: Mapping[str, Sequence[Chained]], way: ChainFormat) -> dict[str, Step[ShortAnswer]]:
+        reading = ChainReading(format=way)
+        return {question.id: chain_answer(question.text, found[question.id], reading) for question in questions}
+
+    return {
+        NO_RETRIEVAL: {question.id: answer_without_retrieval(question.text) for question in questions},
+        HYBRID: read(listed, "chain"),
+        **{way: read(chains, way) for way in FORMATS},
+        GOLDEN: read(gold, "chain"),
+    }
+
+
+def _figures_of(way: str, scores: SquadScores) -> Figures:
+    figures: Figures = {f"n_unanswered.{way}": len(scores.unanswered)}
+    for measure in MEASURES:
+        figures |= score_figures(measure, way, getattr(scores, measure))
+    return figures
+
 
 PAIRS = (
     *((method, HYBRID) for method in METHODS if method != HYBRID),
@@ -58,7 +413,7 @@ def run(
         scorer: of the methods "walk" and "scorer_only"; the shipped one by default.
         tuning: of the method "paper_fine_tuned", which is left out without it.
         studies: of `STUDIES`.
-        answers: lets a model answer, and returns figures of that, see `graph_answers`; nobody is asked by default.
+        answers: lets a model answer, and returns figures of that, see `answered`; no model is asked by default.
         tell: is told how far the run is.
 
     Returns:
@@ -68,7 +423,7 @@ def run(
         graph, and of the trained walk to the others, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`,
         milliseconds of processor time of a walk, its first ranking and its vectors given, of which `walk_ms_p50` is
         the library's own; `node_seconds` (keywords and names), `graph_seconds` (all else);
-        `skipped.METHOD` is 1 where what it needs is not here; of studies what `graph_studies.figures_of_study` says;
+        `skipped.METHOD` is 1 where what it needs is not here; of studies see `figures_of_study`;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 
     Raises:
@@ -96,7 +451,7 @@ def run(
         start = perf_counter()
         try:
             found[method] = results_of(split.questions, METHODS[method](setting), k)
-        except LeftOut as why:
+        except MethodNotAvailable as why:
             figures[f"skipped.{method}"] = 1
             tell(f"without {method}: {why}")
             continue
@@ -122,6 +477,5 @@ def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> 
 def _times(setting: Setting) -> Figures:
     figures: Figures = {}
     for method, times in setting.times.items():
-        cuts = quantiles(times, n=20, method="inclusive") if len(times) > 1 else [*times] * 19
-        figures |= {f"{method}_ms_p50": median(times), f"{method}_ms_p95": cuts[18]}
+        figures |= percentiles(f"{method}_ms", times)
     return figures

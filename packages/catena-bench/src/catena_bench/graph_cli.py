@@ -1,11 +1,8 @@
-"""The command `catena-bench graph`: what it takes, what it tells, and what it writes."""
+"""Declare the command `catena-bench graph`: its options, its messages, and the table and JSON that it writes."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,22 +11,27 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from catena import ParameterError, Services
 from catena.cli.failures import ProblemError, check_targets
-from catena.cli.llm_options import ModelOptions, stoppable
-from catena.cli.option_groups import grouped
-from catena.effects import Services, Tariff
+from catena.cli.llm_options import ModelOptions
+from catena.cli.options import grouped
+from catena.effects import Tariff
 from catena.graph import FeatureScorer
-from catena.model import CatenaError, ParameterError
-from catena_bench import graph, graph_answers, graph_pictures
-from catena_bench.graph_embedding import STATIC, embedder_named, model_named
-from catena_bench.graph_measures import CUTOFFS
-from catena_bench.graph_methods import USUAL
-from catena_bench.graph_rankings import HYBRID
-from catena_bench.graph_setting import Setting, Tuning
-from catena_bench.graph_studies import STUDIES
-from catena_bench.graph_tuning import TUNED
-from catena_bench.sizes import sizes_of
-from catena_bench.tables_cli import services_of
+from catena_bench import graph
+from catena_bench.graph import CUTOFFS, STUDIES, USUAL, answered, planned
+from catena_bench.graph_data import STATIC, embedder_named, model_named
+from catena_bench.graph_setting import HYBRID, TUNED, Setting, Tuning
+from catena_bench.options import (
+    JsonFile,
+    OnlyPlan,
+    errors_told,
+    names_in,
+    services_of,
+    sizes_of,
+    teller,
+    write_figures,
+)
+from catena_bench.pictures import draw
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -69,11 +71,11 @@ def command(
         ),
     ] = None,
     asking: ModelOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
+    plan: OnlyPlan = False,
     plots: Annotated[
         Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr.
 
@@ -81,14 +83,11 @@ def command(
     twice. The key is read from CATENA_API_KEY or OPENAI_API_KEY.
     """
     console = Console(stderr=True)
-
-    def tell(message: str) -> None:
-        console.print(f"graph: {message}", markup=False, highlight=False)
-
-    try:
+    tell = teller("graph", console)
+    with errors_told(console):
         check_targets(json_file, plots)
         sizes = sizes_of(size or [], ("questions", "train"))
-        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys((*_listed(methods), *([TUNED] if fine_tune else []))))
+        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys((*names_in(methods), *([TUNED] if fine_tune else []))))
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
         if not fine_tune and (epochs is not None or "train" in sizes):
@@ -99,10 +98,7 @@ def command(
         asking.require(llm, plan=plan)
         figures |= {} if llm is None else {"about.model": llm}
         tariff = asking.spending.tariff() if plan else None
-        with (
-            services_of(llm, asking, dry=plan) as services,
-            stoppable(services.journal) if services.journal is not None else nullcontext(),
-        ):
+        with services_of(llm, asking, dry=plan) as services:
             figures |= graph.run(
                 data,
                 embedder=model,
@@ -113,23 +109,15 @@ def command(
                 train_on=train_on,
                 scorer=None if scorer is None else FeatureScorer.load(scorer),
                 tuning=tuning,
-                studies=_listed(studies),
+                studies=names_in(studies),
                 answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
                 tell=tell,
             )
         measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
-        for picture in graph_pictures.draw(figures, measured, plots) if plots is not None else ():
+        for picture in draw(figures, measured, plots) if plots is not None else ():
             tell(f"drew {picture}")
-    except (CatenaError, ProblemError) as error:
-        what = f"{error.what}. Try: {error.hint}" if isinstance(error, ProblemError) else str(error)
-        console.print(f"error: {what}", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from None
     console.print(table(figures, measured, cutoffs))
-    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
-    if json_file is None:
-        sys.stdout.write(text)
-    else:
-        json_file.write_text(text, encoding="utf-8")
+    write_figures(figures, json_file)
 
 
 def table(figures: Figures, methods: Sequence[str], cutoffs: Sequence[int]) -> Table:
@@ -154,16 +142,12 @@ def table(figures: Figures, methods: Sequence[str], cutoffs: Sequence[int]) -> T
 def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> Mapping[str, float]:
     """Let the model answer, or with a tariff only say what that would take."""
     if tariff is None:
-        return graph_answers.answered(setting, services)
-    return graph_answers.planned(setting, services, tariff)
-
-
-def _listed(given: str) -> tuple[str, ...]:
-    return tuple(name for part in given.split(",") if (name := part.strip()))
+        return answered(setting, services)
+    return planned(setting, services, tariff)
 
 
 def _cutoffs(given: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in _listed(given))
+        return tuple(int(part) for part in names_in(given))
     except ValueError:
         raise ParameterError("k", given, "whole numbers between commas") from None

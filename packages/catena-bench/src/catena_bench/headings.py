@@ -1,4 +1,4 @@
-"""Headings found without a model: on generated PDFs against the exact truth, on real ones against their outline."""
+"""Measure headings found without a model: on generated PDFs against the truth, on real ones against outlines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from catena import Document, ParameterError, ParseError
 from catena.formatting import LayoutOptions, format_layout
-from catena.model import Document, ParameterError, Parsed, ParseError
+from catena.model import Parsed
 from catena.parsing import Engine, parse, parse_bytes
 from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
 
@@ -36,7 +37,7 @@ class Title:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many headings two lists of titles share; sums over files are micro averages."""
+    """Numbers of headings that two lists of titles share; sums over files are micro averages."""
 
     truth: int = 0
     found: int = 0

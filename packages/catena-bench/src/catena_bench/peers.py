@@ -1,4 +1,4 @@
-"""What LangChain's and LlamaIndex's fusion retrievers make of our routes.
+"""Fuse our routes by LangChain's and LlamaIndex's fusion retrievers.
 
 Each is given what is best for it: identities by which equal texts of two documents stay two (LangChain's retriever
 merges them by default), and nodes without a route's provenance (LlamaIndex's retriever merges what two routes found
@@ -23,9 +23,8 @@ from pydantic import PrivateAttr
 
 import langchain_catena
 import llama_index_catena
-from catena.effects import Services
-from catena.model import Hit, Ranking
-from langchain_catena.convert import to_document
+from catena import Hit, Ranking, Services
+from langchain_catena import to_document
 from llama_index_catena.convert import PROVENANCE, to_node
 
 Ranked = Callable[[str], Ranking]

@@ -1,23 +1,33 @@
-"""The pictures of benchmarks, drawn from their flat figures: what was printed is what is seen."""
+"""Draw the pictures of benchmarks from their flat figures."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from catena import plots
+from rich.table import Table
+
 from catena.evaluation import MeanScore
-from catena.plots import Picture
-from catena.plots.picture import Axis, Line, Panel
 from catena.segments import Bin, Reliability
 from catena_bench.segments import BUDGETS, MEAN, USUAL
 from catena_bench.segments_systems import HEADERS
-from catena_bench.views_picture import views
+from catena_bench.views_measures import BUDGETS as READ_TOKENS
+from catena_bench.views_measures import CUTOFFS
+from catena_view import plots
+from catena_view.plots import Measured, Picture
+from catena_view.plots.picture import Axis, LineMark, Panel
 
 Figures = Mapping[str, float]
 _SYSTEMS = {"greedy": "Catena, greedy", "optimal": "Catena, optimal", "dsrag": "dsRAG"}
 _LEVEL = 0.95  # of the intervals that the benchmarks give
+
+
+DRAWN = tuple(f"{name}{HEADERS}" for name in ("topk", "window", "section", "article", "greedy", "lent"))
+VIEWS_DRAWN = ("fixed100", "fixed200", "fixed300", "sections", "passages", "views_exact", "default")
+_ROW = re.compile(r"(?P<document>.+)\.(?P<retriever>\w+)\.(?P<method>\w+)\.tokens500")
+_COLUMNS = (*(f"k{k:g}" for k in CUTOFFS), *(f"tokens{budget}" for budget in READ_TOKENS))
 
 
 def ablation(figures: Figures, path: Path) -> None:
@@ -91,16 +101,13 @@ def segments(figures: Figures, path: Path) -> None:
     Picture(title="Evidence at equal tokens", caption=caption, panels=panels).save(path)
 
 
-DRAWN = tuple(f"{name}{HEADERS}" for name in ("topk", "window", "section", "article", "greedy", "lent"))
-
-
 def _recall(collection: str, system: str, budget: int | str) -> str:
     return f"recall.{collection}.fused.{USUAL}.{system}.{budget}"
 
 
-def _recall_line(figures: Figures, collection: str, system: str, number: int) -> Line:
+def _recall_line(figures: Figures, collection: str, system: str, number: int) -> LineMark:
     y = [figures[_recall(collection, system, budget)] for budget in BUDGETS]
-    return Line(x=[float(budget) for budget in BUDGETS], y=y, label=system, series=number, dotted=True)
+    return LineMark(x=[float(budget) for budget in BUDGETS], y=y, label=system, series=number, dotted=True)
 
 
 def segment_speed(figures: Figures, path: Path) -> None:
@@ -118,6 +125,123 @@ def segment_speed(figures: Figures, path: Path) -> None:
     plots.cost_growth(cases, path, title="What segment extraction costs, for six queries")
 
 
+def _score(figures: Figures, mean: str, low: str, high: str) -> MeanScore:
+    n = round(figures["n_judged"])
+    return MeanScore(value=figures[mean], interval=(figures[low], figures[high]), level=_LEVEL, n=n)
+
+
+def _by_system(rows: list[str]) -> list[str]:
+    """Return the rows with all routes first, then those without the keyword route."""
+    return sorted(rows, key=lambda row: row.endswith("_words"))
+
+
+def views(figures: Figures, path: Path) -> None:
+    """Draw recall against the tokens that are read, a panel for each document; the band is the default's interval."""
+    names = [key.removesuffix(".n_questions") for key in figures if key.endswith(".n_questions")]
+    panels = [
+        Panel(
+            title=f"{name} ({figures[f'{name}.n_questions']:.0f} questions)",
+            marks=[
+                _line(figures, f"{name}.fused.{method}", method, number) for number, method in enumerate(VIEWS_DRAWN)
+            ],
+            x=Axis(label="tokens read", ticks=[(float(each), f"{each:,}") for each in READ_TOKENS], logarithmic=True),
+            y=Axis(label="evidence covered, percent", limits=(0, 102)),
+        )
+        for name in names
+    ]
+    told = "; ".join(
+        f"{name} "
+        + ", ".join(f"{method} {figures[f'{name}.fused.{method}.tokens500']:.1f}" for method in VIEWS_DRAWN)
+        for name in names
+    )
+    caption = f"Fused search, the last piece cut. At 500 tokens: {told}. Band: 95% of the default's mean."
+    Picture(title="Answer scopes at equal tokens", caption=caption, panels=panels).save(path)
+
+
+def views_table(title: str, figures: Figures) -> Table:
+    """Return recall in percent by document, retriever and method, at every k and budget."""
+    shown = Table("document", "retriever", "method", *_COLUMNS, title=title)
+    for key in figures:
+        if match := _ROW.fullmatch(key):
+            values = (figures[key.replace("tokens500", column)] for column in _COLUMNS)
+            shown.add_row(*match.groups(), *(f"{value:.1f}" for value in values))
+    return shown
+
+
+def _line(figures: Figures, key: str, method: str, number: int) -> LineMark:
+    def values(end: str = "") -> list[float]:
+        return [figures[f"{key}.tokens{budget}{end}"] for budget in READ_TOKENS]
+
+    banded = method == "default"
+    return LineMark(
+        x=[float(budget) for budget in READ_TOKENS],
+        y=values(),
+        low=values(".low") if banded else (),
+        high=values(".high") if banded else (),
+        label=method,
+        series=number,
+        dotted=True,
+    )
+
+
+def draw(figures: Mapping[str, float | str], methods: Sequence[str], folder: Path) -> list[Path]:
+    """Draw recall and all evidence at 5 by method, and each study that was made; return the files.
+
+    Args:
+        figures: of `graph.run`.
+        methods: those that were measured, in the order of the rows.
+        folder: made where it is not there.
+
+    Raises:
+        MissingExtraError: the library that draws is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: list[Path] = []
+    note = f"{figures['n_questions']:,} questions over {figures['n_passages']:,} passages"
+    for measure in ("recall_at_5", "all_at_5"):
+        scores = {method: _mean_score(figures, measure, method) for method in methods}
+        if scores:
+            drawn.append(folder / f"{measure}.png")
+            plots.ablation(scores, drawn[-1], measure=measure.replace("_", " "), note=note)
+    points = [_point(figures, key) for key in figures if key.startswith("match_rate.") and key.count(".") == 2]
+    for name, settings, picture in (
+        ("path_lengths", {"length"}, plots.path_lengths),
+        ("graph_density", {"neighbours", "keyword"}, plots.graph_density),
+    ):
+        if rows := [point for point in points if point.setting in settings]:
+            drawn.append(folder / f"{name}.png")
+            picture(rows, drawn[-1])
+    return drawn
+
+
+def _mean_score(figures: Mapping[str, float | str], measure: str, method: str) -> MeanScore:
+    ends = (_share(figures, f"{measure}.low.{method}"), _share(figures, f"{measure}.high.{method}"))
+    return MeanScore(
+        value=_share(figures, f"{measure}.{method}") or 0.0,
+        interval=None if ends[0] is None or ends[1] is None else (ends[0], ends[1]),
+        level=_LEVEL,
+        n=int(figures["n_questions"]),
+    )
+
+
+def _point(figures: Mapping[str, float | str], key: str) -> Measured:
+    """Return the point of a figure named `match_rate.SETTING_AT.SCORER`."""
+    measure, setting_at, scorer = key.split(".")
+    setting, _, at = setting_at.rpartition("_")
+    return Measured(
+        name=scorer,
+        at=float(at),
+        value=_share(figures, key) or 0.0,
+        low=_share(figures, f"{measure}.low.{setting_at}.{scorer}"),
+        high=_share(figures, f"{measure}.high.{setting_at}.{scorer}"),
+        setting=setting,
+    )
+
+
+def _share(figures: Mapping[str, float | str], key: str) -> float | None:
+    return float(figures[key]) / 100 if key in figures else None
+
+
 PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "ablation": ablation,
     "degradation": degradation,
@@ -127,13 +251,3 @@ PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "segment-speed": segment_speed,
     "views": views,
 }
-
-
-def _score(figures: Figures, mean: str, low: str, high: str) -> MeanScore:
-    n = round(figures["n_judged"])
-    return MeanScore(value=figures[mean], interval=(figures[low], figures[high]), level=_LEVEL, n=n)
-
-
-def _by_system(rows: list[str]) -> list[str]:
-    """Return the rows with all routes first, then those without the keyword route."""
-    return sorted(rows, key=lambda row: row.endswith("_words"))

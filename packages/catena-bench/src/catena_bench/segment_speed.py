@@ -1,4 +1,4 @@
-"""What segment extraction costs as documents grow: ours, greedy and optimal, and dsRAG's published algorithm.
+"""Measure the cost of segment extraction as documents grow: ours, greedy and optimal, and dsRAG's algorithm.
 
 All times are milliseconds of processor time of this process. The systems take turns in each round, so that all meet
 the machine in the same states; ratios are of times of the same round.
@@ -7,23 +7,57 @@ the machine in the same states; ratios are of times of the same round.
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib import import_module
 from math import fsum
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias
+from time import process_time
+from typing import Any, TypeAlias, TypeVar
 
-from catena.model import ParameterError
-from catena_bench.segment_speed_inputs import Retrieved, dense, sparse
-from catena_bench.segment_speed_rounds import Measure, Rounds, agreement, dense_rounds, dsrag_rounds, sparse_rounds
+import numpy as np
+from numpy.typing import NDArray
 
+from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
+from catena import run as run_step
+from catena.effects import FetchChunks, FetchText, Handler
+from catena.segments import (
+    BALANCED,
+    ChunkSequence,
+    ExtractionParams,
+    Floats,
+    Ints,
+    SelectionBounds,
+    documents_considered,
+    dsrag_compatible,
+    extract,
+    gaps,
+    greedy,
+    hits_by_place,
+    lay_out,
+    optimal,
+    weighted_values,
+)
+
+QUERIES = 6
+RETRIEVED = 200  # chunks that a query finds, in the sparse case
+MEAN, DEVIATION = -0.02, 0.35  # of chunk values, in the dense case
+_NO_DECAY = 1e12  # in ranks: so large that every chunk keeps its probability
+
+
+CLOSE = 1e-9  # values that differ by less are equal
+T = TypeVar("T")
+Found: TypeAlias = list[tuple[str, int, int, float]]  # document, first position, end position, value
+Measure: TypeAlias = "Callable[[Retrieved, Rounds, bool], Callable[[], None]]"
+"""Makes the input, also as rankings if that is asked for, and returns what measures one round."""
 SIZES = (1_000, 5_000, 20_000, 100_000, 1_000_000)
 LARGEST_OF_PEER = 100_000  # chunks
 LARGEST_FROM_RANKINGS = 20_000  # chunks, where all are ranked: dsRAG then goes through all once for each document
 REPEATS = 5
-
 _PEERS = ("dsrag.meta_document", "dsrag.values", "dsrag.selection")
 _STAGES: dict[str, dict[str, tuple[str, ...]]] = {  # whose times together are those of a system
     "dense": {
@@ -39,8 +73,274 @@ _STAGES: dict[str, dict[str, tuple[str, ...]]] = {  # whose times together are t
     "sparse": {"greedy": ("catena.extract_greedy",), "optimal": ("catena.extract_optimal",), "dsrag": _PEERS},
 }
 SYSTEMS = ("greedy", "optimal", "dsrag")
-
 Figures: TypeAlias = dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Retrieved:
+    """Chunks that the queries found among n, laid end to end in documents of `size` chunks.
+
+    Attributes:
+        ranks: shape (queries, n), from 0; -1 where the query did not find the chunk.
+        probabilities: shape (queries, n); 0 where it did not.
+        lengths: shape (n,), in characters.
+        params: under which dsRAG and we do the same.
+    """
+
+    ranks: Ints
+    probabilities: Floats
+    lengths: Ints
+    size: int
+    params: ExtractionParams
+
+    @property
+    def n(self) -> int:
+        """Return the number of chunks."""
+        return len(self.lengths)
+
+    @property
+    def ends(self) -> Ints:
+        """Return where each document ends."""
+        return np.append(np.arange(self.size, self.n, self.size, dtype=np.int64), self.n)
+
+    @cached_property
+    def _before(self) -> Ints:
+        """Return the characters before each chunk, of all documents."""
+        return np.concatenate(([0], np.cumsum(self.lengths)))
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        return {int(length): "x" * int(length) for length in np.unique(self.lengths)}
+
+    def document(self, place: int) -> str:
+        """Return the id of the document of the chunk at this place."""
+        return f"document-{place // self.size:05d}"
+
+    def chunk(self, place: int) -> Chunk:
+        """Return the chunk at a place."""
+        number, position = divmod(place, self.size)
+        start = int(self._before[place] - self._before[number * self.size])
+        text = self._texts[int(self.lengths[place])]
+        document = self.document(place)
+        return Chunk(
+            id=f"{document}-{position:05d}",
+            document_id=document,
+            position=position,
+            start=start,
+            end=start + len(text),
+            text=text,
+        )
+
+    def _ranked(self) -> Iterable[list[tuple[int, float]]]:
+        """Return for each query the places that it found with their probabilities, best first."""
+        for ranks, probabilities in zip(self.ranks, self.probabilities, strict=True):
+            found = np.flatnonzero(ranks >= 0)
+            places = found[np.argsort(ranks[found])]
+            yield list(zip(places.tolist(), probabilities[places].tolist(), strict=True))
+
+    def rankings(self) -> tuple[Ranking, ...]:
+        """Return the input of `catena.segments.extract`."""
+        chunks = {place: self.chunk(place) for place in np.flatnonzero((self.ranks >= 0).any(axis=0)).tolist()}
+        return tuple(
+            Ranking(tuple(Hit(chunks[place], score) for place, score in ranked), Scale.PROBABILITY)
+            for ranked in self._ranked()
+        )
+
+    def results(self) -> list[list[dict[str, Any]]]:
+        """Return the input of `dsrag.rse.get_meta_document`."""
+        found = np.flatnonzero((self.ranks >= 0).any(axis=0)).tolist()
+        told = {
+            place: {
+                "doc_id": self.document(place),
+                "chunk_index": place % self.size,
+                "chunk_text": self._texts[int(self.lengths[place])],
+            }
+            for place in found
+        }
+        return [[{"metadata": told[place], "similarity": score} for place, score in each] for each in self._ranked()]
+
+    def meta_document(self) -> tuple[list[int], dict[str, int], list[str]]:
+        """Return dsRAG's meta-document of all chunks: where documents end, where each begins, and their ids."""
+        ends: list[int] = self.ends.tolist()
+        documents = [self.document(end - 1) for end in ends]
+        return ends, dict(zip(documents, [0, *ends[:-1]], strict=True)), documents
+
+    def services(self) -> Services:
+        """Return a store of all chunks, in memory."""
+
+        def chunks(request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
+            begins = [int(document.rpartition("-")[2]) * self.size for document, _, _ in request.spans]
+            return tuple(
+                tuple(self.chunk(begin + position) for position in range(first, end))
+                for begin, (_, first, end) in zip(begins, request.spans, strict=True)
+            )
+
+        def texts(request: FetchText) -> tuple[str, ...]:
+            return tuple("x" * (end - start) for _, start, end in request.spans)
+
+        return Services(
+            handlers={
+                FetchChunks: Handler(identity="chunks in memory", call=chunks),
+                FetchText: Handler(identity="texts in memory", call=texts),
+            }
+        )
+
+
+def dense(n: int, seed: int) -> Retrieved:
+    """Return n chunks that each query found, in documents of 500, with values of normal distribution.
+
+    As no decay of ranks has that outcome, there is none, and similarities are what the values ask for, some of
+    them outside [0, 1].
+    """
+    size = 500
+    documents = -(-n // size)
+    params = dsrag_compatible(replace(BALANCED, decay_rate=_NO_DECAY, top_k=5 * max(2, documents)))
+    values = np.random.default_rng(seed).normal(MEAN, DEVIATION, (QUERIES, n))
+    probabilities = values + params.irrelevance_penalty
+    return Retrieved(
+        ranks=np.argsort(np.argsort(-probabilities, axis=1), axis=1),
+        probabilities=probabilities,
+        lengths=np.full(n, params.reference_length, np.int64),
+        size=size,
+        params=params,
+    )
+
+
+def sparse(n: int, seed: int) -> Retrieved:
+    """Return n chunks in documents of 1,000, of which each query found 200, with probabilities from 1 down to 0."""
+    draw = np.random.default_rng(seed)
+    params = dsrag_compatible(replace(BALANCED, top_k=RETRIEVED))
+    ranks = np.full((QUERIES, n), -1, np.int64)
+    probabilities = np.zeros((QUERIES, n))
+    count = min(RETRIEVED, n)
+    for query in range(QUERIES):
+        places: NDArray[np.int64] = draw.choice(n, count, replace=False)
+        ranks[query, places] = np.arange(count)
+        probabilities[query, places] = np.sort(draw.random(count))[::-1]
+    return Retrieved(
+        ranks=ranks, probabilities=probabilities, lengths=draw.integers(300, 1_100, n), size=1_000, params=params
+    )
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The milliseconds of each stage, one per round, and what the systems found."""
+
+    times: dict[str, list[float]] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+
+    def time(self, stage: str, work: Callable[[], T]) -> T:
+        """Do the work, and note how long it took."""
+        start = process_time()
+        result = work()
+        self.times.setdefault(stage, []).append((process_time() - start) * 1_000)
+        return result
+
+
+def dense_rounds(given: Retrieved, rounds: Rounds, whole: bool) -> Callable[[], None]:
+    """Return a function that measures one round of ours: values from arrays, selection, and laying out if `whole`."""
+    rankings = given.rankings() if whole else ()
+    params = given.params
+    limits = SelectionBounds(
+        max_chunks=params.max_chunks, budget=params.budget_in_chunks(QUERIES), minimum_value=params.minimum_value
+    )
+
+    def valued() -> ChunkSequence:
+        values = weighted_values(given.ranks, given.probabilities, given.lengths, params=params).values
+        return ChunkSequence(values=values, ends=given.ends)
+
+    def laid() -> ChunkSequence:
+        documents = documents_considered(rankings, params.top_k)
+        found = hits_by_place(rankings, documents)
+        known = {place: hit.hit.chunk for mine in found for place, hit in mine.items()}
+        gaps(found, params)  # every chunk was found: none
+        return lay_out([known[place] for place in sorted(known)], found, params).sequence
+
+    def once() -> None:
+        track = rounds.time("catena.values", valued)
+        if whole:
+            rounds.time("catena.model.layout", laid)
+        for name, select in (("greedy", greedy), ("optimal", optimal)):
+            picks = rounds.time(f"catena.{name}", partial(select, track, limits))
+            rounds.found[name] = [_placed(given, pick.start, pick.end, pick.value) for pick in picks]
+
+    return once
+
+
+def sparse_rounds(given: Retrieved, rounds: Rounds, _: bool) -> Callable[[], None]:
+    """Return a function that measures one round of ours: the step as users call it."""
+    rankings, services = given.rankings(), given.services()
+    ways = {"greedy": given.params, "optimal": replace(given.params, selection="optimal", queries=None)}
+
+    def once() -> None:
+        for name, params in ways.items():
+            step = extract(rankings, params=params)
+            extraction = rounds.time(f"catena.extract_{name}", partial(run_step, step, services))
+            rounds.found[name] = [
+                (hit.segment.document_id, hit.segment.positions[0], hit.segment.positions[1] + 1, hit.value)
+                for hit in extraction.segments
+                if hit.segment.positions is not None
+            ]
+
+    return once
+
+
+def dsrag_rounds(rse: Any, given: Retrieved, rounds: Rounds, whole: bool) -> Callable[[], None]:
+    """Return a function that measures one round of dsRAG's algorithm, called as dsRAG's own query does.
+
+    Where the whole is not asked for, it is given the meta-document.
+    """
+    results, params = given.results(), given.params
+
+    def once() -> None:
+        splits, starts, documents = given.meta_document()
+        if whole:
+            splits, starts, documents = rounds.time(
+                "dsrag.meta_document", lambda: rse.get_meta_document(results, params.top_k)
+            )
+        values = rounds.time(
+            "dsrag.values",
+            lambda: rse.get_relevance_values(
+                all_ranked_results=results,
+                meta_document_length=splits[-1],
+                document_start_points=starts,
+                unique_document_ids=documents,
+                irrelevant_chunk_penalty=params.irrelevance_penalty,
+                decay_rate=params.decay_rate,
+                chunk_length_adjustment=True,
+            ),
+        )
+        segments, scores = rounds.time(
+            "dsrag.selection",
+            lambda: rse.get_best_segments(
+                all_relevance_values=values,
+                document_splits=splits,
+                max_length=params.max_chunks,
+                overall_max_length=params.budget_in_chunks(QUERIES),
+                minimum_value=params.minimum_value,
+            ),
+        )
+        found: Found = []
+        for (start, end), score in zip(segments, scores, strict=True):
+            owner = documents[bisect_right(splits, start)]
+            found.append((owner, start - starts[owner], end - starts[owner], float(score)))
+        rounds.found["dsrag"] = found
+
+    return once
+
+
+def _placed(given: Retrieved, start: int, end: int, value: float) -> tuple[str, int, int, float]:
+    first = start % given.size
+    return given.document(start), first, first + end - start, value
+
+
+def agreement(ours: Found, theirs: Found) -> str:
+    """Return "same" for the same segments in the same order, "tied" where only their values are, else "different"."""
+    values = [[found[3] for found in each] for each in (ours, theirs)]
+    close = len(ours) == len(theirs) and all(abs(a - b) <= CLOSE for a, b in zip(*values, strict=True))
+    if not close:
+        return "different"
+    return "same" if [found[:3] for found in ours] == [found[:3] for found in theirs] else "tied"
 
 
 def run(

@@ -1,39 +1,52 @@
-"""What segments and headers add where a reader has a fixed number of tokens: evidence recalled, and how purely.
+"""Measure segments and headers where a reader has a fixed number of tokens: evidence recalled, and how purely.
 
-No language model and no reranker: rankings come from the library (`segments_search`), passages are made of them in
-several ways (`segments_systems`), and what of the evidence lies in them is counted in characters
-(`segments_filling`). "Headers" means two things, measured apart: what a chunk is *found* under (the index), and what
-the *reader* gets above a passage and pays for in tokens (systems with "_headers").
+No language model and no reranker: rankings come from the library, passages are made of them in several ways
+(`segments_systems`), and what of the evidence lies in them is counted in characters. "Headers" means two things,
+measured apart: what a chunk is *found* under (the index), and what the *reader* gets above a passage and pays for in
+tokens (systems with "_headers").
 
 Half of the questions of each collection (by a hash of their ids) are only for choosing parameters. What is returned
 is of the other half.
+
+| index | a chunk is found under |
+|---|---|
+| raw | its text |
+| headed | the titles above it, and its text: what the library makes |
+| context | the header of dsRAG with the same titles, and its text |
+
+| route | ranking |
+|---|---|
+| dense | cosine alone, as in dsRAG |
+| fused | the library's search: dense, lexical and by critical terms |
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from catena.evaluation import bootstrap_interval
-from catena.model import ParameterError
-from catena.structure import segment_header
-from catena_bench.segments_data import Asked, LongDocuments, find_collections, read_long_documents
-from catena_bench.segments_filling import Shelf, evidence, tokens_of
-from catena_bench.segments_search import INDEXES, ROUTES, Searcher, searching
-from catena_bench.segments_sweep import swept
-from catena_bench.segments_systems import HEADERS, SYSTEMS, Reading
+from catena import Entry, Library, ParameterError, Ranking, View
+from catena.enrichment import critical_terms
+from catena.retrieval import DEFAULT_ROUTES
+from catena.structure import context_views, raw_views, segment_header
+from catena_bench.collection import library_of
+from catena_bench.figures import ROUNDS, mean_figures
+from catena_bench.segments_data import EvidenceQuestion, LongDocuments, find_collections, read_long_documents
+from catena_bench.segments_systems import HEADERS, SYSTEMS, MeasuredDocuments, Reading, evidence, tokens_of
+
+DEPTH = 200  # hits of a ranking, as dsRAG asks for
+
+ROUTES: Mapping[str, tuple[str, ...]] = {"dense": ("dense",), "fused": DEFAULT_ROUTES}
+
 
 BUDGETS = (250, 500, 1_000, 2_000, 4_000)  # tokens
 USUAL = "headed"  # the index that the library makes; the others are asked for FEW systems
 FEW = ("topk", "lent")
 MEAN = "mean"  # over the budgets, in the place of one
 MEASURES = ("recall", "precision")
-
-_ROUNDS = 2_000  # bootstrap samples
-
 PAIRS = (
     ("topk_headers", "topk"), ("window", "topk"), ("section", "topk"), ("article", "topk"), ("greedy", "topk"),
     ("lent", "topk"), ("optimal", "greedy"), ("lent", "greedy"), ("lent", "window"), ("lent", "section"),
@@ -42,14 +55,56 @@ PAIRS = (
     ("lent_headers", "section_headers"),
 )  # fmt: skip
 INDEX_PAIRS = (("headed", "raw"), ("context", "raw"), ("context", "headed"))
-
 Cell = tuple[str, str, str, str]
 """Route, index, system, budget or `MEAN`."""
 
 
+def raw(entry: Entry) -> Entry:
+    """Return the entry with each chunk under its text; no title is a critical term of it."""
+    untitled = replace(entry.document, title="")
+    bare = tuple(replace(chunk, path=()) for chunk in entry.chunks)
+    return replace(_under(entry, raw_views(entry.chunks)), terms=critical_terms(untitled, bare))
+
+
+def headed(entry: Entry) -> Entry:
+    """Return the entry as the library makes it."""
+    return entry
+
+
+def context(entry: Entry) -> Entry:
+    """Return the entry with each chunk under the header of its document and section, and its text."""
+    return _under(entry, context_views(entry.chunks))
+
+
+INDEXES: Mapping[str, Callable[[Entry], Entry]] = {"raw": raw, "headed": headed, "context": context}
+
+
+def _under(entry: Entry, views: Sequence[View]) -> Entry:
+    return replace(entry, views=tuple(replace(view, kind="headed") for view in views))  # the kind that routes search
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """One index, searched by each route."""
+
+    library: Library
+
+    def __call__(self, question: EvidenceQuestion, route: str) -> Ranking:
+        """Return the ranking of a question within the document it is asked of."""
+        return self.library.search(
+            question.text,
+            k=DEPTH,
+            depth=DEPTH,
+            routes=ROUTES[route],
+            where={"document_id": question.within} if question.within is not None else None,
+            on_route_error="raise",
+            on_unknown="keep",
+        )
+
+
 @dataclass(frozen=True)
 class Values:
-    """What each question got, in the order of the questions.
+    """Recall, precision and tokens of each question, in the order of the questions.
 
     Attributes:
         recall, precision: in characters of evidence.
@@ -72,7 +127,6 @@ def run(
     *,
     collection: Sequence[str] = (),
     questions: int = 100,
-    sweep: int = 0,
     tell: Callable[[str], None] = lambda message: None,
 ) -> dict[str, float]:
     """Ask every collection at or below a folder, by every system at every budget.
@@ -81,8 +135,6 @@ def run(
         data: one collection of a layout of `catena_bench.segments_data`, or a folder above several.
         collection: names of those to ask; all that are found by default. One that is not there is told and left out.
         questions: asked of each collection at most: the first of the half that reports, in the order of their hashes.
-        sweep: above 0, settings of extraction are compared instead, on so many questions of each choosing half; what
-            is returned then is said at `catena_bench.segments_sweep.swept`.
         tell: is told how far the run is.
 
     Returns:
@@ -111,11 +163,6 @@ def run(
     cells: defaultdict[str, list[float]] = defaultdict(list)
     for name in chosen:
         documents = read_long_documents(found[name])
-        if sweep:
-            choosing = sorted((each for each in documents.questions if each.tunes), key=lambda each: each.place)
-            tell(f"{name}: settings on {len(choosing[:sweep])} questions")
-            figures |= swept(documents, choosing[:sweep], BUDGETS)
-            continue
         asked = reported(documents.questions, questions)
         tell(f"{name}: {len(documents.entries)} documents, {len(asked)} questions")
         values = measured(documents, asked, tell)
@@ -126,7 +173,7 @@ def run(
     return figures | {key: fmean(means) for key, means in cells.items()}
 
 
-def reported(questions: Sequence[Asked], most: int) -> list[Asked]:
+def reported(questions: Sequence[EvidenceQuestion], most: int) -> list[EvidenceQuestion]:
     """Return the first `most` questions of the half that reports.
 
     Raises:
@@ -140,25 +187,28 @@ def reported(questions: Sequence[Asked], most: int) -> list[Asked]:
 
 
 def measured(
-    documents: LongDocuments, questions: Sequence[Asked], tell: Callable[[str], None] = lambda message: None
+    documents: LongDocuments,
+    questions: Sequence[EvidenceQuestion],
+    tell: Callable[[str], None] = lambda message: None,
 ) -> dict[Cell, Values]:
-    """Return what every question got from every index, route, system and budget."""
-    shelf = Shelf.of(documents.entries)
+    """Return the values of every question by every index, route, system and budget."""
+    known = MeasuredDocuments.of(documents.entries)
     values: defaultdict[Cell, Values] = defaultdict(Values)
     for index in INDEXES:
         systems = [name + tail for name in SYSTEMS for tail in ("", HEADERS)] if index == USUAL else FEW
         tell(f"{documents.name}: index {index}, {len(systems)} systems")
-        with searching(documents.entries, index) as searcher:
+        with library_of(map(INDEXES[index], documents.entries)) as library:
+            searcher = Searcher(library)
             for question in questions:
                 for route in ROUTES:
-                    for system, got in _asked(searcher, shelf, question, route, systems).items():
+                    for system, got in _asked(searcher, known, question, route, systems).items():
                         for budget, each in zip((*map(str, BUDGETS), MEAN), got, strict=True):
                             values[route, index, system, budget].add(*each)
     return dict(values)
 
 
 def _asked(
-    searcher: Searcher, shelf: Shelf, question: Asked, route: str, systems: Sequence[str]
+    searcher: Searcher, known: MeasuredDocuments, question: EvidenceQuestion, route: str, systems: Sequence[str]
 ) -> dict[str, list[tuple[float, float, float]]]:
     """Return recall, precision and tokens of each system at each budget, and their means last."""
     ranking = searcher(question, route)
@@ -168,9 +218,9 @@ def _asked(
         choose = SYSTEMS[system.removesuffix(HEADERS)]
         each = []
         for budget in BUDGETS:
-            reading = Reading(shelf=shelf, services=searcher.library.services, ranking=ranking, budget=budget)
+            reading = Reading(known=known, services=searcher.library.services, ranking=ranking, budget=budget)
             runs = choose(reading, header)
-            each.append((*evidence(shelf.spans(runs), question.gold), float(shelf.tokens(runs, header))))
+            each.append((*evidence(known.spans(runs), question.gold), float(known.tokens(runs, header))))
         recall, precision, tokens = (fmean(column) for column in zip(*each, strict=True))
         got[system] = [*each, (recall, precision, tokens)]
     return got
@@ -183,7 +233,7 @@ def summed(name: str, values: Mapping[Cell, Values]) -> dict[str, float]:
         key = f"{name}.{'.'.join(cell)}"
         figures[f"tokens.{key}"] = fmean(each.tokens)
         for measure in MEASURES:
-            figures |= _with_interval(measure, key, getattr(each, measure))
+            figures |= mean_figures(measure, getattr(each, measure), of=key, rounds=ROUNDS)
     for (route, index, system, budget), mine in values.items():
         rivals = {
             f"{name}.{route}.{index}.{a}-{b}.{budget}": values.get((route, index, b, budget))
@@ -197,16 +247,12 @@ def summed(name: str, values: Mapping[Cell, Values]) -> dict[str, float]:
         for key, other in rivals.items():
             for measure in MEASURES if other is not None else ():
                 pairs = zip(getattr(mine, measure), getattr(other, measure), strict=True)
-                figures |= _with_interval(f"difference.{measure}", key, [one - two for one, two in pairs])
+                gains = [one - two for one, two in pairs]
+                figures |= mean_figures(f"difference.{measure}", gains, of=key, rounds=ROUNDS)
     return figures
 
 
-def _with_interval(measure: str, key: str, values: Sequence[float]) -> dict[str, float]:
-    low, high = bootstrap_interval(values, rounds=_ROUNDS)
-    return {f"{measure}.{key}": fmean(values), f"{measure}.low.{key}": low, f"{measure}.high.{key}": high}
-
-
-def _sizes(documents: LongDocuments, asked: Sequence[Asked]) -> dict[str, float]:
+def _sizes(documents: LongDocuments, asked: Sequence[EvidenceQuestion]) -> dict[str, float]:
     lengths = [tokens_of(chunk.text) for entry in documents.entries for chunk in entry.chunks]
     name = documents.name
     return {

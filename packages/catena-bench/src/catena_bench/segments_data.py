@@ -1,4 +1,4 @@
-"""Long documents with questions whose evidence is known as spans, read from three layouts of files.
+"""Read long documents with questions whose evidence is known as spans, from three layouts of files.
 
 | layout | files | documents | evidence |
 |---|---|---|---|
@@ -7,34 +7,33 @@
 | sections | as `catena_bench.collection` reads | Markdown files | sections |
 
 The files of the first two are `.jsonl`, gzipped or not. Pages are cut one by one, so that nothing in one page (a code
-fence that nobody closed) reaches into the next; then they stand in their guide as pages do in a book, and a segment
+fence that is not closed) reaches into the next; then they stand in their guide as pages do in a book, and a segment
 may run over the border of two of them.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, starmap
 from pathlib import Path
 from typing import Any
 
+from catena import Chunk, Document, Entry, ParameterError, Section
 from catena.enrichment import critical_terms
 from catena.evaluation import GoldSpan
-from catena.library import Preparation, prepare, read
-from catena.model import SOURCE, TITLE, Chunk, Document, Entry, ParameterError, Section, digest, span_id
+from catena.library import prepare
+from catena.model import SOURCE, TITLE, digest, span_id
 from catena.structure import cut, headed_views, searchable, trimmed
-from catena_bench.collection import read_collection
+from catena_bench.collection import entry_of, read_collection, rows, stored
 
 _BETWEEN_PAGES = "\n\n"
 _DEEPEST = 3  # folders below the one that was named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EvidenceQuestion:
     """A question, where its evidence is, and the document it is asked of (None: of all of them)."""
 
     id: str
@@ -49,7 +48,7 @@ class Asked:
 
     @property
     def tunes(self) -> bool:
-        """Whether it belongs to the half on which parameters may be chosen; the other half is reported."""
+        """Return whether it belongs to the half on which parameters may be chosen; the other half is reported."""
         return self.place % 2 == 0
 
 
@@ -59,7 +58,7 @@ class LongDocuments:
 
     name: str
     entries: tuple[Entry, ...]
-    questions: tuple[Asked, ...]
+    questions: tuple[EvidenceQuestion, ...]
 
 
 def find_collections(data: Path) -> dict[str, Path]:
@@ -93,19 +92,7 @@ def read_long_documents(folder: Path) -> LongDocuments:
     return LongDocuments(name=folder.resolve().name, entries=entries, questions=answered)
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a `.jsonl` or `.jsonl.gz` file."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", newline="") as lines:
-        yield from (json.loads(line) for line in lines if line.strip())
-
-
-def stored(folder: Path, name: str) -> Path | None:
-    """Return the file `name.jsonl.gz` or `name.jsonl` of a folder, where it is there."""
-    return next((path for end in ("jsonl.gz", "jsonl") if (path := folder / f"{name}.{end}").is_file()), None)
-
-
-_Read = tuple[tuple[Entry, ...], list[Asked]]
+_Read = tuple[tuple[Entry, ...], list[EvidenceQuestion]]
 
 
 def _folders(folder: Path, depth: int) -> Iterator[Path]:
@@ -134,7 +121,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 def _spans(folder: Path) -> _Read:
     entries = tuple(map(_with_given_sections, _rows(folder, "documents")))
     questions = [
-        Asked(id=row["id"], text=row["question"], gold=_evidence(row), within=row["doc_id"])
+        EvidenceQuestion(id=row["id"], text=row["question"], gold=_evidence(row), within=row["doc_id"])
         for row in _rows(folder, "questions")
     ]
     return entries, questions
@@ -179,7 +166,7 @@ def _pages(folder: Path) -> _Read:
     joined = [_guide(name, pages) for name, pages in guides.items()]
     spans = {item: span for _, places in joined for item, span in places.items()}
     questions = [
-        Asked(id=row["id"], text=row["question"], gold=(spans[row["page"]],))
+        EvidenceQuestion(id=row["id"], text=row["question"], gold=(spans[row["page"]],))
         for row in _rows(folder, "questions")
         if row["page"] in spans
     ]
@@ -247,14 +234,10 @@ def _moved_section(section: Section, document_id: str, by: int, before: int) -> 
 
 def _sections(folder: Path) -> _Read:
     collection = read_collection(folder)
-    how = Preparation()
-    entries = tuple(
-        prepare(read(path, how, document_id=document_id).document, how)
-        for document_id, path in collection.files.items()
-    )
+    entries = tuple(starmap(entry_of, collection.files.items()))
     texts = {entry.document.id: entry.document.text for entry in entries}
     questions = [
-        Asked(
+        EvidenceQuestion(
             id=each.id,
             text=each.text,
             gold=tuple(
@@ -274,7 +257,7 @@ def _without_blank_ends(span: GoldSpan, texts: Mapping[str, str]) -> GoldSpan:
 
 
 def _entry(document: Document, sections: tuple[Section, ...], chunks: Iterable[Chunk]) -> Entry:
-    """Return what `prepare` does, of chunks that were cut already."""
+    """Return an entry as `prepare` does, of chunks that were cut already."""
     shown = {TITLE: document.title, SOURCE: document.source or document.id}
     numbered = tuple(
         replace(chunk, position=position, metadata={**chunk.metadata, **shown})

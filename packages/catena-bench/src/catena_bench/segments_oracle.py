@@ -1,4 +1,4 @@
-"""Segment extraction against reference numbers of dsRAG: values, lengths, Beta curves, segments and scores.
+"""Compare segment extraction with reference numbers of dsRAG: values, lengths, Beta curves, segments and scores.
 
 Any JSON file of the layout will do, and any part of it may be missing. Segments must be equal (their sums where a
 case says that it has ties); numbers are reported as the largest absolute difference.
@@ -16,17 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from catena.effects import FetchChunks, FetchText, Handler, Services
-from catena.effects import run as run_step
-from catena.model import Chunk, EvaluationError, Hit, Ranking, Scale
+from catena import Chunk, Hit, Ranking, Scale, Services
+from catena import run as run_step
+from catena.effects import FetchChunks, FetchText, Handler
+from catena.model import EvaluationError
 from catena.segments import (
     BALANCED,
     BetaCDF,
+    ChunkSequence,
     ExtractionParams,
     LengthAdjustment,
-    Limits,
-    Pick,
-    Track,
+    SelectedSegment,
+    SelectionBounds,
     chunk_values,
     documents_considered,
     dsrag_compatible,
@@ -56,7 +57,7 @@ Figures = dict[str, float]
 Case = Mapping[str, Any]
 
 
-def run(data: Path | None = None, *, tell: Callable[[str], None] = lambda message: None) -> Figures:
+def run(data: Path, *, tell: Callable[[str], None] = lambda message: None) -> Figures:
     """Compare with a file of reference numbers.
 
     Args:
@@ -80,9 +81,9 @@ def run(data: Path | None = None, *, tell: Callable[[str], None] = lambda messag
         raise EvaluationError(f"{data}: not of the layout of {FILE}: {type(error).__name__} {error}") from None
 
 
-def _read(data: Path | None) -> Case:
-    path = data / FILE if data is not None and data.is_dir() else data
-    if path is None or not path.is_file():
+def _read(data: Path) -> Case:
+    path = data / FILE if data.is_dir() else data
+    if not path.is_file():
         raise EvaluationError(f"no file of reference numbers at {path}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -130,7 +131,8 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
     expected = case["expected"]
     ours = documents_considered(rankings, params.top_k)
     documents = [_id(number) for number in expected.get("document_order", ours)]
-    limits = _limits(params, params.budget_in_chunks(len(rankings)))
+    budget = params.budget_in_chunks(len(rankings))
+    limits = SelectionBounds(max_chunks=params.max_chunks, budget=budget, minimum_value=params.minimum_value)
     track, starts = _meta_document(rankings, documents, params)
     picks = greedy(track, limits)
     wrong = [_differs(picks, expected) or sorted(documents) != sorted(ours)]
@@ -156,7 +158,10 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
 
 
 def _step_differs(
-    rankings: Sequence[Ranking], params: ExtractionParams, theirs: list[tuple[str, int, int]], picks: Sequence[Pick]
+    rankings: Sequence[Ranking],
+    params: ExtractionParams,
+    theirs: list[tuple[str, int, int]],
+    picks: Sequence[SelectedSegment],
 ) -> bool:
     """Return whether the step finds other segments, and not such as are worth the same.
 
@@ -174,8 +179,8 @@ def _direct_case(case: Case) -> Figures:
     ends = np.array(case["document_splits"], np.int64)
     chunks = len(rows[0]) if rows else int(max(ends, default=0))
     values = np.array(rows, np.float64).reshape(len(rows), chunks)
-    track = Track(values=values, ends=ends)
-    limits = Limits(
+    track = ChunkSequence(values=values, ends=ends)
+    limits = SelectionBounds(
         max_chunks=case["max_length"], budget=case["overall_max_length"], minimum_value=case["minimum_value"]
     )
     picks = greedy(track, limits)
@@ -193,7 +198,7 @@ def _direct_case(case: Case) -> Figures:
 
 def _meta_document(
     rankings: Sequence[Ranking], documents: Sequence[str], params: ExtractionParams, *, seed_era: bool = False
-) -> tuple[Track, dict[str, int]]:
+) -> tuple[ChunkSequence, dict[str, int]]:
     """Return dsRAG's meta-document, each document as long as its last found chunk tells, and where each begins.
 
     In the seed era a chunk that a query did not find had no length, and a length was not bounded from below.
@@ -215,7 +220,7 @@ def _meta_document(
                 lengths[query, place] = len(hit.chunk.text)
     used = replace(params, length_adjustment="scale") if seed_era else params
     weights = weighted_values(ranks, probabilities, lengths, params=used, ends=ends)
-    return Track(values=weights.values, ends=ends), starts
+    return ChunkSequence(values=weights.values, ends=ends), starts
 
 
 def _id(number: object) -> str:
@@ -257,10 +262,6 @@ _GAPS = Services(
 )
 
 
-def _limits(params: ExtractionParams, budget: int) -> Limits:
-    return Limits(max_chunks=params.max_chunks, budget=budget, minimum_value=params.minimum_value)
-
-
 def _mapped(expected: Case, documents: Sequence[str], starts: Mapping[str, int]) -> list[tuple[str, int, int]]:
     """Return the expected segments as (document, first chunk, end chunk)."""
     if "mapped" in expected:
@@ -273,11 +274,11 @@ def _mapped(expected: Case, documents: Sequence[str], starts: Mapping[str, int])
     return found
 
 
-def _differs(picks: Sequence[Pick], expected: Case) -> bool:
+def _differs(picks: Sequence[SelectedSegment], expected: Case) -> bool:
     return [[pick.start, pick.end] for pick in picks] != [list(span) for span in expected["segments"]]
 
 
-def _score_error(picks: Sequence[Pick], expected: Case) -> float:
+def _score_error(picks: Sequence[SelectedSegment], expected: Case) -> float:
     return _largest([pick.value for pick in picks], expected.get("scores"))
 
 
@@ -295,7 +296,7 @@ def _equal_worth(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     return abs(fsum(ours) - fsum(theirs)) <= CLOSE
 
 
-def _gain(track: Track, limits: Limits, picks: Sequence[Pick]) -> Figures:
+def _gain(track: ChunkSequence, limits: SelectionBounds, picks: Sequence[SelectedSegment]) -> Figures:
     return {
         "greedy": fsum(pick.value for pick in picks),
         "optimal": fsum(pick.value for pick in optimal(track, limits)),

@@ -1,4 +1,4 @@
-"""Chunks for a server, as many as wanted: those of a collection, and look-alikes grown from them."""
+"""Make chunks for a server, as many as wanted: those of a collection, and look-alikes grown from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.effects import Services, run
+from catena import Document, Entry, Services, run
 from catena.enrichment import StaticEmbedder
 from catena.library import Preparation, embed, prepare
-from catena.model import Document, Entry, digest
-from catena.server import Action, IndexLayout, entry_actions, packed, unpacked
+from catena.model import digest
 from catena_bench.collection import read_collection, some_of_each_kind
 from catena_bench.synthetic_manuals import manual_markdown
+from catena_server import Action, IndexLayout, entry_actions, packed, unpacked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ _ASKED = ("What is the {title} for?", "How is the {title} cleaned?", "{title}: w
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ServerMaterial:
     """Entries with their vectors, and questions about them."""
 
     entries: tuple[tuple[Entry, ViewVectors], ...]
@@ -38,7 +38,7 @@ class Material:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Return the number of chunks."""
         return sum(len(entry.chunks) for entry, _ in self.entries)
 
     @property
@@ -47,7 +47,7 @@ class Material:
         return sum(len(chunk.text) for entry, _ in self.entries for chunk in entry.chunks) / self.chunks
 
 
-def material(data: Path | None, *, questions: int = 100, preparation: Preparation | None = None) -> Material:
+def material(data: Path | None, *, questions: int = 100, preparation: Preparation | None = None) -> ServerMaterial:
     """Return the documents of a collection with some of its questions, or generated ones where there is none.
 
     Args:
@@ -77,10 +77,10 @@ def material(data: Path | None, *, questions: int = 100, preparation: Preparatio
         titles = [chunk.path[-1] for entry, _ in made for chunk in entry.chunks if chunk.path]
         step = max(1, len(titles) // max(1, questions))
         asked = tuple(_ASKED[at % len(_ASKED)].format(title=title) for at, title in enumerate(titles[::step]))
-    return Material(made, asked[:questions], embedder)
+    return ServerMaterial(made, asked[:questions], embedder)
 
 
-def grown(base: Material, layout: IndexLayout, *, seed: int = 0) -> Iterator[Action]:
+def grown(base: ServerMaterial, layout: IndexLayout, *, seed: int = 0) -> Iterator[Action]:
     """Yield what is written of the chunks of a collection, then of look-alikes of them, without an end.
 
     Of the n-th look-alike, documents and chunks have other ids; each critical term is followed by "mark n", as is the

@@ -1,17 +1,30 @@
-"""What a server takes: to start, to take chunks in, and to answer, beside the frameworks' own hybrid retrieval."""
+"""Measure a server: starting, taking chunks in, and answering, beside the frameworks' own hybrid retrieval.
+
+Both can also fuse by rank inside the server, which needs a licence and a module that the free server has not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from logging import ERROR, getLogger
 from pathlib import Path
-from statistics import quantiles
+from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
 from typing import Any
 
-from catena.effects import Handler, SearchFused, Services
-from catena.effects import run as run_step
-from catena.retrieval import ScoreFusion, retrieve
-from catena.server import (
+from catena import Ranking, ScoreFusion, Services
+from catena import run as run_step
+from catena.effects import Handler, SearchFused, Step
+from catena.enrichment import StaticEmbedder
+from catena.retrieval import DEFAULT_ROUTES, retrieve
+from catena.store import LibraryStore
+from catena_bench.figures import percentiles
+from catena_bench.server_material import ServerMaterial, grown, material, some
+from catena_bench.servers import elasticsearch
+from catena_server import (
     Action,
     BulkOptions,
     Call,
@@ -24,9 +37,13 @@ from catena.server import (
     send,
     targets,
 )
-from catena_bench.server_material import Material, grown, material, some
-from catena_bench.server_peers import Ask, peers
-from catena_bench.servers import elasticsearch
+
+Ask = Callable[[str, int], list[str]]
+"""From a question and the number of hits to the ids of chunks, best first."""
+
+CANDIDATES = 200  # of the vector search: as many as ours looks at
+TEXT = "text"  # the field that a server's own analysis reads, beside our words
+
 
 NAME = "catena-bench-speed"
 K = 10
@@ -37,6 +54,90 @@ WARM = 10  # questions before the clock runs
 USUAL_BEST = 20.0  # BM25 that counts as 1, where one request is all there may be
 SETTLED_SECONDS = 600.0  # that merging may take after writing, at most
 Figures = dict[str, float]
+FIRST = 20
+CLOSE = 1e-4  # of a score: servers add in 32 bits
+PARITY_NAME = "catena-bench-parity"
+
+
+@contextmanager
+def peers(url: str, layout: IndexLayout, embedder: StaticEmbedder) -> Iterator[dict[str, Ask]]:
+    """Yield who of the two is installed, by name; their connections are closed afterwards."""
+    makers = {"langchain_hybrid": _langchain, "llamaindex_hybrid": _llamaindex}
+    found: dict[str, Ask] = {}
+    with ExitStack() as closing:
+        for name, make in makers.items():
+            try:
+                found[name] = make(url, layout, embedder, closing)
+            except ImportError:
+                continue
+        yield found
+
+
+def _langchain(url: str, layout: IndexLayout, embedder: StaticEmbedder, closing: ExitStack) -> Ask:
+    from elasticsearch import Elasticsearch
+    from langchain_core.embeddings import Embeddings
+    from langchain_elasticsearch import DenseVectorStrategy, ElasticsearchStore
+
+    class Ours(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            rows: list[list[float]] = embedder.embed_documents(texts).tolist()
+            return rows
+
+        def embed_query(self, text: str) -> list[float]:
+            row: list[float] = embedder.embed_query(text).tolist()
+            return row
+
+    client = Elasticsearch(url)
+    closing.callback(client.close)
+    store = ElasticsearchStore(
+        index_name=layout.alias("chunks"),
+        embedding=Ours(),
+        client=client,  # made from the address, it asks `GET /` first, which servers may deny
+        query_field=TEXT,
+        vector_query_field=layout.vector(),
+        strategy=DenseVectorStrategy(hybrid=True, rrf=False),
+    )
+
+    def of(hit: dict[str, Any]) -> Any:
+        from langchain_core.documents import Document
+
+        return Document(page_content=hit["_source"].get(TEXT, ""), metadata={"id": hit["_id"]})
+
+    def ask(question: str, k: int) -> list[str]:
+        found = store.similarity_search(question, k=k, fetch_k=CANDIDATES, doc_builder=of)
+        return [document.metadata["id"] for document in found]
+
+    return ask
+
+
+def _llamaindex(url: str, layout: IndexLayout, embedder: StaticEmbedder, closing: ExitStack) -> Ask:
+    from elasticsearch import AsyncElasticsearch
+    from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+    from llama_index.vector_stores.elasticsearch import AsyncDenseVectorStrategy, ElasticsearchStore
+
+    getLogger("llama_index.vector_stores.elasticsearch").setLevel(ERROR)  # it warns of each hit that it did not write
+    client, loop = AsyncElasticsearch(url), asyncio.new_event_loop()
+    closing.callback(loop.close)
+    closing.callback(lambda: loop.run_until_complete(client.close()))
+    store = ElasticsearchStore(
+        index_name=layout.alias("chunks"),
+        es_client=client,
+        text_field=TEXT,
+        vector_field=layout.vector(),
+        retrieval_strategy=AsyncDenseVectorStrategy(hybrid=True, rrf=False),
+    )
+
+    def ask(question: str, k: int) -> list[str]:
+        query = VectorStoreQuery(
+            query_str=question,
+            query_embedding=embedder.embed_query(question).tolist(),
+            similarity_top_k=k,
+            mode=VectorStoreQueryMode.HYBRID,
+        )
+        found = loop.run_until_complete(store.aquery(query))
+        return list(found.ids or ())
+
+    return ask
 
 
 def run(
@@ -68,7 +169,7 @@ def run(
         `start_seconds`; with `.N` behind, N the number of chunks: `indexed_per_second` since the size before,
         `settle_seconds` of merging after it, `query_ms_p50.SYSTEM`, `query_ms_p95.SYSTEM`, `requests.SYSTEM` (calls
         to the server for one question, on average, ours only), and `disk_bytes` (of the chunks' primaries) with
-        `disk_bytes.FIELD` for what takes most. SYSTEM is "formula" (all it takes until the ranking is certified),
+        `disk_bytes.FIELD` for what takes most. SYSTEM is "formula" (all it takes until the ranking is fused_hits),
         "formula_one_request" (counts of words known, and a fixed BM25 that counts as 1: one request), "retrieve" (the
         default search), "langchain_hybrid" and "llamaindex_hybrid", where they are installed: a sum of vector search
         and match, by the server's analysis.
@@ -132,7 +233,7 @@ def _fill(transport: Any, store: ServerStore, actions: Iterator[Action], number:
 
 
 def _asked(
-    transport: ElasticsearchTransport, store: ServerStore, held: Material, others: Mapping[str, Ask]
+    transport: ElasticsearchTransport, store: ServerStore, held: ServerMaterial, others: Mapping[str, Ask]
 ) -> Figures:
     figures: Figures = {"settle_seconds": _settled(transport, store)}
     counted = _Counting(transport)
@@ -150,18 +251,17 @@ def _asked(
                 times[name].append((perf_counter() - start) * 1_000)
                 calls[name] += counted.calls - before
     for name, taken in times.items():
-        cuts = quantiles(taken, n=20, method="inclusive")
-        figures[f"query_ms_p50.{name}"], figures[f"query_ms_p95.{name}"] = cuts[9], cuts[18]
+        figures |= percentiles("query_ms", taken, of=name)
         if name not in others:
             figures[f"requests.{name}"] = calls[name] / len(taken)
     counted.restore()
     return figures | _disk(transport, store)
 
 
-def _ours(transport: ElasticsearchTransport, layout: IndexLayout, held: Material) -> dict[str, Ask]:
+def _ours(transport: ElasticsearchTransport, layout: IndexLayout, held: ServerMaterial) -> dict[str, Ask]:
     """Return our systems; but for the first, none keeps counts of words from one question to the next."""
     one_request = ServerStore(
-        transport, layout, ServerOptions(facts_seconds=3_600.0, fused=FusedOptions(exact=False))
+        transport, layout, ServerOptions(counts_seconds=3_600.0, fused=FusedOptions(exact=False))
     )
     parts = ScoreFusion().parts
     weights = tuple(sorted((name, parts[name][0]) for name in ("dense", "keyword", "lexical")))
@@ -236,3 +336,100 @@ def _disk(transport: ElasticsearchTransport, store: ServerStore) -> Figures:
 def _told(figures: Figures, size: int) -> str:
     names = [key.split(".")[1] for key in figures if key.startswith("query_ms_p50.") and key.endswith(f".{size}")]
     return ", ".join(f"{name} {figures[f'query_ms_p50.{name}.{size}']:.1f} ms" for name in names)
+
+
+def parity(
+    data: Path | None = None,
+    *,
+    questions: int = 1_000_000,
+    depth: int = 0,
+    nodes: int = 1,
+    tell: Callable[[str], None] = lambda message: None,
+) -> dict[str, float]:
+    """Put a collection into the embedded library and on an Elasticsearch that is started here, and ask both.
+
+    Args:
+        data: a directory of the layout that `catena_bench.collection` states; generated manuals where None.
+        questions: how many of its questions, at most.
+        depth: hits per route of the embedded library, which looks no deeper; 0 for all of its chunks, so that both
+            rank everything by the formula (seconds a question).
+        nodes: of the server, each with a shard.
+        tell: is told how far the run is.
+
+    Returns:
+        For SYSTEM "retrieve" (the default search, shares of names included), "formula" (without names), and each
+        route: `same.SYSTEM`, the share of the questions whose first 20 are the same chunks in the same order;
+        `same_set.SYSTEM`, whose first 20 are the same chunks; `close.SYSTEM`, whose scores at each rank differ by at
+        most 1e-4; `largest.SYSTEM`, the largest difference at a rank. `n_questions`, `n_chunks`, `start_seconds`.
+    """
+    held = material(data, questions=questions)
+    tell(f"{held.chunks:,} chunks, {len(held.questions):,} questions")
+    with elasticsearch(nodes=nodes) as cluster, TemporaryDirectory(prefix="catena-bench-") as folder:
+        with _embedded(held, Path(folder)) as library, _on_server(held, cluster.urls, nodes) as server:
+            tell("both are filled")
+            figures = compared(held, library, server, depth=depth or held.chunks, tell=tell)
+        return figures | {"start_seconds": cluster.started_in, "n_shards": float(nodes)}
+
+
+def compared(
+    held: ServerMaterial,
+    one: Services,
+    other: Services,
+    *,
+    depth: int,
+    tell: Callable[[str], None] = lambda message: None,
+) -> dict[str, float]:
+    """Return how often two stores of the same chunks rank the same; see `parity`."""
+    systems: Mapping[str, Callable[[str], Step[Ranking]]] = {
+        "retrieve": partial(retrieve, k=FIRST, depth=depth, on_route_error="raise"),
+        "formula": partial(retrieve, k=FIRST, depth=depth, by_name=False, on_route_error="raise"),
+        **{route: partial(retrieve, k=FIRST, routes=(route,), on_route_error="raise") for route in DEFAULT_ROUTES},
+    }
+    figures = {"n_questions": float(len(held.questions)), "n_chunks": float(held.chunks)}
+    for name, step in systems.items():
+        pairs = [
+            tuple(run_step(step(question), services) for services in (one, other)) for question in held.questions
+        ]
+        figures |= {f"{key}.{name}": value for key, value in _agreement(pairs).items()}
+        tell(f"{name}: the same order for {figures[f'same.{name}']:.1%}")
+    return figures
+
+
+def _agreement(pairs: Sequence[tuple[Ranking, ...]]) -> dict[str, float]:
+    same = same_set = close = 0
+    largest = 0.0
+    for one, other in pairs:
+        mine, theirs = ([hit.chunk.id for hit in ranking.hits] for ranking in (one, other))
+        apart = [abs(a.score - b.score) for a, b in zip(one.hits, other.hits, strict=False)]
+        same += mine == theirs
+        same_set += set(mine) == set(theirs)
+        close += len(mine) == len(theirs) and max(apart, default=0.0) <= CLOSE
+        largest = max(largest, *apart, 0.0)
+    n = max(1, len(pairs))
+    return {"same": same / n, "same_set": same_set / n, "close": close / n, "largest": largest}
+
+
+@contextmanager
+def _embedded(held: ServerMaterial, folder: Path) -> Iterator[Services]:
+    embedder = held.embedder
+    with LibraryStore.open(folder / "library", embedder_identity=embedder.identity, dim=embedder.dim) as store:
+        store.add(held.entries)
+        yield Services(store=store, embedder=embedder)
+
+
+@contextmanager
+def _on_server(held: ServerMaterial, urls: Sequence[str], shards: int) -> Iterator[Services]:
+    embedder = held.embedder
+    store = ServerStore.open(
+        ElasticsearchTransport.connect(list(urls)),
+        PARITY_NAME,
+        embedder_identity=embedder.identity,
+        dim=embedder.dim,
+        shards=shards,
+    )
+    try:
+        store.put(held.entries)
+        store.refresh()
+        yield Services(store=store, embedder=embedder)
+    finally:
+        store.close()

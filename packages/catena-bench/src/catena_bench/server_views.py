@@ -1,4 +1,4 @@
-"""Where the views of a chunk should lie on a server: in fields of it, in nested documents, or each as a document."""
+"""Compare three places for the views of a chunk on a server: its fields, nested documents, or a document each."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from statistics import quantiles
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
-from catena.effects import Services
-from catena.effects import run as run_step
+from catena import ServerError, Services
+from catena import run as run_step
 from catena.enrichment import Keywords, Summaries, with_views
 from catena.library import embed
-from catena.model import DEFAULT, DEFAULT_VIEW, ServerError
-from catena.server import Call, ElasticsearchTransport, IndexLayout, Transport, field_name, indexed_words
-from catena_bench.server_material import Material, grown, material
+from catena.model import DEFAULT, DEFAULT_VIEW
+from catena_bench.figures import percentiles
+from catena_bench.server_material import ServerMaterial, grown, material
 from catena_bench.servers import elasticsearch
+from catena_server import Call, ElasticsearchTransport, IndexLayout, Transport, field_name, indexed_words
 
 KINDS = (DEFAULT_VIEW, "keywords", "summary")
 MAKERS = (Keywords(by="offline"), Summaries(by="offline", over_tokens=30, words=40))
@@ -43,44 +43,24 @@ class ChunkViews:
     vectors: Mapping[str, Sequence[float]]
 
 
-class Way(Protocol):
-    """One way to lay out views."""
-
-    def properties(self, vector: Query) -> Query:
-        """Return the mapping of the fields, given that of a vector."""
-        ...
-
-    def documents(self, chunk: ChunkViews) -> Iterator[tuple[str, Query]]:
-        """Yield the documents of a chunk, with their ids."""
-        ...
-
-    def nearest(self, vector: Sequence[float], kinds: Sequence[str]) -> Query:
-        """Return the search for the chunks of which the nearest view is nearest (MaxP)."""
-        ...
-
-    def matching(self, words: str, kinds: Sequence[str]) -> Query:
-        """Return the search for the chunks of which the best view has the most telling words (MaxP)."""
-        ...
-
-
 class Fields:
     """A field of words and one of vectors for each kind: at most one view of a kind."""
 
     def properties(self, vector: Query) -> Query:
-        """As `Way`."""
+        """Return the mapping of the fields, given that of a vector."""
         groups = {"words": _WORDS, "vectors": vector}
         return {name: {"properties": dict.fromkeys(KINDS, field)} for name, field in groups.items()}
 
     def documents(self, chunk: ChunkViews) -> Iterator[tuple[str, Query]]:
-        """As `Way`."""
+        """Yield the documents of a chunk, with their ids."""
         yield chunk.id, {"kept": chunk.kept, "words": chunk.words, "vectors": chunk.vectors}
 
     def nearest(self, vector: Sequence[float], kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the nearest view is nearest (MaxP)."""
         return {"query": _best_of([_knn(f"vectors.{kind}", vector) for kind in kinds])}
 
     def matching(self, words: str, kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the best view has the most telling words (MaxP)."""
         return {"query": _best_of([{"match": {f"words.{kind}": words}} for kind in kinds])}
 
 
@@ -88,21 +68,21 @@ class Nested:
     """Nested documents for each kind: any number of views of a kind."""
 
     def properties(self, vector: Query) -> Query:
-        """As `Way`."""
+        """Return the mapping of the fields, given that of a vector."""
         nested = {"type": "nested", "properties": {"words": _WORDS, "vector": vector}}
         return dict.fromkeys(KINDS, nested)
 
     def documents(self, chunk: ChunkViews) -> Iterator[tuple[str, Query]]:
-        """As `Way`."""
+        """Yield the documents of a chunk, with their ids."""
         views = {kind: [{"words": chunk.words[kind], "vector": chunk.vectors[kind]}] for kind in KINDS}
         yield chunk.id, {"kept": chunk.kept, **views}
 
     def nearest(self, vector: Sequence[float], kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the nearest view is nearest (MaxP)."""
         return {"query": _best_of([_in_nested(kind, _knn(f"{kind}.vector", vector)) for kind in kinds])}
 
     def matching(self, words: str, kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the best view has the most telling words (MaxP)."""
         return {"query": _best_of([_in_nested(kind, {"match": {f"{kind}.words": words}}) for kind in kinds])}
 
 
@@ -110,28 +90,29 @@ class Documents:
     """A document for each view, collapsed on the chunk; the chunk's own view holds what is kept of it."""
 
     def properties(self, vector: Query) -> Query:
-        """As `Way`."""
+        """Return the mapping of the fields, given that of a vector."""
         return {"chunk": {"type": "keyword"}, "kind": {"type": "keyword"}, "words": _WORDS, "vector": vector}
 
     def documents(self, chunk: ChunkViews) -> Iterator[tuple[str, Query]]:
-        """As `Way`."""
+        """Yield the documents of a chunk, with their ids."""
         for kind in KINDS:
             own = kind == DEFAULT_VIEW
             view = {"chunk": chunk.id, "kind": kind, "words": chunk.words[kind], "vector": chunk.vectors[kind]}
             yield (chunk.id, {**view, "kept": chunk.kept}) if own else (f"{chunk.id}-{kind}", view)
 
     def nearest(self, vector: Sequence[float], kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the nearest view is nearest (MaxP)."""
         knn = _knn("vector", vector, times=len(kinds), only=_of_kinds(kinds))
         return {"query": knn, "collapse": {"field": "chunk"}}
 
     def matching(self, words: str, kinds: Sequence[str]) -> Query:
-        """As `Way`."""
+        """Return the search for the chunks of which the best view has the most telling words (MaxP)."""
         query = {"bool": {"must": [{"match": {"words": words}}], "filter": _of_kinds(kinds)}}
         return {"query": query, "collapse": {"field": "chunk"}}
 
 
-WAYS: Mapping[str, Way] = {"fields": Fields(), "nested": Nested(), "documents": Documents()}
+ViewLayout = Fields | Nested | Documents
+WAYS: Mapping[str, ViewLayout] = {"fields": Fields(), "nested": Nested(), "documents": Documents()}
 
 
 def run(
@@ -176,7 +157,7 @@ def run(
 
 
 def measured(
-    transport: Transport, rows: Sequence[ChunkViews], held: Material, *, tell: Callable[[str], None]
+    transport: Transport, rows: Sequence[ChunkViews], held: ServerMaterial, *, tell: Callable[[str], None]
 ) -> dict[str, float]:
     """Return the figures of one server; its indices are gone afterwards."""
     figures = {"n_chunks": float(len(rows)), "n_questions": float(len(held.questions))}
@@ -190,25 +171,22 @@ def measured(
     return figures
 
 
-def _with_kinds(held: Material) -> Material:
+def _with_kinds(held: ServerMaterial) -> ServerMaterial:
     services = Services(embedder=held.embedder)
     entries = [run_step(with_views(entry, MAKERS), services)[0] for entry, _ in held.entries]
     return replace(held, entries=tuple((entry, run_step(embed(entry), services)) for entry in entries))
 
 
-def _rows(held: Material, seed: int) -> Iterator[ChunkViews]:
+def _rows(held: ServerMaterial, seed: int) -> Iterator[ChunkViews]:
     """Yield chunks without an end that have every kind of view; a chunk without keywords has none, say."""
     layout = IndexLayout(name="views", dim=held.embedder.dim, embedder=held.embedder.identity)
     for action in grown(held, layout, seed=seed):
         source = action.source or {}
         words = {kind: source["words"].get(field_name(kind), "") for kind in KINDS}
-        vectors = {kind: source["vectors"].get(_vectors_of(kind)) for kind in KINDS}
+        fields = {kind: field_name(DEFAULT if kind == DEFAULT_VIEW else kind) for kind in KINDS}
+        vectors = {kind: source["vectors"].get(field) for kind, field in fields.items()}
         if all(words.values()) and all(vectors.values()):
             yield ChunkViews(id=action.id, kept={"text": source["text"]}, words=words, vectors=vectors)
-
-
-def _vectors_of(kind: str) -> str:
-    return field_name(DEFAULT if kind == DEFAULT_VIEW else kind)
 
 
 def _filled(transport: Transport, rows: Sequence[ChunkViews], dim: int) -> dict[str, float]:
@@ -262,7 +240,7 @@ def _written(transport: Transport, name: str, rows: Sequence[ChunkViews]) -> flo
     return seconds
 
 
-def _asked(transport: Transport, held: Material) -> dict[str, float]:
+def _asked(transport: Transport, held: ServerMaterial) -> dict[str, float]:
     times: dict[str, list[float]] = {}
     found: dict[str, list[list[float]]] = {}
     for at, question in enumerate((*held.questions[:WARM], *held.questions)):
@@ -282,8 +260,7 @@ def _asked(transport: Transport, held: Material) -> dict[str, float]:
                     found.setdefault(f"{search}.{name}", []).append(scores)
     figures: dict[str, float] = {}
     for key, taken in times.items():
-        cuts = quantiles(taken, n=20, method="inclusive")
-        figures[f"query_ms_p50.{key}"], figures[f"query_ms_p95.{key}"] = cuts[9], cuts[18]
+        figures |= percentiles("query_ms", taken, of=key)
         pairs = zip(found[key], found[f"{key.split('.')[0]}.fields"], strict=True)
         figures[f"same.{key}"] = sum(_close(scores, wanted) for scores, wanted in pairs) / len(taken)
     return figures

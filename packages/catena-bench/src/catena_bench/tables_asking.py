@@ -1,4 +1,4 @@
-"""Who answers the requests of `catena-bench tables`: vectors are made here, a model is asked or only planned.
+"""Answer the requests of a step: vectors are made here, a model is asked or only planned, and its tasks are counted.
 
 What a model was asked is written down by task, as in the paper's Table 5.
 """
@@ -13,26 +13,13 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from catena.effects import (
-    Complete,
-    Completion,
-    Embed,
-    Embedder,
-    Event,
-    Failed,
-    Plan,
-    Request,
-    Services,
-    Step,
-    Tariff,
-    plan,
-    run,
-)
+from catena import Services, run
+from catena.effects import Complete, Completion, Embed, Embedder, Event, Failed, Plan, Request, Step, Tariff, plan
 from catena.enrichment.views import PLANNED
-from catena.evaluation import PURPOSE as JUDGE
 from catena.model import EvaluationError, digest
-from catena.structure import PURPOSE as UNITS
-from catena.structure import planned_answer
+from catena_bench.baselines import PURPOSE as UNITS
+from catena_bench.baselines import planned_answer
+from catena_bench.judges import PURPOSE as JUDGE
 
 T = TypeVar("T")
 
@@ -49,7 +36,7 @@ class Asker(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """What requests of one purpose took; those answered by the journal count too, but for the seconds.
+    """Requests, words, tokens and seconds of one purpose; replies of the journal count, but for the seconds.
 
     Attributes:
         failed: requests without a reply of use.
@@ -68,7 +55,7 @@ class Task:
 
 @dataclass(slots=True)
 class Ledger:
-    """What a language model was asked, by purpose."""
+    """The tasks of a language model, by purpose."""
 
     tasks: defaultdict[str, Task] = field(default_factory=lambda: defaultdict(Task))
     _lock: Lock = field(default_factory=Lock)
@@ -86,7 +73,7 @@ class Ledger:
         task.tokens_out += reply.output_tokens
 
     def clock(self, tell: Callable[[str], None]) -> Callable[[Event], None]:
-        """Return what a run tells its events to: it takes the time of each purpose, and tells how far the run is.
+        """Return a listener to the events of a run: it takes the time of each purpose, and tells how far the run is.
 
         Of requests side by side the sum of their ends minus that of their starts is the sum of their times.
         """
@@ -109,7 +96,7 @@ class Ledger:
 
 
 def asking(services: Services, embedder: Embedder, ledger: Ledger, tell: Callable[[str], None]) -> Asker:
-    """Return who asks: the model of these services, with vectors made by `embedder`, which are not journalled."""
+    """Return a function that follows steps: by the model of `services`, vectors by `embedder`, not journalled."""
     told = replace(services, progress=ledger.clock(tell))
 
     def ask(step: Step[T]) -> T:
@@ -119,7 +106,7 @@ def asking(services: Services, embedder: Embedder, ledger: Ledger, tell: Callabl
 
 
 def planning(services: Services, embedder: Embedder, plans: list[Plan], tariff: Tariff | None = None) -> Asker:
-    """Return who asks nobody: what a model would be asked goes to `plans`, and stand-ins are what it would say."""
+    """Return a function that follows steps without a model: its requests go to `plans`, stand-ins are its replies."""
 
     def ask(step: Step[T]) -> T:
         results: list[T] = []
@@ -133,7 +120,7 @@ def planning(services: Services, embedder: Embedder, plans: list[Plan], tariff: 
 
 
 def stand_in(request: Complete) -> Completion:
-    """Return what a plan goes on with, charged as the longest reply that the request allows.
+    """Return the reply that a plan goes on with, charged as the longest one that the request allows.
 
     A summary of a tree has none of use: the sentences that then stand in for it are clustered as summaries would be.
     """

@@ -1,34 +1,28 @@
-"""The command `catena-bench tables`: what it takes, what it tells, and what it writes."""
+"""Declare the command `catena-bench tables`: its options, its messages, and the Markdown and JSON that it writes."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from catena.cli.failures import ProblemError, check_targets
-from catena.cli.llm_options import JOURNAL, ModelOptions, Spending, stoppable
-from catena.cli.option_groups import grouped
-from catena.effects import Plan, Services
-from catena.model import CatenaError, ParameterError
-from catena_bench import tables_asking
-from catena_bench.tables import TABLES, USUAL, Choice, make, told_of, with_tasks
-from catena_bench.tables_asking import Ledger, by_purpose
-from catena_bench.tables_data import TabledDocument, read_tabled_documents
-from catena_bench.tables_forms import document_of, figures_of
-from catena_bench.tables_judging import JUDGED_AT
-from catena_bench.tables_material import By
-from catena_bench.tables_retrievers import KNOWN, embedder_of, retrievers_of
-from catena_bench.tables_retrievers import USUAL as RETRIEVERS
-from catena_bench.views_retrievers import Dense, Retriever
+from catena import ParameterError, Services
+from catena.cli.failures import check_targets
+from catena.cli.llm_options import ModelOptions, Spending
+from catena.cli.options import grouped
+from catena.effects import Plan
+from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
+from catena_bench.tables import TABLES, USUAL, TableChoice, make, told_of, with_tasks
+from catena_bench.tables_asking import Ledger, by_purpose, planning
+from catena_bench.tables_asking import asking as asking_for
+from catena_bench.tables_forms import JUDGED_AT, document_of, figures_of
+from catena_bench.tables_material import By, TabledDocument, read_tabled_documents
+from catena_bench.views_retrievers import KNOWN, Dense, Retriever, embedder_of, retrievers_of
+from catena_bench.views_retrievers import USUAL as RETRIEVERS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -55,7 +49,7 @@ def tables(
         int | None, typer.Option(min=1, help="Ask only so many questions about each document.")
     ] = None,
     asking: ModelOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
+    plan: OnlyPlan = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where to write all figures.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Where to write the tables; stdout otherwise.")] = None,
 ) -> None:
@@ -67,31 +61,22 @@ def tables(
     OPENAI_API_KEY.
     """
     console = Console(stderr=True)
-    try:
+    with errors_told(console):
         check_targets(json_file, markdown)
         asking.require(llm, plan=plan)
-        choice = Choice(
-            tables=_listed(table) if table is not None else (*USUAL, *(["5"] if llm else [])),
+        choice = TableChoice(
+            tables=names_in(table) if table is not None else (*USUAL, *(["5"] if llm else [])),
             judged_at=_cutoffs(judge_at) if judge else (),
             views_by=views_by or ("llm" if llm else "offline"),
             by="llm" if llm else "offline",
         )
-        engines = retrievers_of(_listed(retrievers), embedder)
+        engines = retrievers_of(names_in(retrievers), embedder)
         sources = read_tabled_documents(data, questions)
-        spending = asking.spending
-        run = _Run(sources, engines, choice, llm or "", console)
+        run = _Run(sources, engines, choice, llm or "", teller("tables", console))
         with services_of(llm, asking, dry=plan) as services:
-            if plan:
-                text, figures = run.planned(services, spending)
-            else:
-                with stoppable(services.journal) if services.journal is not None else nullcontext():
-                    text, figures = run.done(services)
-    except (CatenaError, ProblemError) as error:
-        what = f"{error.what}. Try: {error.hint}" if isinstance(error, ProblemError) else str(error)
-        console.print(f"error: {what}", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+            text, figures = run.planned(services, asking.spending) if plan else run.done(services)
     if json_file is not None:
-        json_file.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_figures(figures, json_file)
     if markdown is None or plan:
         sys.stdout.write(text)
     else:
@@ -105,21 +90,18 @@ class _Run:
         self,
         sources: tuple[TabledDocument, ...],
         retrievers: tuple[Retriever, ...],
-        choice: Choice,
+        choice: TableChoice,
         model: str,
-        console: Console,
+        tell: Callable[[str], None],
     ) -> None:
         self.sources, self.retrievers, self.choice, self.model = sources, retrievers, choice, model
         self.embedder = embedder_of(retrievers)
-        self._console = console
-
-    def tell(self, message: str) -> None:
-        self._console.print(f"tables: {message}", markup=False, highlight=False)
+        self.tell = tell
 
     def done(self, services: Services) -> tuple[str, Mapping[str, float | str]]:
         """Make the tables."""
         ledger = Ledger()
-        ask = tables_asking.asking(services, self.embedder, ledger, self.tell)
+        ask = asking_for(services, self.embedder, ledger, self.tell)
         materials, found = make(self.sources, self.retrievers, self.choice, ask, self.tell)
         if "5" in self.choice.tables:
             found = with_tasks(found, ledger.tasks)
@@ -147,7 +129,7 @@ class _Run:
         """Say what the model would be asked, and ask nothing."""
         plans: list[Plan] = []
         tariff = spending.tariff()
-        ask = tables_asking.planning(services, self.embedder, plans, tariff)
+        ask = planning(services, self.embedder, plans, tariff)
         make(self.sources, self.retrievers, self.choice, ask, self.tell)
         usages = by_purpose(plans)
         figures: dict[str, float | str] = {"plan.kept": sum(each.kept for each in plans)}
@@ -171,25 +153,9 @@ class _Run:
         return "\n".join(lines) + "\n", figures
 
 
-@contextmanager
-def services_of(llm: str | None, asking: ModelOptions, *, dry: bool) -> Iterator[Services]:
-    """Open the services of a run, which has no model where none is named; a dry one leaves no journal."""
-    if llm is None:
-        yield Services()
-        return
-    with ExitStack() as stack:
-        if dry and not (asking.journal or JOURNAL).exists():  # without any, equal requests would be counted twice
-            asking = replace(asking, journal=Path(stack.enter_context(TemporaryDirectory())) / JOURNAL)
-        yield stack.enter_context(asking.services(llm))
-
-
-def _listed(given: str) -> tuple[str, ...]:
-    return tuple(name for part in given.split(",") if (name := part.strip()))
-
-
 def _cutoffs(given: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in _listed(given))
+        found = tuple(float(part) for part in names_in(given))
     except ValueError:
         found = ()
     if not found or any(k not in (*JUDGED_AT, 10.0) for k in found):

@@ -1,28 +1,35 @@
-"""What each way of chunking returns for each question, by one retriever: the rows of the paper's tables."""
+"""Search one document by every way of chunking and one retriever: the rows of the paper's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import ceil, floor
 from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from catena.enrichment import KEYWORDS, SUMMARY, SummaryTree
-from catena.evaluation import Span, plus_factor, spans_of
-from catena.model import Chunk
-from catena.retrieval import traverse
-from catena_bench.tables_material import SECTIONS, Material
-from catena_bench.views_data import AskedDocument
-from catena_bench.views_measures import Results
-from catena_bench.views_multi import RAW, ablation, by_question, by_quota
-from catena_bench.views_ranking import best_text, by_score
+from catena import Chunk
+from catena.enrichment import KEYWORDS, SUMMARY
+from catena.evaluation import Span, coverage, equal_length_cutoff, scope_recall_at, spans_of, whole_cutoffs
+from catena_bench.baselines import SummaryTree, plus_factor, traverse
+from catena_bench.figures import PERCENT, ROUNDS, mean_figures
+from catena_bench.tables_material import SECTIONS, TableMaterial
+from catena_bench.views_data import LENGTHS, AskedDocument, Units, best_passage, sections_headed, whole
+from catena_bench.views_measures import (
+    CUTOFFS,
+    RAW,
+    Results,
+    ablation,
+    best_text,
+    by_question,
+    by_quota,
+    by_score,
+    ranked_spans,
+)
 from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
-from catena_bench.views_units import LENGTHS, Units, best_passage, sections_headed, whole
 
 DEEPEST = 1_000  # pieces of a ranking that are kept: more than any cutoff reads
 
@@ -33,20 +40,23 @@ CONTENT, MULTI_VIEW, SHIPPED = "content_raw", "mc_indexing", "catena"
 Schemes: TypeAlias = Mapping[str, Results]
 
 
+_HALF = CUTOFFS[0]  # k = 1.5: of two cutoffs, one for half of the questions
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """What all schemes return for the questions of one document, by one retriever."""
+    """The results of all schemes for the questions of one document, by one retriever."""
 
     asked: AskedDocument
     schemes: Schemes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """Which schemes are searched, besides those for which something was made.
+class SchemeRun:
+    """The schemes to search, besides those for which something was made.
 
     Attributes:
-        chunks: names of chunks, as `Material.chunks` has them; those with views are among them.
+        chunks: names of chunks, as `TableMaterial.chunks` has them; those with views are among them.
         shipped: whether sections are searched as Catena does, by a retriever that embeds.
         factor: by how much k grows for units, so that they cost the tokens of sections.
     """
@@ -56,34 +66,34 @@ class Search:
     factor: int
 
 
-def searched(material: Material, retriever: Retriever, how: Search) -> Searched:
-    """Return what is found of one document."""
+def searched(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> Searched:
+    """Return the results of all schemes for one document."""
     found = dict(_schemes(material, retriever, how))
     if how.shipped and isinstance(retriever, Dense):
         found[SHIPPED] = _shipped(material, retriever)
     return Searched(asked=material.asked, schemes=found)
 
 
-def factor_of(materials: Sequence[Material]) -> int:
+def factor_of(materials: Sequence[TableMaterial]) -> int:
     """Return the factor of "Atomic Unit: Plus" over all documents; 1 where there are no units."""
     if any(material.units is None for material in materials):
         return 1
 
-    def mean(chunks_of: Callable[[Material], Sequence[Chunk]]) -> float:
+    def mean(chunks_of: Callable[[TableMaterial], Sequence[Chunk]]) -> float:
         return fmean(material.asked.tokens(*span) for material in materials for span in spans_of(chunks_of(material)))
 
     return plus_factor(mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ()))
 
 
-def _schemes(material: Material, retriever: Retriever, how: Search) -> Iterator[tuple[str, Results]]:
+def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> Iterator[tuple[str, Results]]:
     asked = material.asked
     chunks = {name: of_name for name, of_name in material.chunks.items() if name in how.chunks}
     scores: dict[str, Scores] = {}
     for name, of_name in chunks.items():
         scores[name] = _scores(asked, whole(of_name), retriever)
-        yield (name if name != SECTIONS else CONTENT), Results(ranked=_ranked(scores[name], of_name))
+        yield (name if name != SECTIONS else CONTENT), Results(ranked=ranked_spans(scores[name], of_name, DEEPEST))
     if material.units is not None:
-        ranked = _ranked(_scores(asked, whole(material.units), retriever), material.units)
+        ranked = ranked_spans(_scores(asked, whole(material.units), retriever), material.units, DEEPEST)
         yield UNITS, Results(ranked=ranked)
         yield PLUS, Results(ranked=ranked, at=_longer(ranked, how.factor))
     if material.tree is not None:
@@ -95,28 +105,18 @@ def _schemes(material: Material, retriever: Retriever, how: Search) -> Iterator[
             yield f"{name}_views", by_quota(rankings)
             continue
         for kind in (KEYWORDS, SUMMARY):
-            yield f"content_{kind}", Results(ranked=_ranked(made[kind], chunks[name]))
+            yield f"content_{kind}", Results(ranked=ranked_spans(made[kind], chunks[name], DEEPEST))
         yield MULTI_VIEW, by_quota(rankings)
         for left_out, results in ablation(rankings):
             yield left_out.replace("paper", MULTI_VIEW), results
 
 
 def _scores(asked: AskedDocument, units: Units, retriever: Retriever) -> Scores:
-    """Return shape (questions, chunks); nothing is cut off, whatever window an encoder has."""
+    """Return shape (questions, chunks); nothing is cut off, even beyond an encoder's window."""
     texts = [question.text for question in asked.questions]
     if not units.texts:  # a document of tables has no summary, say
         return np.full((len(texts), len(units.chunks)), -np.inf)
     return best_text(retriever.scores(units.texts, texts, truncated=False), units)
-
-
-def _ranked(scores: Scores, chunks: Sequence[Chunk]) -> list[list[Span]]:
-    spans = spans_of(chunks)
-    return [[spans[at] for at in _order(row)] for row in scores]
-
-
-def _order(row: NDArray[np.float64]) -> NDArray[np.intp]:
-    order = np.argsort(-row, kind="stable")[:DEEPEST]
-    return order[np.isfinite(row[order])]
 
 
 def _longer(ranked: Sequence[Sequence[Span]], factor: int) -> Callable[[int, float], Sequence[Sequence[Span]]]:
@@ -142,9 +142,120 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
     return Results(ranked=(), at=at)
 
 
-def _shipped(material: Material, dense: Retriever) -> Results:
+def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
     asked, bm25 = material.asked, Bm25()
     words, passages = sections_headed(asked), best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
-    return Results(ranked=_ranked(fused, material.chunks[SECTIONS]))
+    return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One number of a table, and what belongs to it.
+
+    Attributes:
+        value: in percent, or in the unit of the table.
+        more: further figures by their names: the ends of the interval, tokens, …
+    """
+
+    value: float
+    more: Mapping[str, float] = field(default_factory=dict)
+
+
+def recall(found: Sequence[Searched], scheme: str, k: float) -> Cell:
+    """Return the mean coverage of the evidence at k, in percent, with its interval and what was returned.
+
+    `low`, `high`: 95%, bootstrap over questions; `mean_tokens` and `mean_pieces` of what is returned; at k = 1.5
+    `as_stated`: one set for every other question and the longer one for the rest, where there are two. Over several
+    documents `of.<document>` too.
+
+    Args:
+        found: one per document.
+        scheme: its name.
+        k: as the paper counts it.
+    """
+    shares = _means(found, scheme, k, _coverage)
+    cell = _with_ends([share for _, share in shares])
+    more = dict(cell.more)
+    more["mean_tokens"] = mean_tokens(found, scheme, k)
+    more["mean_pieces"] = fmean(value for _, value in _means(found, scheme, k, lambda *_: len))
+    if k == _HALF:
+        more["as_stated"] = PERCENT * fmean(_as_stated(found, scheme))
+    if len(found) > 1:
+        for each in found:
+            of_document = [share for name, share in shares if name == each.asked.name]
+            more[f"of.{each.asked.name}"] = PERCENT * fmean(of_document)
+    return Cell(value=cell.value, more=more)
+
+
+def mean_tokens(found: Sequence[Searched], scheme: str, k: float) -> float:
+    """Return the mean number of word pieces that are returned for a question."""
+    return fmean(value for _, value in _means(found, scheme, k, _tokens))
+
+
+def recall_at_length(found: Sequence[Searched], scheme: str, reference: str, k: float) -> Cell:
+    """Return the recall at as many pieces as give the tokens of a reference at k, in percent (Table 10).
+
+    The number of pieces is found for each document: sections of one are not as long as those of another.
+
+    Args:
+        found: one per document.
+        scheme: one that returns the first pieces of its ranking.
+        reference: the scheme whose tokens count.
+        k: of the reference.
+    """
+    shares = []
+    for each in found:
+        tokens, own = mean_tokens([each], reference, k), mean_tokens([each], scheme, k)
+        longer = equal_length_cutoff(k, own, tokens) if tokens and own else k  # where nothing is found, k is nothing
+        shares += [
+            scope_recall_at(ranked, question.evidence, each.asked.document.text, longer)
+            for ranked, question in zip(each.schemes[scheme].ranked, each.asked.questions, strict=True)
+        ]
+    return _with_ends(shares)
+
+
+def mean_cell(cells: Sequence[Cell]) -> Cell:
+    """Return the mean over retrievers, which has no interval: the same questions are in all of them."""
+    return Cell(value=fmean(cell.value for cell in cells))
+
+
+def _with_ends(shares: Sequence[float]) -> Cell:
+    value, low, high = mean_figures("", shares, unit=PERCENT, rounds=ROUNDS).values()
+    return Cell(value=value, more={"low": low, "high": high})
+
+
+Measure = Callable[[Searched, int], Callable[[Sequence[Span]], float]]
+
+
+def _means(found: Sequence[Searched], scheme: str, k: float, measure: Measure) -> list[tuple[str, float]]:
+    """Return per question its document, and the mean of a measure over what may be returned."""
+    return [
+        (each.asked.name, each.schemes[scheme].mean(number, k, measure(each, number)))
+        for each in found
+        for number in range(len(each.asked.questions))
+    ]
+
+
+def _coverage(each: Searched, question: int) -> Callable[[Sequence[Span]], float]:
+    evidence, text = each.asked.questions[question].evidence, each.asked.document.text
+    return lambda spans: coverage(spans, evidence, text)
+
+
+def _tokens(each: Searched, question: int) -> Callable[[Sequence[Span]], float]:
+    return lambda spans: float(sum(each.asked.tokens(*span) for span in spans))
+
+
+def _as_stated(found: Sequence[Searched], scheme: str) -> Iterator[float]:
+    cutoffs = iter(whole_cutoffs(_HALF, sum(len(each.asked.questions) for each in found)))
+    for each in found:
+        results = each.schemes[scheme]
+        for number in range(len(each.asked.questions)):
+            cutoff = next(cutoffs)
+            if results.at is None:
+                spans = results.ranked[number][:cutoff]
+            else:
+                of_k = results.at(number, _HALF)
+                spans = of_k[min(cutoff, len(of_k)) - 1]
+            yield _coverage(each, number)(spans)

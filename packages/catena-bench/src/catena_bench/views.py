@@ -1,4 +1,4 @@
-"""Sections, windows, views and fixed lengths by several retrievers: recall of answer scopes at k and at equal tokens.
+"""Compare sections, windows, views and fixed lengths by several retrievers: recall at k and at tokens.
 
 The paper's Tables 4, 6, 7, 9, 10 and 11, with views made offline, on documents whose evidence is known in characters.
 
@@ -18,19 +18,41 @@ The paper's Tables 4, 6, 7, 9, 10 and 11, with views made offline, on documents 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from catena.evaluation import chunking_error, spans_of
-from catena.model import Chunk
-from catena_bench.views_data import AskedDocument, read_asked_documents
-from catena_bench.views_measures import CUTOFFS, PERCENT, Results, at_equal_length, figures
-from catena_bench.views_multi import KEYWORDS, RAW, ablation, at_equal_counts, by_question, offline_views, rules
-from catena_bench.views_ranking import best_first, best_text, by_rank, by_score
-from catena_bench.views_reading import BY_MEANING, BY_WORDS, passages_read
+from catena import Chunk, Services
+from catena import run as drive
+from catena.effects import Embedder
+from catena.evaluation import Span, chunking_error, spans_of
+from catena.retrieval import ReadingOptions, rank_passages
+from catena.structure import passages_of
+from catena_bench.figures import PERCENT
+from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents
+from catena_bench.views_measures import (
+    CUTOFFS,
+    KEYWORDS,
+    RAW,
+    Results,
+    ablation,
+    at_equal_counts,
+    at_equal_length,
+    best_text,
+    by_question,
+    by_rank,
+    by_score,
+    figures,
+    offline_views,
+    ranked_spans,
+    ranking,
+    rules,
+)
 from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
-from catena_bench.views_units import METHODS, Units
+
+BY_WORDS, BY_MEANING = ReadingOptions(alpha=0.0), ReadingOptions(alpha=1.0)
+
 
 OURS = "lexical"  # what is fused, and shipped; "bm25" is the usual one, which other figures can be compared with
 LEXICAL = (OURS, "bm25")
@@ -39,6 +61,33 @@ LEFT_OUT = ("fixed100_content", "fixed200_content", "fixed300_content", "section
 FUSED = "fused_"
 WITH_VIEWS = ("fixed200", "fixed300")  # of the fixed lengths: Tables 6 and 9
 OfRetrievers = Mapping[str, Scores]  # by retriever, shape (questions, chunks)
+
+
+def passages_read(
+    asked: AskedDocument,
+    scores: Scores,
+    chunks: Sequence[Chunk],
+    embedder: Embedder | None,
+    options: ReadingOptions | None = None,
+) -> Iterator[tuple[Span, ...]]:
+    """Yield for each question the passages of its first hits, in the order in which they are read.
+
+    Args:
+        asked: the document.
+        scores: shape (questions, chunks).
+        chunks: sections, or anything long.
+        embedder: compares passages with the question; None where only their words count.
+        options: as the library has them by default.
+    """
+    services = Services(embedder=embedder)
+
+    @cache
+    def passages(chunk: Chunk) -> tuple[Chunk, ...]:
+        return passages_of(chunk, document=asked.document)
+
+    for question, row in zip(asked.questions, scores, strict=True):
+        step = rank_passages(question.text, ranking(row, chunks), passages, options)
+        yield spans_of(hit.chunk for hit in drive(step, services).hits)
 
 
 def run(
@@ -86,7 +135,7 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
         measured[f"chunking_error.{method}"] = PERCENT * error
         scores[method] = with_fused(_scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines))
         for retriever, matrix in scores[method].items():
-            measured |= _told(asked, f"{retriever}.{method}", Results(ranked=_ranked(matrix, of_method.chunks)))
+            measured |= _told(asked, f"{retriever}.{method}", Results(ranked=ranked_spans(matrix, of_method.chunks)))
     tell(f"{asked.name}: default")
     measured |= _default(asked, scores, sections, engines)
     tell(f"{asked.name}: views")
@@ -111,11 +160,6 @@ def _scores(asked: AskedDocument, units: Units, engines: Sequence[Retriever]) ->
 
 def _fast(engines: Sequence[Retriever]) -> list[Retriever]:
     return [engine for engine in engines if engine.name != SLOW]
-
-
-def _ranked(scores: Scores, chunks: Sequence[Chunk]) -> list[list[tuple[int, int]]]:
-    spans = spans_of(chunks)
-    return [[spans[at] for at in best_first(row)] for row in scores]
 
 
 def _told(asked: AskedDocument, name: str, results: Results) -> dict[str, float]:
@@ -155,12 +199,12 @@ def _default(
         embedder = embedders.get(retriever.removeprefix(FUSED))
         options = BY_WORDS if retriever == OURS else BY_MEANING if retriever in embedders else None
         read = list(passages_read(asked, matrix, sections, embedder, options))
-        measured |= _told(asked, f"{retriever}.default", Results(ranked=_ranked(matrix, sections), read=read))
+        measured |= _told(asked, f"{retriever}.default", Results(ranked=ranked_spans(matrix, sections), read=read))
     without_embedding = f"{OURS}.default"
     for key in [key for key in measured if key.startswith(without_embedding)]:
         measured["bm25" + key.removeprefix(OURS)] = measured[key]
     by_ranks = by_rank(single[OURS], single.get("minilm", single["static"]))
-    return measured | _told(asked, "rrf.default", Results(ranked=_ranked(by_ranks, sections)))
+    return measured | _told(asked, "rrf.default", Results(ranked=ranked_spans(by_ranks, sections)))
 
 
 def _views(
@@ -197,7 +241,7 @@ def _equal_lengths(
     for method in (method for method in units if method.startswith("fixed")):
         for retriever in scores[method]:
             tokens = {k: measured[f"{retriever}.views_paper.k{k:g}.mean_tokens"] for k in CUTOFFS}
-            results = Results(ranked=_ranked(scores[method][retriever], units[method].chunks))
+            results = Results(ranked=ranked_spans(scores[method][retriever], units[method].chunks))
             for key, value in at_equal_length(asked, results, tokens).items():
                 found[f"{retriever}.{method}.{key}"] = value
     return found

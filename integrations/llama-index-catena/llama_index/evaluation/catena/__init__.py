@@ -1,6 +1,6 @@
 """Catena's metrics and evaluators under LlamaIndex's conventional name."""
 
-from llama_index.evaluation.catena.base import (
+from llama_index_catena import (
     CatenaPairwiseEvaluator,
     CatenaQuoteEvaluator,
     CatenaScopeEvaluator,

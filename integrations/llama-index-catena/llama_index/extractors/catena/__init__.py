@@ -1,6 +1,6 @@
 """Catena's extractors under LlamaIndex's conventional name."""
 
-from llama_index.extractors.catena.base import (
+from llama_index_catena import (
     CatenaAtomicTransform,
     CatenaCaptionExtractor,
     CatenaContextExtractor,

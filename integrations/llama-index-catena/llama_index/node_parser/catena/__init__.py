@@ -1,5 +1,5 @@
 """Catena's node parser under LlamaIndex's conventional name."""
 
-from llama_index.node_parser.catena.base import CatenaNodeParser
+from llama_index_catena import CatenaNodeParser
 
 __all__ = ["CatenaNodeParser"]

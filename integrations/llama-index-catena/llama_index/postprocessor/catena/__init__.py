@@ -1,5 +1,5 @@
 """Catena's node postprocessors under LlamaIndex's conventional name."""
 
-from llama_index.postprocessor.catena.base import CatenaChainPostprocessor, CatenaRerank, CatenaSegmentPostprocessor
+from llama_index_catena import CatenaChainPostprocessor, CatenaRerank, CatenaSegmentPostprocessor
 
 __all__ = ["CatenaChainPostprocessor", "CatenaRerank", "CatenaSegmentPostprocessor"]

@@ -1,5 +1,5 @@
 """Catena's query engine under LlamaIndex's conventional name."""
 
-from llama_index.query_engine.catena.base import CatenaQueryEngine
+from llama_index_catena import CatenaQueryEngine
 
 __all__ = ["CatenaQueryEngine"]

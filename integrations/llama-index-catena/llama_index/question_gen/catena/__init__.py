@@ -1,5 +1,5 @@
 """Catena's question generator under LlamaIndex's conventional name."""
 
-from llama_index.question_gen.catena.base import CatenaQuestionGenerator
+from llama_index_catena import CatenaQuestionGenerator
 
 __all__ = ["CatenaQuestionGenerator"]

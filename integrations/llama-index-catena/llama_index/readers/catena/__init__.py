@@ -1,5 +1,5 @@
 """Catena's reader under LlamaIndex's conventional name."""
 
-from llama_index.readers.catena.base import CatenaReader
+from llama_index_catena import CatenaReader
 
 __all__ = ["CatenaReader"]

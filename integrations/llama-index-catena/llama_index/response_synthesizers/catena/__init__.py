@@ -1,5 +1,5 @@
 """Catena's response synthesizers under LlamaIndex's conventional name."""
 
-from llama_index.response_synthesizers.catena.base import CatenaChainSynthesizer, CatenaSynthesizer
+from llama_index_catena import CatenaChainSynthesizer, CatenaSynthesizer
 
 __all__ = ["CatenaChainSynthesizer", "CatenaSynthesizer"]

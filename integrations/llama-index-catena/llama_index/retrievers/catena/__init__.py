@@ -1,6 +1,6 @@
 """Catena's retrievers under LlamaIndex's conventional name."""
 
-from llama_index.retrievers.catena.base import (
+from llama_index_catena import (
     CatenaFigureRetriever,
     CatenaGraphRetriever,
     CatenaMultiViewRetriever,

@@ -1,6 +1,6 @@
-"""Real search servers for tests and benchmarks: fetched with Maven, run on loopback, gone afterwards."""
+"""Run real search servers for tests and benchmarks: fetched with Maven, run on loopback, gone afterwards."""
 
-from catena_bench.servers.cluster import Cluster, ask, elasticsearch, opensearch
+from catena_bench.servers.cluster import SearchCluster, ask, elasticsearch, opensearch
 from catena_bench.servers.fetching import NoServersError
 
-__all__ = ["Cluster", "NoServersError", "ask", "elasticsearch", "opensearch"]
+__all__ = ["SearchCluster", "NoServersError", "ask", "elasticsearch", "opensearch"]

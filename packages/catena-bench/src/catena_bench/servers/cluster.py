@@ -1,4 +1,4 @@
-"""A cluster of search servers on this machine: each node a process that can be killed, held and started again."""
+"""Run a cluster of search servers on this machine: each node a process that can be killed, held and started again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from catena.model import ParameterError, ServerError
+from catena import ParameterError, ServerError
 from catena_bench.servers.kinds import (
     Distribution,
     Flavour,
@@ -31,7 +31,7 @@ PORTS = range(20_000, 32_000)  # below those that systems give to outgoing conne
 Status = Literal["green", "yellow", "red"]
 
 
-class Cluster:
+class SearchCluster:
     """Running nodes, numbered from 0.
 
     Attributes:
@@ -59,11 +59,7 @@ class Cluster:
             home = folder / f"node-{number}"
             (home / "tmp").mkdir(parents=True)
             own = node_settings(
-                self.flavour,
-                number=number,
-                http_ports=http_ports,
-                transport_ports=transport_ports,
-                folder=home,
+                self.flavour, number=number, http_ports=http_ports, transport_ports=transport_ports, folder=home
             )
             distribution.write_config(home / "config", {**own, **settings})
             self._commands.append(distribution.command(home / "config", heap))
@@ -106,7 +102,7 @@ class Cluster:
         self._held.discard(number)
 
     def heal(self) -> None:
-        """Bring every node back, whatever was done to it, and wait until all copies of all shards are there."""
+        """Bring every node back, killed or held, and wait until all copies of all shards are there."""
         for number in range(len(self.urls)):
             process = self._processes.get(number)
             if process is not None and process.poll() is None:
@@ -214,7 +210,7 @@ def free_ports(count: int) -> list[int]:
 
 def elasticsearch(
     *, nodes: int = 1, heap: str = "512m", version: str | None = None, settings: Mapping[str, object] | None = None
-) -> AbstractContextManager[Cluster]:
+) -> AbstractContextManager[SearchCluster]:
     """Run Elasticsearch while the context lasts; what it stored is gone afterwards.
 
     Args:
@@ -235,7 +231,7 @@ def elasticsearch(
 
 def opensearch(
     *, nodes: int = 1, heap: str = "512m", version: str | None = None, settings: Mapping[str, object] | None = None
-) -> AbstractContextManager[Cluster]:
+) -> AbstractContextManager[SearchCluster]:
     """Run OpenSearch while the context lasts, as `elasticsearch` does; it is fetched in the same way.
 
     The version that is pinned is the newest for which the k-NN plugin can be fetched too; 3.8.0 runs without it.
@@ -246,11 +242,11 @@ def opensearch(
 @contextmanager
 def _running(
     distribution: Callable[[], Distribution], nodes: int, heap: str, settings: Mapping[str, object]
-) -> Iterator[Cluster]:
+) -> Iterator[SearchCluster]:
     if nodes < 1:
         raise ParameterError("nodes", nodes, "1 or more")
     with tempfile.TemporaryDirectory(prefix="catena-servers-", ignore_cleanup_errors=True) as folder:
-        cluster = Cluster(distribution(), nodes, heap, settings, Path(folder))
+        cluster = SearchCluster(distribution(), nodes, heap, settings, Path(folder))
         atexit.register(cluster.close)  # a generator that nothing exhausts is not told of the end
         try:
             cluster.launch()

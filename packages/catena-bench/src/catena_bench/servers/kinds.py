@@ -1,4 +1,4 @@
-"""What differs between the two servers when they are started: what to fetch, how to lay it out, how to set it up."""
+"""Lay out and set up the two kinds of server: jars to fetch, plugins, settings, command lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Literal
 from zipfile import ZipFile
 
-from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once
-from catena_bench.servers.java_tools import class_path, compiled, runtime
+from catena_bench.servers.fetching import Artifact, cache_folder, class_path, compiled, fetch, made_once, runtime
 
 Flavour = Literal["elasticsearch", "opensearch"]
 
@@ -155,7 +154,7 @@ def opensearch_distribution(version: str | None = None) -> Distribution:
 
 
 def unpack_jars(plugin: Path) -> None:
-    """Put the jars of a plugin's zip beside it, but for those that are there already in whatever version."""
+    """Put the jars of a plugin's zip beside it, but for those that are there already in any version."""
     there = {library_of(jar.name) for jar in plugin.parent.glob("*.jar")}
     with ZipFile(plugin) as archive:
         for name in archive.namelist():
@@ -186,10 +185,7 @@ def node_settings(
     """
     names = [f"node-{n}" for n in range(len(http_ports))]
     first = "initial_master_nodes" if flavour == "elasticsearch" else "initial_cluster_manager_nodes"
-    together = {
-        "discovery.seed_hosts": [f"127.0.0.1:{port}" for port in transport_ports],
-        f"cluster.{first}": names,
-    }
+    together = {"discovery.seed_hosts": [f"127.0.0.1:{port}" for port in transport_ports], f"cluster.{first}": names}
     return {
         "cluster.name": "catena-tests",
         "node.name": names[number],

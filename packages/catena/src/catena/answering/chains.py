@@ -1,4 +1,4 @@
-"""Evidence chains as one text for a reader: path after path, hop after hop, or shuffled, within a budget."""
+"""Write evidence chains as one text for a reader: path after path, hop after hop, or shuffled, within a budget."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from annotated_types import Ge
 
-from catena.answering.integration import Header, IntegratedContext, LeftOut, taken
-from catena.answering.layout import in_order, laid_out, passages_of
-from catena.answering.merging import Valued
+from catena.answering.integration import (
+    Header,
+    IntegratedContext,
+    LeftOut,
+    ValuedPassage,
+    in_order,
+    laid_out,
+    passages_of,
+    select_fitting,
+)
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.model.options import check_options
-from catena.structure.context_header import segment_header
+from catena.structure.headers import segment_header
 from catena.text.phrases import outermost
-from catena.text.tokens import count_tokens
+from catena.text.words import count_tokens
 
 ChainFormat: TypeAlias = Literal["chain", "iterative", "shuffled"]
 Chained: TypeAlias = Chain | Chunk | Segment | Hit
@@ -40,7 +47,7 @@ _LONGEST = 80  # characters of one of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainReading:
-    """How chains are written out for a reader.
+    """The options by which chains are written out for a reader.
 
     Attributes:
         format: "chain", "iterative" or "shuffled", as `arrange` has them.
@@ -71,7 +78,7 @@ def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> t
     - "iterative": those found in the same iteration together: all seeds, then all second chunks, …
     - "shuffled": by a hash of seed and id, so that neither chains nor their order show in it.
 
-    A chunk of several chains stands at its first place: a reader gains nothing by reading it twice, and a budget
+    A chunk of several chains is put at its first place: a reader gains nothing by reading it twice, and a budget
     loses by it. The paper does not say what it does.
 
     Args:
@@ -84,7 +91,8 @@ def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> t
 
     Source: IIER, arXiv:2408.02907, section 4.3 and Table 2.
     """
-    _check_format(format)
+    if format not in get_args(ChainFormat):
+        raise ParameterError("format", format, "'chain', 'iterative' or 'shuffled'")
     paths = [chain.chunks for chain in chains]
     if format == "iterative":
         paths = list(zip_longest(*paths))
@@ -123,11 +131,11 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
     given = [_as_chain(each) for each in chains]
     places = {chunk.id: place for place, chunk in enumerate(arrange(given, how.format, seed=how.seed))}
     edges = _edges(given) if how.links and how.format == "chain" else {}
-    by_turn = [Valued(chunk.as_segment(), -float(places[chunk.id])) for chunk in arrange(given, "iterative")]
+    by_turn = [ValuedPassage(chunk.as_segment(), -float(places[chunk.id])) for chunk in arrange(given, "iterative")]
     shown = [valued for valued in by_turn if valued.segment.text.strip()]
     blank = [LeftOut(valued.segment, "blank") for valued in by_turn if not valued.segment.text.strip()]
 
-    def written(chosen: Sequence[Valued]) -> str:
+    def written(chosen: Sequence[ValuedPassage]) -> str:
         ids = [_chunk_id(valued.segment) for valued in in_order(chosen, "value")]
         links = _links(ids, edges)
 
@@ -136,16 +144,13 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
 
         return laid_out(chosen, "value", headed)
 
-    def fits(chosen: Sequence[Valued]) -> bool:
+    def fits(chosen: Sequence[ValuedPassage]) -> bool:
         return how.budget_tokens is None or how.count(written(chosen)) <= how.budget_tokens
 
-    chosen, too_much = taken(shown, fits, cut=how.cut)
+    chosen, too_much = select_fitting(shown, fits, cut=how.cut)
     text = written(chosen)
     return IntegratedContext(
-        text=text,
-        passages=passages_of(chosen, "value"),
-        left_out=(*too_much, *blank),
-        tokens=how.count(text),
+        text=text, passages=passages_of(chosen, "value"), left_out=(*too_much, *blank), tokens=how.count(text)
     )
 
 
@@ -170,7 +175,7 @@ def _edges(chains: Sequence[Chain]) -> dict[tuple[str, str], Edge]:
 
 
 def _links(ids: Sequence[str], edges: Mapping[tuple[str, str], Edge]) -> dict[str, list[str]]:
-    """Return by id the lines that link a passage to earlier ones; the later of two says what joins them."""
+    """Return by id the lines that link a passage to earlier ones; the later of two names the link."""
     numbers = {chunk_id: number for number, chunk_id in enumerate(ids, start=1)}
     said: dict[tuple[int, int], str] = {}
     for (source, target), edge in edges.items():
@@ -186,7 +191,7 @@ def _links(ids: Sequence[str], edges: Mapping[tuple[str, str], Edge]) -> dict[st
 
 
 def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
-    """Yield why two passages are linked, as the later one says it; `turned`: the edge led from it."""
+    """Yield the reasons of a link, as the later passage gives them; `turned`: the edge led from it."""
     for kind in edge.weights:
         seen = _TURNED.get(kind, kind) if turned else kind
         shared = edge.words.get(kind, ())
@@ -199,8 +204,3 @@ def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
 def _short(word: str) -> str:
     plain = " ".join(word.replace('"', "'").split())
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
-
-
-def _check_format(format: str) -> None:
-    if format not in get_args(ChainFormat):
-        raise ParameterError("format", format, "'chain', 'iterative' or 'shuffled'")

@@ -1,4 +1,4 @@
-"""Where passages contradict each other: different values of one labelled field, between documents or within one."""
+"""Find contradictions of passages: different values of one labelled field, between documents or within one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 from catena.answering.fields import Field, are_variants, fields_in, same_section
-from catena.answering.sources import Citable, Source, sources
-from catena.answering.values import differ
+from catena.answering.quantities import differ
+from catena.answering.quotes import Citable, NumberedPassage, sources
 from catena.model.places import TITLE
 from catena.text.names import codes_in, is_measure
 from catena.text.words import normalise_term
@@ -20,12 +20,12 @@ ConflictKind: TypeAlias = Literal["between_documents", "within_document"]
 _FEWEST_RECORDS = 3  # values of one field in one document that make it a list of records
 
 DATED = ("version", "edition", "revision", "date")
-"""Metadata keys that say how old a document is, as far as anybody sets them; they are told with its value."""
+"""Metadata keys that may date a document; they are told with its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What one passage says of a field.
+    """The value that one passage states for a field.
 
     Attributes:
         number: of the passage.
@@ -98,9 +98,9 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A field with the passage it stands in."""
+    """A field with its passage."""
 
-    source: Source
+    source: NumberedPassage
     field: Field
     line: int | None
 
@@ -114,7 +114,7 @@ def conflicts(passages: Sequence[Citable], *, expected: bool = True) -> tuple[Co
 
     A field is a cell of a table (by the row's label and the column's name), a line "Label: value" or "Label = value",
     or a plain sentence "The X is 5 mm.". Values are compared as quantities in any unit of one dimension, dates, codes
-    or short words (`catena.answering.values.differ`); whatever is in doubt is no conflict: precision comes first.
+    or short words (`catena.answering.quantities.differ`); a doubtful pair is no conflict: precision comes first.
 
     Two fields are of one thing where their labels are equal but for case, spacing and units in brackets, and where
     their sections are no siblings ("Channel 1", "Channel 2"); a label of one word, or of no letters, must also stand
@@ -150,7 +150,7 @@ def conflicts(passages: Sequence[Citable], *, expected: bool = True) -> tuple[Co
 
 
 def notes(found: Iterable[Conflict], *, most: int = 20) -> str:
-    """Return what to tell a model of conflicts; "" for none.
+    """Write conflicts as notes for a model; "" for none.
 
     Args:
         found: conflicts, of which those that are not expected come first, one per line; what is expected between the
@@ -173,7 +173,7 @@ def notes(found: Iterable[Conflict], *, most: int = 20) -> str:
     return "\n".join([*lines, *([f"{left} more fields differ."] if left else [])])
 
 
-def _fields(cited: Sequence[Source]) -> list[_Found]:
+def _fields(cited: Sequence[NumberedPassage]) -> list[_Found]:
     """Return the fields of all passages; what several passages show of one place counts once."""
     seen: set[tuple[str, int, tuple[str, ...], str]] = set()
     found: list[_Found] = []
@@ -213,7 +213,7 @@ def _contradict(one: _Found, other: _Found) -> bool:
 
 
 def _is_specific(field: Field) -> bool:
-    """Return whether a label says by itself of what it is: "supply voltage" does, "size" and "3" do not."""
+    """Say whether a label names its subject by itself: "supply voltage" does, "size" and "3" do not."""
     words = " ".join(field.key).split()
     return len(words) > 1 and any(map(str.isalpha, field.key[-1]))
 
@@ -223,7 +223,7 @@ def _document(found: _Found) -> str:
 
 
 def _on_different(one: _Found, other: _Found) -> bool:
-    """Return whether the documents' titles name different products."""
+    """Say whether the documents' titles name different products."""
     codes = [
         {normalise_term(code) for code in codes_in(str(found.source.found.metadata.get(TITLE, "")))}
         for found in (one, other)

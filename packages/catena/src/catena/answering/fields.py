@@ -1,4 +1,4 @@
-"""Labelled fields in a passage: table cells, lines "Label: value" and "Label = value", sentences "The X is 5 mm."."""
+"""Read labelled fields of a passage: table cells, lines "Label: value" or "Label = value", "The X is 5 mm."."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html.parser import HTMLParser
 
-from catena.answering.tables import Row, Table, split
-from catena.answering.units import unit_of
-from catena.answering.values import Value, value_of
+from catena.answering.quantities import PrintedValue, unit_of, value_of
 from catena.text.headings import atx_title
+from catena.text.tables import TABLE_TAGS, HtmlTable, cells_of, is_rule
 from catena.text.words import tokenise
 
 _HEADING = re.compile(r"#{1,6}\s(?P<title>.*)")
@@ -43,12 +43,12 @@ class Field:
         label: as printed; for a cell of a table with several columns, the row's label and the column's name.
         key: equal for fields that may be compared: the column's words, "" for what is plainly the value; the label's.
         line: from 0, in the passage.
-        title: of the section that the line stands in, "" where that is not known.
+        title: of the section of the line, "" where that is not known.
     """
 
     label: str
     key: tuple[str, ...]
-    value: Value
+    value: PrintedValue
     line: int
     title: str
 
@@ -72,11 +72,11 @@ def fields_in(text: str, title: str = "") -> tuple[Field, ...]:
     return tuple(sorted(map(titled, found), key=lambda field: (field.line, field.key)))
 
 
-def _of_table(table: Table) -> Iterator[Field]:
-    """Yield the cells behind the first of each row; none of rows whose label stands in several of them."""
+def _of_table(table: _Table) -> Iterator[Field]:
+    """Yield the cells behind the first of each row; none of rows whose label occurs in several of them."""
     header, rows = table.header, table.rows
     if len(header) == 2 and value_of(header[1]).is_measured:  # keys and values: the header is a first row
-        header, rows = (), (Row(rows[0].line - 2 if rows else 0, table.header), *rows)
+        header, rows = (), (_Row(rows[0].line - 2 if rows else 0, table.header), *rows)
     times = Counter(_words(row.cells[0]) for row in rows if row.cells)
     if max(times.values(), default=0) > 1 and all(label.isdecimal() for label in times):
         return  # a column that counts things labels none of them
@@ -137,12 +137,12 @@ def _words(text: str) -> str:
 
 
 def same_section(one: str, other: str) -> bool:
-    """Return whether two titles of sections are equal but for their numbering, case and punctuation."""
+    """Say whether two titles of sections are equal but for their numbering, case and punctuation."""
     return _unnumbered(one) == _unnumbered(other)
 
 
 def are_variants(one: str, other: str) -> bool:
-    """Return whether two titles differ as those of siblings do: "Channel 1" and "Channel 2", "HX200" and "HX210"."""
+    """Say whether two titles differ as those of siblings do: "Channel 1" and "Channel 2", "HX200" and "HX210"."""
     first, second = _unnumbered(one), _unnumbered(other)
     unlike = set(first) ^ set(second)
     if not unlike:
@@ -155,3 +155,82 @@ def are_variants(one: str, other: str) -> bool:
 
 def _unnumbered(title: str) -> Sequence[str]:
     return tokenise(re.sub(r"^\s*(?:\d+(?:\.\d+)*\.?|[A-Z]\.\d[\d.]*)\s+(?=\S)", "", title))
+
+
+_FENCE = re.compile(r"\s*(```|~~~)")
+_OPENING = re.compile(r"\s*<table\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a table and its line, from 0, in the passage."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table; its header is empty where the passage does not show it."""
+
+    header: tuple[str, ...]
+    rows: tuple[_Row, ...]
+
+
+def split(text: str) -> tuple[tuple[_Table, ...], tuple[tuple[int, str], ...]]:
+    """Return the tables of a text, and its other lines with their places, those of code left out."""
+    tables: list[_Table] = []
+    others: list[tuple[int, str]] = []
+    lines = text.split("\n")
+    place, fence = 0, ""
+    while place < len(lines):
+        line = lines[place]
+        mark = _FENCE.match(line)
+        end = place + 1
+        if mark and fence in ("", mark[1]):
+            fence = "" if fence else mark[1]
+        elif not fence and line.lstrip().startswith("|"):
+            end = next((at for at in range(place, len(lines)) if not lines[at].lstrip().startswith("|")), len(lines))
+            tables.append(_piped(place, lines[place:end]))
+        elif not fence and _OPENING.match(line):
+            end = next((at + 1 for at in range(place, len(lines)) if "</table" in lines[at].lower()), len(lines))
+            tables.extend(_marked_up(place, lines[place:end]))
+        elif not fence:
+            others.append((place, line))
+        place = end
+    return tuple(tables), tuple(others)
+
+
+def _piped(first: int, lines: Sequence[str]) -> _Table:
+    has_header = len(lines) > 1 and is_rule(lines[1])
+    rows = [_Row(first + at, cells_of(line)) for at, line in enumerate(lines) if not is_rule(line)]
+    return _Table(rows[0].cells, tuple(rows[1:])) if has_header and rows else _Table((), tuple(rows))
+
+
+def _marked_up(first: int, lines: Sequence[str]) -> Iterator[_Table]:
+    reader = _Reader()
+    reader.feed("\n".join(lines))
+    reader.close()
+    rows = reader.table.finish()
+    header = rows.header if any(rows.header) else ()
+    listed = zip(rows.starts, rows.rows, strict=True)
+    yield _Table(header, tuple(_Row(first + start - 1, tuple(cells)) for start, cells in listed))
+
+
+class _Reader(HTMLParser):
+    """Reads the cells of the tables in a piece of HTML as those of one; a row begins where its line does, from 1."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.table = HtmlTable(1)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in TABLE_TAGS:
+            self.table.open(tag, {name: value or "" for name, value in attrs}, self.getpos()[0])
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in TABLE_TAGS:
+            self.table.close(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.table.add(" ".join(data.split()))

@@ -3,12 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from math import isclose, log
+from typing import TypeAlias
 
-from catena.answering.units import UNIT_PATTERN, Unit, unit_of
+from catena.text.words import tokenise
+
+Unit: TypeAlias = tuple[str, float]
+"""Dimension, and how many of its base units one of this unit is."""
+
+_GAP = r"[ \u00a0\u202f·⋅*.-]?"  # between the factors of a product: "N m", "N·m", "Nm"
+
+# dimension: spelling and size of each unit; units of unlike dimensions are never compared. Months and years are no
+# fixed number of days; bytes are counted by 1024, as most data sheets mean it.
+_TABLE = """
+length: m 1, mm 1e-3, cm 1e-2, km 1e3, µm 1e-6, nm 1e-9, inch 0.0254, inches 0.0254, ft 0.3048
+area: mm2 1e-6, cm2 1e-4, m2 1
+volume: l 1, L 1, ml 1e-3, mL 1e-3, m3 1e3, cm3 1e-3, litre 1, litres 1, liter 1, liters 1
+mass: kg 1, g 1e-3, mg 1e-6, t 1e3, lb 0.45359237, lbs 0.45359237
+time: s 1, ms 1e-3, µs 1e-6, ns 1e-9, sec 1, second 1, seconds 1, Sekunde 1, Sekunden 1, min 60, minute 60,
+ minutes 60, Minute 60, Minuten 60, h 3600, hour 3600, hours 3600, Stunde 3600, Stunden 3600, day 86400,
+ days 86400, Tag 86400,
+ Tage 86400, Tagen 86400, week 604800, weeks 604800, Woche 604800, Wochen 604800
+months: month 1, months 1, Monat 1, Monate 1, Monaten 1, year 12, years 12, Jahr 12, Jahre 12, Jahren 12
+voltage: V 1, mV 1e-3, kV 1e3, VDC 1, VAC 1, volt 1, volts 1, Volt 1
+current: A 1, mA 1e-3, µA 1e-6, kA 1e3
+power: W 1, mW 1e-3, kW 1e3, MW 1e6
+frequency: Hz 1, kHz 1e3, MHz 1e6, GHz 1e9
+resistance: Ω 1, kΩ 1e3, MΩ 1e6, ohm 1, ohms 1, kohm 1e3, Ohm 1, kOhm 1e3
+capacitance: F 1, µF 1e-6, nF 1e-9, pF 1e-12
+pressure: Pa 1, hPa 100, kPa 1e3, MPa 1e6, bar 1e5, mbar 100, psi 6894.757293168
+torque: N_m 1, N_cm 1e-2, c_N_m 1e-2, m_N_m 1e-3, k_N_m 1e3
+force: N 1, kN 1e3, mN 1e-3
+temperature: °C 1
+fahrenheit: °F 1
+kelvin: K 1
+data: B 1, KB 1024, kB 1024, KiB 1024, MB 1048576, MiB 1048576, GB 1073741824, GiB 1073741824, byte 1, bytes 1
+bits: bit 1, bits 1, Bit 1
+rate: baud 1, Bd 1, kBd 1e3
+bitrate: bit/s 1, kbit/s 1e3, Mbit/s 1e6, kbps 1e3, Mbps 1e6
+share: % 1, percent 1, per_cent 1, Prozent 1
+rotation: rpm 1, 1/min 1
+level: dB 1
+"""
+
+
+def _read(table: str) -> tuple[Mapping[str, Unit], str]:
+    units: dict[str, Unit] = {}
+    patterns: dict[str, str] = {}
+    for line in table.replace("\n ", " ").strip().splitlines():
+        dimension, _, listed = line.partition(": ")
+        for each in listed.split(", "):
+            written, _, size = each.rpartition(" ")
+            parts = written.replace("µ", "μ").split("_")  # NFKC writes the micro sign as a Greek letter
+            units["".join(parts)] = (dimension, float(size))
+            patterns["".join(parts)] = _GAP.join(map(re.escape, parts))
+    longest_first = sorted(patterns, key=lambda written: (-len(written), written))
+    return units, "|".join(patterns[written] for written in longest_first)
+
+
+UNITS, UNIT_PATTERN = _read(_TABLE)
+"""Unit by its spelling without gaps, after NFKC; and a regular expression of all spellings, the longest first."""
+
+_GAPS = re.compile(_GAP.removesuffix("?") + "+")
+
+
+def unit_of(written: str) -> Unit | None:
+    """Return the unit of a spelling (NFKC), or None; what is not known may still be a unit."""
+    bare = written.strip()
+    return UNITS.get(bare) or UNITS.get(_GAPS.sub("", bare))
+
 
 _SPACE = " \u00a0\u202f'’"
 _NUMBER = rf"(?:\d{{1,3}}(?:[{_SPACE}]\d{{3}})+(?:[.,]\d+)?|\d+(?:[.,]\d+)*)"
@@ -21,7 +89,7 @@ RANGED = frozenset({"to", "bis", "-", "...", "through"})
 TIMES = frozenset({"x", "×", "*", "by"})
 _TOLERANCE = "±"
 _JOINING = frozenset({"or", "and", "oder", "und"})
-_ABOUT = 0.1  # of a value: as far as "about" may reach
+_ABOUT_SHARE = 0.1  # of a value: as far as "about" may reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +97,7 @@ class Quantity:
     """A number or a range with its unit, in the base unit of its dimension.
 
     Attributes:
-        lows, highs: what the ends may mean: "1,200" is 1200 or 1.2, whatever the language.
+        lows, highs: what the ends may mean: "1,200" is 1200 or 1.2, in any language.
         size: of the unit it is printed in, in base units.
         step: half of its last printed digit, in base units.
         about: whether it is only said to be about so much.
@@ -43,12 +111,12 @@ class Quantity:
     about: bool = False
 
     def says(self, other: Quantity) -> bool:
-        """Return whether both may be the same quantity; what is printed in two units may be rounded in both."""
+        """Say whether both may be the same quantity; two units may both be rounded."""
         slack = self._slack(other)
         return _meet(self.lows, other.lows, slack) and _meet(self.highs, other.highs, slack)
 
     def holds(self, other: Quantity) -> bool:
-        """Return whether the other may lie in this range."""
+        """Say whether the other may lie in this range."""
         slack = self._slack(other)
         return min(self.lows) <= max(other.lows) + slack and min(other.highs) <= max(self.highs) + slack
 
@@ -56,17 +124,17 @@ class Quantity:
         largest = max(map(abs, (*self.lows, *self.highs, *other.lows, *other.highs)))
         rounding = 1e-9 * largest  # of floats
         if self.about or other.about:
-            return _ABOUT * largest + rounding
+            return _ABOUT_SHARE * largest + rounding
         return max(self.step, other.step) if self.size != other.size else rounding
 
     @property
     def is_range(self) -> bool:
-        """Whether it has two ends."""
+        """Say whether it has two ends."""
         return not _meet(self.lows, self.highs)
 
 
 def numbers_of(written: str) -> tuple[float, ...]:
-    """Return what a number may mean: "1,200" is 1200 or 1.2 by language, "1,20" and "1.234,5" are certain."""
+    """Return the numbers that a spelling may mean: "1,200" is 1200 or 1.2, "1,20" and "1.234,5" are certain."""
     text = re.sub(f"[{_SPACE}]", "", written)
     marks = re.findall(r"[.,]", text)
     if not marks:
@@ -123,7 +191,7 @@ def _dimension(unit: Unit | None) -> str:
 
 
 def _counted(match: re.Match[str]) -> str:
-    """Return what a number without a known unit counts: quantities of unlike things are not compared."""
+    """Return the word that a number without a known unit counts: quantities of unlike things are not compared."""
     word = (match["counted"] or "").casefold()
     return "" if word in RANGED | TIMES | _JOINING else word
 
@@ -155,7 +223,7 @@ def _meet(some: Iterable[float], others: Iterable[float], slack: float = 0.0) ->
 
 
 def unlike(some: list[Quantity], others: list[Quantity]) -> bool:
-    """Return whether neither list is a part of the other, and no range holds what the other says."""
+    """Say whether neither list is a part of the other, and no range of one holds the other's quantities."""
 
     def is_within(one: Quantity, all_others: list[Quantity]) -> bool:
         return any(
@@ -163,3 +231,166 @@ def unlike(some: list[Quantity], others: list[Quantity]) -> bool:
         )
 
     return not (all(is_within(one, others) for one in some) or all(is_within(one, some) for one in others))
+
+
+_NEGATIONS = frozenset({"no", "not", "nicht", "kein", "keine", "nie", "never"})
+_NOTE = re.compile(r"\[\d{1,3}\]|\((?:see|siehe|s\.|cf\.)[^()]*\)", re.IGNORECASE)
+_VULGAR = re.compile(r"(?P<whole>(?<!\d)\d++)?\s?(?P<part>[¼½¾⅐-⅞])")
+_POWER = re.compile(
+    r"(?:(?P<factor>(?<!\d)\d++(?:[.,]\d++)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
+)
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_CODE = re.compile(r"\w++(?:[./+-]\w++)*+")
+_QUALIFIERS = {
+    "max": "max", "maximum": "max", "maximal": "max", "most": "max", "up": "max", "höchstens": "max", "below": "max",
+    "less": "max", "under": "max", "≤": "max", "<": "max", "unter": "max", "≥": "min", ">": "min", "over": "min",
+    "more": "min", "über": "min", "from": "min", "ab": "min", "exceed": "max",
+    "typically": "typ", "nom": "typ", "rated": "typ",
+    "min": "min", "minimum": "min", "minimal": "min", "least": "min", "mindestens": "min", "above": "min",
+    "typ": "typ", "typical": "typ", "typisch": "typ", "nominal": "typ", "default": "default", "optional": "optional",
+}  # fmt: skip
+_ABOUT = frozenset((
+    "about", "approx", "approximately", "around", "ca", "circa", "roughly", "nearly", "etwa", "ungefähr", "rund", "~",
+    "≈",
+))  # fmt: skip
+_SIGN = re.compile(r"[≤≥<>~≈](?=\s*-?\d)")
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan january januar", "feb february februar", "mar march märz", "apr april", "may mai", "jun june juni",
+            "jul july juli", "aug august", "sep sept september", "oct october okt oktober", "nov november",
+            "dec december dez dezember",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+_MONTH = "|".join(sorted(_MONTHS, key=lambda name: (-len(name), name)))
+_DATE = re.compile(
+    r"(?<![\w-])(?:(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?|(?P<a>\d{1,2})(?P<mark>[./])(?P<b>\d{1,2})(?P=mark)"
+    rf"(?P<last>\d{{4}})|(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s++)?(?P<name>{_MONTH})\.?(?:\s++(?P<e>\d{{1,2}})"
+    r"(?:st|nd|rd|th)?)?,?\s++(?P<y>\d{4}))(?![\w-])",
+    re.IGNORECASE,
+)
+_LONGEST_TEXT = 4  # words of a value without numbers; longer ones describe
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedValue:
+    """A value as printed, and its reading.
+
+    Attributes:
+        dates: per date what it may mean: (year, month, day), where 0 is not said.
+        words: what is left when quantities and dates are taken out, folded, qualifiers left out.
+    """
+
+    printed: str
+    quantities: tuple[Quantity, ...]
+    dates: tuple[frozenset[tuple[int, int, int]], ...]
+    codes: frozenset[str]
+    words: frozenset[str]
+    qualifiers: frozenset[str]
+
+    @property
+    def is_measured(self) -> bool:
+        """Say whether it has a quantity, a date or a code."""
+        return bool(self.quantities or self.dates or self.codes)
+
+
+def value_of(printed: str, unit: str = "") -> PrintedValue:
+    """Read a printed value: its quantities, dates, codes and words.
+
+    Args:
+        printed: e.g. a cell of a table.
+        unit: of its numbers that have none, as a label may state it: "Voltage (V)".
+    """
+    text = _POWER.sub(_powered, _VULGAR.sub(_decimal, _NOTE.sub(" ", printed).replace("\u2212", "-")))
+    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").replace("+/-", "±").strip(" *_`.;,")
+    dates = [_date(match) for match in _DATE.finditer(text)]
+    text = _DATE.sub(" ", text)
+    text = DASHED.sub(" to ", text)
+    around = QUANTITY.sub(" ", text)
+    rest = tokenise(around)
+    about = not _ABOUT.isdisjoint((*rest, *_SIGN.findall(text)))
+    quantities = quantities_in(text, unit_of(unicodedata.normalize("NFKC", unit)), about=about)
+    return PrintedValue(
+        printed=" ".join(printed.split()),
+        quantities=quantities,
+        dates=tuple(date for date in dates if date),
+        codes=frozenset(code.casefold() for code in _CODE.findall(around) if any(map(str.isdecimal, code))),
+        words=frozenset(rest) - _QUALIFIERS.keys() - _ABOUT - RANGED - TIMES,
+        qualifiers=_qualifiers(text, rest, quantities),
+    )
+
+
+def _qualifiers(text: str, rest: Sequence[str], quantities: Sequence[Quantity]) -> frozenset[str]:
+    """Return the qualifiers of a value: a bound, or "typical"."""
+    words = (*rest, *_SIGN.findall(text))
+    is_range = any(quantity.is_range for quantity in quantities)
+    said = {_QUALIFIERS[word] for word in words if word in _QUALIFIERS and not (is_range and word == "from")}
+    return frozenset(said | ({"not"} if quantities and _NEGATIONS.intersection(rest) else set()))
+
+
+def differ(one: PrintedValue, other: PrintedValue) -> bool:
+    """Say whether two values of one field cannot both hold; False where that is in doubt.
+
+    Compared are dates with dates, quantities of one dimension, codes with codes, and short words with short words.
+    What says more than the other (a list, a range around it) does not differ from it, nor does what is qualified in
+    another way ("max.", "typ.").
+    """
+    if one.qualifiers != other.qualifiers:
+        return False
+    if one.dates and other.dates:
+        return not any(first & second for first in one.dates for second in other.dates) and _as_exact(one, other)
+    if one.quantities and other.quantities:
+        shared = {each.dimension for each in one.quantities} & {each.dimension for each in other.quantities}
+        return any(unlike(_of(one, dimension), _of(other, dimension)) for dimension in sorted(shared))
+    if one.quantities or other.quantities or one.dates or other.dates:
+        return False
+    if one.codes or other.codes:
+        return _is_apart(one.codes, other.codes)
+    return max(len(one.words), len(other.words)) <= _LONGEST_TEXT and _are_opposed(one.words, other.words)
+
+
+def _are_opposed(some: frozenset[str], others: frozenset[str]) -> bool:
+    unlike_words = some ^ others
+    return _is_apart(some, others) or bool(some & others and unlike_words and unlike_words <= _NEGATIONS)
+
+
+def _of(value: PrintedValue, dimension: str) -> list[Quantity]:
+    return [each for each in value.quantities if each.dimension == dimension]
+
+
+def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
+    return bool(some and others) and not (some <= others or others <= some)
+
+
+def _date(match: re.Match[str]) -> frozenset[tuple[int, int, int]]:
+    if match["year"]:
+        meant = {(int(match["year"]), int(match["month"]), int(match["day"] or 0))}
+    elif match["last"]:
+        first, second, year = int(match["a"]), int(match["b"]), int(match["last"])
+        meant = {(year, second, first)} | ({(year, first, second)} if match["mark"] == "/" else set())
+    else:
+        day = int(match["d"] or match["e"] or 0)
+        meant = {(int(match["y"]), _MONTHS[match["name"].casefold()], day)}
+    return frozenset(date for date in meant if date[1] <= 12)
+
+
+def _as_exact(one: PrintedValue, other: PrintedValue) -> bool:
+    """Say whether both values name a day, or none of them does; else "June 2025" may be "4 June 2025"."""
+    exact = [{bool(day) for date in value.dates for _, _, day in date} for value in (one, other)]
+    months = [{date[:2] for dates in value.dates for date in dates} for value in (one, other)]
+    return exact[0] == exact[1] or not months[0] & months[1]
+
+
+def _decimal(match: re.Match[str]) -> str:
+    return f" {int(match['whole'] or 0) + unicodedata.numeric(match['part']):.6g}"
+
+
+def _powered(match: re.Match[str]) -> str:
+    exponent = match["plain"] or match["raised"].translate(_RAISED)
+    if not exponent.lstrip("-").isdigit() or exponent.rfind("-") > 0:
+        return match.group()
+    return f"{Decimal((match['factor'] or '1').replace(',', '.')).scaleb(int(exponent)):f}"

@@ -1,25 +1,22 @@
-"""Quotes checked against the passages they are said to stand in: found with page and lines, or flagged."""
+"""Verify quotes against the numbered passages that they cite: found with page and lines, or flagged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from catena.answering.differing import nearest
-from catena.answering.locating import Difference, Located, place_of
-from catena.answering.sources import Citable, Source, sources, whole
-from catena.answering.wording import Wording
-from catena.model import Chunk, Document, Place, Span, lines_in
-
-__all__ = ["Difference", "Quote", "QuoteState", "VerifiedQuote", "verify_quotes"]
+from catena.model import Chunk, Document, Hit, Place, Segment, Span, lines_in
+from catena.model.errors import ParameterError
+from catena.model.places import citation
+from catena.text.quotes import Difference, Located, Wording, nearest, place_of
 
 QuoteState: TypeAlias = Literal["exact", "normalised", "near", "altered", "elsewhere", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Words that are said to stand in passage `number`."""
+    """Words that passage `number` is said to have."""
 
     number: int
     text: str
@@ -27,12 +24,12 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedQuote:
-    """A quote and where it really stands.
+    """A quote and its real place.
 
     Attributes:
         number: of the passage that was cited.
         text: as quoted.
-        state: how it stands there:
+        state: how true it is to that passage:
             `exact`: character for character.
             `normalised`: the same words in order; white space, hyphens, typographic signs, Markdown or capitals
                 of plain words differ, or an ellipsis leaves out part of the passage.
@@ -64,12 +61,12 @@ class VerifiedQuote:
 
     @property
     def place(self) -> Place:
-        """Return where it stands for a reader."""
+        """Return its place for a reader."""
         return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
 
     @property
     def verified(self) -> bool:
-        """Whether the cited passage says this, word for word."""
+        """Say whether the cited passage has this, word for word."""
         return self.state in ("exact", "normalised")
 
 
@@ -97,7 +94,7 @@ def verify_quotes(
     by_id = whole(documents, cited)
     words: dict[int, Wording] = {}
 
-    def words_of(source: Source) -> Wording:
+    def words_of(source: NumberedPassage) -> Wording:
         if source.number not in words:
             words[source.number] = Wording(source.found.text)
         return words[source.number]
@@ -123,12 +120,12 @@ def verify_quotes(
 
 
 def _found(
-    quote: Quote, state: QuoteState, source: Source, place: Located, documents: Mapping[str, Document]
+    quote: Quote, state: QuoteState, source: NumberedPassage, place: Located, documents: Mapping[str, Document]
 ) -> VerifiedQuote:
     found = source.found
     start, end = found.start + place.start, found.start + place.end
     document = documents.get(found.document_id)
-    stands = document.place_of(start, end) if document else _inside(found, place)
+    stated = document.place_of(start, end) if document else _inside(found, place)
     return VerifiedQuote(
         number=quote.number,
         text=quote.text,
@@ -138,16 +135,89 @@ def _found(
         start=start,
         end=end,
         printed=found.text[place.start : place.end],
-        pages=stands.pages,
-        page_labels=stands.page_labels,
-        lines=stands.lines,
+        pages=stated.pages,
+        page_labels=stated.page_labels,
+        lines=stated.lines,
         differences=place.differences,
     )
 
 
 def _inside(found: Chunk, located: Located) -> Place:
-    """Return where a part of a passage stands, as far as the passage alone says it."""
+    """Return the place of a part of a passage, as far as the passage alone says it."""
     if found.lines is None:
         return found.place
     first, last = (found.lines[0] - 1 + line for line in lines_in(found.text, located.start, located.end))
     return replace(found.place, lines=(first, last))
+
+
+class SegmentHolder(Protocol):
+    """Any value with a segment, as extraction and integration return them."""
+
+    @property
+    def segment(self) -> Segment: ...
+
+
+@runtime_checkable
+class NumberedSegment(SegmentHolder, Protocol):
+    """A segment with the number under which a reader of the context sees it."""
+
+    @property
+    def number(self) -> int: ...
+
+
+Citable: TypeAlias = Chunk | Segment | Hit | SegmentHolder
+"""Any value that an answer can be written from; passages without a number of their own are counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPassage:
+    """A passage as an exact slice of its document, with the number in its marker."""
+
+    number: int
+    found: Chunk
+
+    def cited(self, place: Place) -> str:
+        """Return the place of a quote of the passage, in the words of a citation."""
+        return citation(self.found, place=place)
+
+
+def sources(passages: Sequence[Citable]) -> tuple[NumberedPassage, ...]:
+    """Return the passages with their numbers.
+
+    Raises:
+        ParameterError: two passages have one number.
+    """
+    numbered = tuple(
+        NumberedPassage(passage.number if isinstance(passage, NumberedSegment) else place, chunk_of(passage))
+        for place, passage in enumerate(passages, start=1)
+    )
+    numbers = [source.number for source in numbered]
+    if len(set(numbers)) < len(numbers):
+        raise ParameterError("passage numbers", numbers, "all different")
+    return numbered
+
+
+def chunk_of(passage: Citable) -> Chunk:
+    """Return a passage as a slice of its document."""
+    if isinstance(passage, Chunk):
+        return passage
+    if isinstance(passage, Segment):
+        return passage.as_chunk()
+    return passage.chunk if isinstance(passage, Hit) else passage.segment.as_chunk()
+
+
+def whole(documents: Iterable[Document], cited: Sequence[NumberedPassage]) -> dict[str, Document]:
+    """Return the documents by id.
+
+    Raises:
+        ParameterError: a passage is no slice of the document of its id: the document is of another version.
+    """
+    by_id = {document.id: document for document in documents}
+    for source in cited:
+        found = source.found
+        document = by_id.get(found.document_id)
+        if document is not None and not document.text.startswith(found.text, found.start):
+            raise ParameterError(
+                "documents", found.document_id, f"the version that passage {source.number} was cut from"
+            )
+    return by_id

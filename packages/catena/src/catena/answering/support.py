@@ -1,20 +1,23 @@
-"""Whether the values and names of an answer stand in the passages it cites: a check of words, not of meaning."""
+"""Check by words, not by meaning, whether passages support an answer.
+
+In order: the values and names of a statement looked up in the passages that it cites, and the quotes that prove a
+statement.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
-from catena.answering.citations import check_citations
-from catena.answering.locating import place_of
-from catena.answering.sources import Citable, Source, sources
-from catena.answering.wording import Token, Wording
-from catena.answering.written import read_reply, statements_in
+from catena.answering.quotes import Citable, NumberedPassage, sources
+from catena.answering.written import check_citations, read_reply, statements_in
 from catena.model.places import TITLE
-
-__all__ = ["StatementSupport", "SupportState", "values_in", "verify_answer"]
+from catena.text.quotes import QuoteToken, Wording, place_of
+from catena.text.words import UNSPACED, tokenise
 
 SupportState: TypeAlias = Literal["found", "not found", "nothing to check", "not cited"]
 
@@ -25,7 +28,7 @@ _SPELLED_UNITS = frozenset(("rpm", "bar", "psi", "min", "mol", "lbs", "bit", "dp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementSupport:
-    """A statement of an answer and which of its values and names stand in what it cites.
+    """A statement of an answer, and its values and names that the passages it cites have or lack.
 
     Attributes:
         cited: numbers of the passages it cites, in the order of their first mention.
@@ -62,7 +65,7 @@ def verify_answer(text: str, passages: Sequence[Citable]) -> tuple[StatementSupp
     return tuple(_supported(statement, given, words) for statement in statements_in(checked.text))
 
 
-def _supported(statement: str, given: dict[int, Source], words: dict[int, Wording]) -> StatementSupport:
+def _supported(statement: str, given: dict[int, NumberedPassage], words: dict[int, Wording]) -> StatementSupport:
     cited = check_citations(statement, given.keys()).cited
     if not cited:
         return StatementSupport(statement=statement, cited=(), state="not cited")
@@ -74,22 +77,22 @@ def _supported(statement: str, given: dict[int, Source], words: dict[int, Wordin
     return StatementSupport(statement=statement, cited=cited, state=state, found=found, missing=missing)
 
 
-def words_about(source: Source) -> Wording:
+def words_about(source: NumberedPassage) -> Wording:
     """Return the words of a passage, of the headings above it and of its document's title."""
     title = str(source.found.metadata.get(TITLE, ""))
     return Wording("\n\n".join((title, *source.found.path, source.found.text)))
 
 
 def split_values(statement: str, passages: Sequence[Wording]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the values and names of a statement that stand in one of the passages, and those that do not."""
+    """Return the values and names of a statement that one of the passages has, and those that none has."""
     found: dict[str, bool] = {}
     for value in values_in(statement):
-        found[value] = any(stands(Wording(value), passage, (passage,)) for passage in passages)
+        found[value] = any(has_value(Wording(value), passage, (passage,)) for passage in passages)
     return tuple(v for v, there in found.items() if there), tuple(v for v, there in found.items() if not there)
 
 
-def stands(value: Wording, text: Wording, headed: Sequence[Wording] = ()) -> bool:
-    """Return whether a value or a name stands in a text, or its number does, with the unit at the head of a column.
+def has_value(value: Wording, text: Wording, headed: Sequence[Wording] = ()) -> bool:
+    """Say whether a text has a value or a name, or its number, with the unit at the head of a column.
 
     Args:
         value: as `values_in` returns it.
@@ -144,7 +147,7 @@ def _runs(words: Wording) -> Iterator[tuple[int, int]]:
         index = end
 
 
-def _goes_on(last: Token, token: Token) -> bool:
+def _goes_on(last: QuoteToken, token: QuoteToken) -> bool:
     if token.kind == "unit":
         plain = token.spelling.isascii() and token.spelling.islower() and len(token.spelling) > 2
         return not plain or token.spelling in _SPELLED_UNITS
@@ -153,12 +156,12 @@ def _goes_on(last: Token, token: Token) -> bool:
     return token.soft and (token.kind == "number" or _is_code(token)) and last.kind != "unit"
 
 
-def _is_code(token: Token) -> bool:
+def _is_code(token: QuoteToken) -> bool:
     letters = token.spelling
     return token.kind == "word" and len(letters) > 1 and letters.isalpha() and letters[1:] != letters[1:].lower()
 
 
-def _is_title(token: Token) -> bool:
+def _is_title(token: QuoteToken) -> bool:
     return token.kind == "word" and token.spelling[0].isupper() and len(token.spelling) > 1
 
 
@@ -166,3 +169,150 @@ def _adjacent(words: Wording, index: int) -> bool:
     before, after = words.token(index - 1), words.token(index)
     between = words.text[words.span(before.start, before.end)[1] : words.span(after.start, after.end)[0]]
     return between in (" ", "-")
+
+
+Proof: TypeAlias = Literal["supported", "unchecked", "unsupported"]
+"""`supported`: verified quotes share a content word, a value or a name with the statement and have all its numbers.
+`unchecked`: there is a verified quote for it, but its words do not tell whether it proves the statement.
+`unsupported`: no quote for it is verified."""
+
+_SHORTEST_WORD = 3
+_FIRST_OF_SHORT_WORDS = "\u0590"  # Hebrew, Arabic, Korean and all behind them say in two letters what takes four here
+# Thai and its kin, where any two letters are no word; の, です
+_WEAK_PAIR = re.compile(rf"(?=[{UNSPACED}])(?:[^\u3041-\uffff\U00020000-\U0003ffff]+|[\u3041-\u309f]+)")
+_SHORTEST_STEM = 4  # characters that two forms of one word begin with
+# of English, German, French, Italian, Spanish, Portuguese and Dutch
+_LISTED = """
+the and but for nor yet not are was were has had have having does did can could may might must shall should
+will would been being this that these those they them their theirs its his her hers him she you your yours our
+ours who whom whose which what when where why how than then there here with without from into onto upon about
+over under between during before after while until also only just very more most less least some any all both
+each every other such own same too per via out off once again because since though although however therefore
+thus according states stated says said der die das den dem des ein eine einen einem einer eines und oder aber
+nicht kein keine keinen ist sind war waren wird werden wurde wurden hat haben hatte kann können muss müssen
+soll sollen darf dürfen sein seine ihre ihr sie wir ich man sich auch nur noch schon sehr mehr als wie wenn
+dann dass weil mit ohne von vom für bei aus auf nach über unter vor zum zur durch gegen zwischen dieser diese
+dieses jeder jede jedes alle sowie bis les une est sont été être avoir ont pas par pour avec sans dans sur
+sous que qui quoi dont cette ces son ses leur leurs elle elles ils nous vous mais plus très aux del della
+delle degli dei dello nel nella con senza che non sono essere gli una uno questo questa suo sua los las unos
+unas por para sin como este esta estos estas ese esa está están ser pero más muy sus dos nos nas uma com sem
+não são seu mas pelo pela het een van voor met niet zijn wordt worden deze dit dat
+"""
+_FUNCTION_WORDS = frozenset(_LISTED.split())
+_BOUNDS = {
+    "max": 1, "maximum": 1, "maximal": 1, "most": 1, "up": 1, "below": 1, "less": 1, "höchstens": 1, "exceed": 1,
+    "min": -1, "minimum": -1, "minimal": -1, "least": -1, "above": -1, "more": -1, "mindestens": -1,
+    "≤": 1, "<": 1, "≥": -1, ">": -1,
+}  # fmt: skip
+
+
+class ComparedWords:
+    """The words of a statement or a quote that tell whether the one speaks of the other."""
+
+    def __init__(self, text: str) -> None:
+        self.text = without_citations(text)
+        self.words = Wording(self.text)
+
+    @cached_property
+    def values(self) -> tuple[Wording, ...]:
+        """Its numbers with their units, codes, acronyms and names of several words."""
+        return tuple(map(Wording, values_in(self.text)))
+
+    @cached_property
+    def content(self) -> dict[str, tuple[str, ...]]:
+        """Its content words, without accents, by their first characters; of scripts without spaces, runs of them."""
+        found: dict[str, dict[str, None]] = {}
+        for word in _content(self.text):
+            found.setdefault(word[:_SHORTEST_STEM], {})[word] = None
+        return {stem: tuple(words) for stem, words in found.items()}
+
+    @cached_property
+    def is_negated(self) -> bool:
+        """Say whether it has a negation."""
+        return any(token.kind == "negation" for token in self.words.tokens)
+
+    @cached_property
+    def bounds(self) -> frozenset[int]:
+        """Return the bounds that it sets to a value: 1 an upper, -1 a lower one."""
+        return frozenset(_BOUNDS[token.key] for token in self.words.tokens if token.key in _BOUNDS)
+
+    def shared(self, quote: ComparedWords, headed: Sequence[Wording] = ()) -> int:
+        """Count the characters of content words and values that a quote shares with this statement; 0 for none.
+
+        Args:
+            quote: any.
+            headed: the passages in which the unit of a quoted number may stand, at the head of its column.
+        """
+        words = sum(
+            max((len(word) for other in quote.content.get(stem, ()) if _is_form(word, other)), default=0)
+            for stem, mine in self.content.items()
+            for word in mine
+        )
+        return words + sum(len(value.folded) for value in self.values if has_value(value, quote.words, headed))
+
+
+def nearest_of(
+    statement: ComparedWords, quotes: Sequence[ComparedWords], headed: Sequence[Wording] = ()
+) -> tuple[int, ...]:
+    """Return the indexes of the quotes of one passage that belong to a statement which cites it.
+
+    They share something with it: the nearest in words, and those that have a value of it which the nearest have not.
+    """
+    shared = [statement.shared(quote, headed) for quote in quotes]
+    most = max(shared, default=0)
+    nearest = [quote for quote, weight in zip(quotes, shared, strict=True) if weight == most]
+    left = [
+        value for value in statement.values if not any(has_value(value, quote.words, headed) for quote in nearest)
+    ]
+    return tuple(
+        index
+        for index, (quote, weight) in enumerate(zip(quotes, shared, strict=True))
+        if weight and (weight == most or any(has_value(value, quote.words, headed) for value in left))
+    )
+
+
+def proof_of(statement: ComparedWords, quotes: Sequence[ComparedWords], headed: Sequence[Wording] = ()) -> Proof:
+    """Judge the verified quotes that were given for a statement as its proof.
+
+    Args:
+        statement: with its citations or without.
+        quotes: those that are verified.
+        headed: the passages in which the unit of a quoted number may stand, at the head of its column.
+
+    Returns:
+        `unsupported` without quotes. `unchecked` where none of them shares a content word, a value or a name with the
+        statement, as in a translation; where none of those that do has a number of the statement; and where
+        each of those says "not" and the statement does not, or the other way round, or sets the other bound ("at
+        least" for "at most"). Else `supported`: a check of words, not of meaning.
+    """
+    if not quotes:
+        return "unsupported"
+    alike = [quote for quote in quotes if statement.shared(quote, headed)]
+    agree = any(quote.is_negated == statement.is_negated and _may_agree(statement, quote) for quote in alike)
+    numbers = [value for value in statement.values if not value.text[0].isalpha()]
+    proved = all(any(has_value(number, quote.words, headed) for quote in alike) for number in numbers)
+    return "supported" if agree and proved else "unchecked"
+
+
+def _may_agree(statement: ComparedWords, quote: ComparedWords) -> bool:
+    return not statement.bounds or not quote.bounds or bool(statement.bounds & quote.bounds)
+
+
+def _is_form(word: str, other: str) -> bool:
+    """Say whether two words may be forms of one: they begin alike, for two thirds of the longer."""
+    if word == other:
+        return True
+    alike = next(
+        (at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other))
+    )
+    return alike >= _SHORTEST_STEM and 3 * alike >= 2 * max(len(word), len(other))
+
+
+def _content(text: str) -> list[str]:
+    found: list[str] = []
+    for word in tokenise(text):
+        is_short = len(word) < (_SHORTEST_WORD if word[0] < _FIRST_OF_SHORT_WORDS else 2)
+        if is_short or word[0].isdigit() or word in _FUNCTION_WORDS or _WEAK_PAIR.fullmatch(word):
+            continue
+        found.append("".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c)))
+    return [word for word in found if word]

@@ -1,14 +1,15 @@
-"""What a model wrote, taken apart: the answer, its statements, and the quotes below it, however untidy."""
+"""Take a model's reply apart: the answer, its statements, the quotes below it, and the passages that it cites."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from catena.answering.quotes import Quote
+from catena.model.errors import ParameterError
 from catena.text.loose_json import whole_number
 from catena.text.replies import last_value, unfenced, without_thoughts
 
@@ -48,7 +49,7 @@ _NOTHING_MORE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ParsedReply:
     """A reply as its answer, with markers in the one form [1] or [1, 3], and its quotes, in order.
 
     A quote without a number has 0.
@@ -58,7 +59,7 @@ class Written:
     quotes: tuple[Quote, ...]
 
 
-def read_reply(reply: str) -> Written:
+def read_reply(reply: str) -> ParsedReply:
     """Take a reply apart: the answer above, and the quotes below it or in its markers.
 
     Read are lines like `[2] "..."`, with bullets, other brackets and quotation marks, under a heading or none; JSON
@@ -71,14 +72,14 @@ def read_reply(reply: str) -> Written:
         return given
     above, below = _parted(_MARKER.sub(_plain_marker, text).splitlines())
     body, inside = _inline_quotes(_PREFIX.sub("", "\n".join(above), count=1))
-    return Written(body.strip(), (*inside, *_quotes(below)))
+    return ParsedReply(body.strip(), (*inside, *_quotes(below)))
 
 
 def _plain_marker(marker: re.Match[str]) -> str:
     return f"[{_AND.sub(', ', marker['numbers'])}]"
 
 
-def _from_json(given: Any, *, alone: bool) -> Written | None:
+def _from_json(given: Any, *, alone: bool) -> ParsedReply | None:
     answer = _first(given, ("answer", "text", "response"))
     listed = _first(given, ("quotes", "citations", "evidence"))
     if not isinstance(answer, str) or not (alone or isinstance(listed, list)):
@@ -88,8 +89,8 @@ def _from_json(given: Any, *, alone: bool) -> Written | None:
         said = _first(each, ("quote", "text", "verbatim")) if isinstance(each, dict) else each
         number = re.search(r"\d+", str(_first(each, ("number", "passage", "source", "id", "n"))))
         if isinstance(said, str):
-            quotes.append(Quote(_number(number[0]) if number else 0, said))
-    return Written(_MARKER.sub(_plain_marker, answer).strip(), tuple(quotes))
+            quotes.append(Quote(whole_number(number[0]) if number else 0, said))
+    return ParsedReply(_MARKER.sub(_plain_marker, answer).strip(), tuple(quotes))
 
 
 def _first(given: object, names: tuple[str, ...]) -> object:
@@ -117,7 +118,7 @@ def _inline_quotes(text: str) -> tuple[str, list[Quote]]:
 
     def kept(match: re.Match[str]) -> str:
         number = match["number"] or match["before"]
-        found.append(Quote(_number(number), (match["text"] or match["between"]).strip()))
+        found.append(Quote(whole_number(number), (match["text"] or match["between"]).strip()))
         return f"[{number}]"
 
     return _INLINE.sub(kept, text), found
@@ -133,7 +134,7 @@ def _quotes(lines: list[str]) -> Iterator[Quote]:
         if start is not None:
             yield from _ended(numbers, said)
             fields = start.groupdict()
-            numbers = tuple(map(_number, re.findall(r"\d+", fields.get("marked") or fields.get("bare") or "0")))
+            numbers = tuple(map(whole_number, re.findall(r"\d+", fields.get("marked") or fields.get("bare") or "0")))
             said = [fields["text"]]
             ends = _ends(fields["text"])
         elif said and line.strip() and not _IN_MARKS.match(ends):
@@ -146,12 +147,8 @@ def _quotes(lines: list[str]) -> Iterator[Quote]:
 
 
 def _ends(text: str) -> str:
-    """Return the beginning and the end of a text, which say whether it stands in quotation marks."""
+    """Return the beginning and the end of a text, which say whether it is in quotation marks."""
     return text if len(text) <= 400 else text[:200] + text[-200:]
-
-
-def _number(digits: str) -> int:
-    return whole_number(digits)
 
 
 def _ended(numbers: tuple[int, ...], said: list[str]) -> Iterator[Quote]:
@@ -207,3 +204,62 @@ def _sentences(block: str) -> Iterator[str]:
         begin = end.end()
     if block[begin:].strip():
         yield " ".join(block[begin:].split())
+
+
+_GROUP = re.compile(r"(?P<space>(?:(?<![ \t])[ \t]++)?)\[(?P<inside>\s*+\d++(?:\s*+[,;–-]\s*+\d++)*+\s*+)\]")
+_RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)|(\d+)")
+_LONGEST_RANGE = 100  # passages; [1-99999] is not a citation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedText:
+    """A text in which every number in square brackets is that of a passage.
+
+    Attributes:
+        cited: the passages that it cites, from 1, in the order of their first mention.
+        unknown: the numbers that were taken out because there is no such passage.
+    """
+
+    text: str
+    cited: tuple[int, ...]
+    unknown: tuple[int, ...]
+
+
+def check_citations(text: str, passages: int | Collection[int]) -> CheckedText:
+    """Return the text without citations of passages that do not exist.
+
+    `[2]`, `[1, 3]`, `[1][3]` and `[1-3]` are read; a bracket with nothing left in it is taken out.
+
+    Args:
+        text: an answer as the model wrote it.
+        passages: how many passages it was given, if they are numbered from 1; else their numbers.
+
+    Raises:
+        ParameterError: `passages` is negative.
+    """
+    if isinstance(passages, int) and passages < 0:
+        raise ParameterError("passages", passages, "an integer >= 0")
+    there = range(1, passages + 1) if isinstance(passages, int) else frozenset(passages)
+    cited: dict[int, None] = {}
+    unknown: dict[int, None] = {}
+
+    def kept(group: re.Match[str]) -> str:
+        numbers = dict.fromkeys(_numbers(group["inside"]))
+        known = [number for number in numbers if number in there]
+        cited.update(dict.fromkeys(known))
+        unknown.update(dict.fromkeys(number for number in numbers if number not in known))
+        return f"{group['space']}[{', '.join(map(str, known))}]" if known else ""
+
+    checked = _GROUP.sub(kept, text)
+    return CheckedText(text=checked, cited=tuple(cited), unknown=tuple(unknown))
+
+
+def _numbers(inside: str) -> list[int]:
+    found: list[int] = []
+    for first, last, single in _RANGE.findall(inside):
+        if single:
+            found.append(whole_number(single))
+            continue
+        begin, end = whole_number(first), whole_number(last)
+        found.extend(range(begin, end + 1) if 0 <= end - begin <= _LONGEST_RANGE else (begin, end))
+    return found

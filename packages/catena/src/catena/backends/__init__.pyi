@@ -1,10 +1,12 @@
 from .chain_training import ENCODER as ENCODER
 from .chain_training import train_network as train_network
 from .cohere import CohereReranker as CohereReranker
-from .openai_captioner import OpenAICaptioner as OpenAICaptioner
-from .openai_llm import OpenAILLM as OpenAILLM
+from .gliner_entities import GLiNERRecognizer as GLiNERRecognizer
+from .openai import OpenAICaptioner as OpenAICaptioner
+from .openai import OpenAILLM as OpenAILLM
 from .sentence_transformers import CrossEncoderReranker as CrossEncoderReranker
 from .sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder
 from .spacy_entities import SpacyRecognizer as SpacyRecognizer
 from .tfidf import TfidfScorer as TfidfScorer
+from .token_embeddings import SentenceTransformerTokenEmbedder as SentenceTransformerTokenEmbedder
 from .voyage import VoyageReranker as VoyageReranker

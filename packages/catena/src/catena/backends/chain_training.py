@@ -1,29 +1,29 @@
-"""Trains the networks of the paper's scorer with torch, and their encoder if asked; a run that broke off goes on."""
+"""Train the networks of the paper's scorer with torch, and their encoder if asked; a run that broke off goes on."""
 
 from __future__ import annotations
 
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena.backends.chain_checkpoint import Checkpoint, best_epoch, training_name
-from catena.backends.chain_encodings import Encodings, FrozenEncodings, TrainedEncodings
-from catena.backends.chain_run import Run
-from catena.backends.sentence_transformers import load_model
-from catena.graph.choices import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors
+from catena.backends.chain_network import Encodings, FrozenEncodings, TrainedEncodings, TrainingRun
+from catena.backends.sentence_transformers import fingerprint, load_model
+from catena.effects.services import Cancel
+from catena.graph.scoring import read_weights, write_weights
+from catena.graph.training_data import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.ids import digest
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sentence_transformers import SentenceTransformer
 
-    from catena.effects.services import Cancel
 
 ENCODER = "encoder"
 """Within the folder of a training: the folder of the encoder that was trained."""
@@ -72,8 +72,8 @@ def train_network(
         ServiceError: torch failed, as when memory runs out.
     """
     if find_spec("torch") is None:
-        raise MissingExtraError("torch", "train")
-    learned, looked_at = split_lists(choices, options)
+        raise MissingExtraError("torch", "catena-core[train]")
+    learned, held_out = split_lists(choices, options)
     start = time.perf_counter()
     try:
         device = _device(options.device)
@@ -81,12 +81,12 @@ def train_network(
         encodings: Encodings = (
             TrainedEncodings(model, inputs) if isinstance(inputs, Texts) else FrozenEncodings(inputs, device)
         )
-        run = Run(choices, encodings, options, device)
+        run = TrainingRun(choices, encodings, options, device)
         kept = Checkpoint(folder, training_name(choices, inputs, options, model))
         epochs, best = kept.restored(run)
         while len(epochs) < options.epochs and not _patient_no_more(epochs, options):
             loss = run.learn(len(epochs) + 1, learned, cancel)
-            epoch = replace(run.looked_at(looked_at), number=len(epochs) + 1, loss=loss)
+            epoch = replace(run.measured(held_out), number=len(epochs) + 1, loss=loss)
             epochs = (*epochs, epoch)
             if best_epoch(epochs) == epoch.number:
                 best = run.arrays()
@@ -94,7 +94,7 @@ def train_network(
             if progress is not None:
                 progress(epoch)
         run.restore(best)
-    except RuntimeError as error:  # whatever torch raises: memory, kernels, devices
+    except RuntimeError as error:  # of torch: memory, kernels, devices
         saved = "the last checkpoint is kept" if folder is not None else "nothing was kept"
         first = str(error).split("\n", maxsplit=1)[0][:200]
         raise ServiceError("torch", f"training failed ({type(error).__name__}: {first}); {saved}") from error
@@ -106,7 +106,7 @@ def train_network(
         epochs=epochs,
         best_epoch=best_epoch(epochs),
         training_lists=len(learned),
-        validation_lists=len(looked_at),
+        validation_lists=len(held_out),
         stopped_early=_patient_no_more(epochs, options),
         seconds=time.perf_counter() - start,
         device=str(device),
@@ -115,7 +115,7 @@ def train_network(
 
 
 def split_lists(choices: Choices, options: TrainingOptions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the lists to learn from and those only to look at, ascending: no question has lists in both.
+    """Split the lists into those to learn from and those held out, ascending: no question has lists in both.
 
     Raises:
         ParameterError: there is no list, or a split leaves no question to learn from.
@@ -154,3 +154,60 @@ def _model(encoder: str | SentenceTransformer | None, device: Any) -> Any:
         raise ParameterError("encoder", None, "a sentence-transformers model, which is to be trained on the texts")
     model: Any = load_model(encoder, "SentenceTransformer") if isinstance(encoder, str) else copy.deepcopy(encoder)
     return model.to(device)
+
+
+CHECKPOINT = "checkpoint.safetensors"
+"""Within the folder of a training."""
+_FORMAT, _VERSION = "catena-chain-training", 1
+
+
+class Checkpoint:
+    """One file in the folder of a training, replaced as a whole after each epoch."""
+
+    def __init__(self, folder: str | Path | None, name: str) -> None:
+        self._path = None if folder is None else Path(folder) / CHECKPOINT
+        self._name = name
+
+    def restored(self, run: TrainingRun) -> tuple[tuple[Epoch, ...], dict[str, NDArray[Any]]]:
+        """Restore a run from the file; return the epochs so far and the best weights of them."""
+        if self._path is None or not self._path.exists():
+            return (), run.arrays()
+        arrays, said = read_weights(self._path, form=_FORMAT, version=_VERSION)
+        if said.get("training") != self._name:
+            allowed = "the one of a training of equal lists, encoder and options, or empty"
+            raise ParameterError("folder", self._path.parent.name, allowed)
+        parts: dict[str, dict[str, NDArray[Any]]] = {"now": {}, "best": {}, "optimiser": {}}
+        for key, array in arrays.items():
+            part, name = key.split("/", 1)
+            parts[part][name] = array
+        run.restore(parts["now"], parts["optimiser"])
+        return tuple(Epoch(**epoch) for epoch in said["epochs"]), parts["best"] or parts["now"]
+
+    def write(self, run: TrainingRun, epochs: tuple[Epoch, ...], best: Mapping[str, NDArray[Any]]) -> None:
+        """Write a run after an epoch; the file is whole at any time."""
+        if self._path is None:
+            return
+        parts = {"now": run.arrays(), "optimiser": run.optimiser_arrays()}
+        if best_epoch(epochs) != epochs[-1].number:
+            parts["best"] = dict(best)
+        arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
+        told = [asdict(epoch) for epoch in epochs]
+        said = {"format": _FORMAT, "version": _VERSION, "training": self._name, "epochs": told}
+        write_weights(self._path, arrays, said)
+
+
+def best_epoch(epochs: tuple[Epoch, ...]) -> int:
+    """Return the number of the first epoch with the best mean reciprocal rank; of the last one without validation."""
+    if epochs[-1].mrr is None:
+        return epochs[-1].number
+    return max(epochs, key=lambda epoch: (epoch.mrr or 0.0, -epoch.number)).number
+
+
+def training_name(choices: Choices, inputs: Vectors | Texts, options: TrainingOptions, model: Any) -> str:
+    """Return a name that two trainings share if one may go on from the checkpoint of the other."""
+    arrays = [getattr(choices, name) for name in ("question", "path", "starts", "node", "triples", "positive")]
+    rows = [inputs.queries, inputs.paths, inputs.nodes]
+    encoder = "" if model is None else fingerprint(model)
+    lasting = {name: value for name, value in asdict(options).items() if name not in ("epochs", "patience", "device")}
+    told = [digest(*each) if isinstance(inputs, Texts) else np.asarray(each).tobytes() for each in rows]
+    return digest(encoder, str(sorted(lasting.items())), *(array.tobytes() for array in arrays), *told)

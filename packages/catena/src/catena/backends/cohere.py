@@ -51,7 +51,7 @@ class _Cohere:
 
     def __init__(self, model: str, *settings: str, api_key: str | None, base_url: str | None, timeout: float) -> None:
         if find_spec("cohere") is None:
-            raise MissingExtraError("cohere", "cohere")
+            raise MissingExtraError("cohere", "catena-core[cohere]")
         self._account = account("cohere", KEY, api_key, base_url or os.environ.get("CO_API_URL"))
         self.model, self._timeout = model, timeout
         self.identity = self._account.identity(model, *settings)

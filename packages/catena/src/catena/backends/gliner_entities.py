@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from catena.effects.local_models import turn_of
+from catena.effects.models import turn_of
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class GLiNERRecognizer:
 
 def _load(name: str) -> Any:
     if find_spec("gliner") is None:
-        raise MissingExtraError("gliner", "gliner")
+        raise MissingExtraError("gliner", "catena-core[gliner]")
     from gliner import GLiNER
 
     try:

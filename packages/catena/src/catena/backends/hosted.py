@@ -1,4 +1,4 @@
-"""What the adapters of hosted rerankers and embedders share: keys, portions of a request, order, errors."""
+"""Call hosted rerankers and embedders: keys, portions of a request, order and errors, for all vendors alike."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def portions(sizes: Sequence[int], *, max_count: int, max_size: int | None = Non
 
 @dataclass(frozen=True, slots=True)
 class RatingPlan:
-    """How the texts of one question are asked about: in which pieces, and in which requests.
+    """The pieces and the requests in which the texts of one question are sent to a reranker.
 
     Attributes:
         pieces: windows of the texts; none of a text that is empty.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from catena.effects.local_models import turn_of
+from catena.effects.models import turn_of
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def load_model(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) 
         ServiceError: the model cannot be loaded.
     """
     if find_spec("sentence_transformers") is None:
-        raise MissingExtraError("sentence-transformers", "sentence-transformers")
+        raise MissingExtraError("sentence-transformers", "catena-core[sentence-transformers]")
     import sentence_transformers
 
     try:

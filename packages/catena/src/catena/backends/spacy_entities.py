@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from catena.effects.local_models import turn_of
+from catena.effects.models import turn_of
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 from catena.model.ids import digest
 
@@ -78,7 +78,7 @@ class SpacyRecognizer:
 
 def _load(name: str) -> Language:
     if find_spec("spacy") is None:
-        raise MissingExtraError("spacy", "spacy")
+        raise MissingExtraError("spacy", "catena-core[spacy]")
     import spacy
 
     try:

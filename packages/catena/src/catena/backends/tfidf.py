@@ -36,7 +36,7 @@ class TfidfScorer:
 
     def __init__(self, texts: Sequence[str], *, sublinear: bool = False) -> None:
         if find_spec("sklearn") is None:
-            raise MissingExtraError("scikit-learn", "tfidf")
+            raise MissingExtraError("scikit-learn", "catena-core[tfidf]")
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._size = len(texts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from catena.backends.sentence_transformers import fingerprint, fitting_windows, load_model, public_name, tokens_of
-from catena.effects.local_models import turn_of
+from catena.effects.models import turn_of
 from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ class _Voyage:
 
     def __init__(self, model: str, *settings: str, api_key: str | None, base_url: str | None, timeout: float) -> None:
         if find_spec("voyageai") is None:
-            raise MissingExtraError("voyageai", "voyage")
+            raise MissingExtraError("voyageai", "catena-core[voyage]")
         self._account = account("voyage", KEY, api_key, base_url)
         self.model, self._timeout = model, timeout
         self.identity = self._account.identity(model, *settings)

@@ -1,4 +1,4 @@
-"""The `catena` command: stdout is data, stderr is progress and errors, exit codes say how it ended."""
+"""Run the `catena` command: data goes to stdout, progress and errors to stderr; an exit code says how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`catena ask`: files and a question to cited passages, segments or chains, and, with a model, to an answer."""
+"""Run `catena ask`: find cited passages, segments or chains in files, and let a model answer from them."""
 
 from __future__ import annotations
 
@@ -13,56 +13,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli import ask_graph, ask_model, segment_views
-from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, check_question, hints_for, split_hint, unread
-from catena.cli.figures import places, shown_figures
-from catena.cli.graph_options import (
-    BeamWidth,
-    GraphChoices,
-    GraphOption,
-    MaxLength,
-    PictureOption,
-    ScorerOption,
-    StripOption,
-    WalkOption,
+from catena.cli.ask_model import (
+    answer_as_json,
+    plain_answer,
+    quoted_answer,
+    short_answer,
+    show_plain,
+    show_quoted,
 )
+from catena.cli.console import out, printable, tell, write_json
+from catena.cli.failures import (
+    SOME_FAILED,
+    ProblemError,
+    check_question,
+    hints_for,
+    split_hint,
+    stands_nowhere,
+    tell_degraded,
+    tell_unknown,
+    unread,
+)
+from catena.cli.figures import places, shown_figures
+from catena.cli.graph_search import GraphChoices, chains_of, present, short_answer_as_json, show_chains
 from catena.cli.library import indexed
 from catena.cli.llm_options import CallOptions
-from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
-from catena.cli.option_groups import grouped
-from catena.cli.options import (
-    AsJson,
-    Engine,
-    EntityNames,
-    Figures,
-    KeepNeighbours,
-    NoNames,
-    Password,
-    PdfEngine,
-    ReadingMemory,
-    ReadingTime,
-    RuledTables,
-    file_path,
-    names_options,
-    preparation_of,
-)
+from catena.cli.options import AsJson, NameOptions, ReadingChoices, file_path, given_options, grouped
 from catena.cli.search import ranking_as_json
-from catena.cli.segment_options import (
-    BudgetTokens,
-    CalibrationOption,
-    Models,
-    PresetOption,
-    QueriesOption,
-    RerankOption,
+from catena.cli.segment_search import (
+    OpenedModels,
     SegmentChoices,
     check_kind,
+    no_segment,
+    segments_as_json,
+    show_segments,
 )
-from catena.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from catena.answering.answers import Answer
-    from catena.answering.segment_answer import SegmentAnswer
+    from catena.answering.answers import Answer, SegmentAnswer
     from catena.answering.short_answers import ShortAnswer
     from catena.graph.search import GraphResult
     from catena.library import Library, SegmentSearchOptions
@@ -73,7 +60,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What was found, as passages or as segments, and what was written of it.
+    """Passages or segments that were found, and the answer that was written from them.
 
     Attributes:
         figures: chunk id -> figure and its file.
@@ -110,49 +97,44 @@ def ask(
     asking: CallOptions,
     no_quotes: Annotated[
         bool,
-        typer.Option("--no-quotes", help="Ask for no quotes: shorter, but no statement is checked."),
+        typer.Option("--no-quotes", help="Ask for no quotes: a shorter answer, but no statement of it is checked."),
     ] = False,
     segments: Annotated[
-        bool, typer.Option("--segments", help="From segments, runs of adjacent chunks; the next five are theirs.")
+        bool,
+        typer.Option(
+            "--segments",
+            help="Answer from segments, which are runs of adjacent chunks; the next options are about them.",
+        ),
     ] = False,
-    preset: PresetOption = None,
-    budget_tokens: BudgetTokens = None,
-    queries: QueriesOption = None,
-    calibration: CalibrationOption = None,
-    rerank: RerankOption = None,
-    graph: GraphOption = False,
-    walk: WalkOption = None,
-    scorer: ScorerOption = None,
-    max_length: MaxLength = None,
-    beam_width: BeamWidth = None,
-    picture: PictureOption = None,
-    strip: StripOption = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Most tokens of all segments [2000], or with --graph.")
+    ] = None,
+    about: SegmentChoices,
+    chains: GraphChoices,
     library: Annotated[
         Path | None,
         typer.Option("--library", "-l", metavar="PATH", help="Keep the files in this library, and search all of it."),
     ] = None,
-    entity: EntityNames = None,
-    keep_neighbours: KeepNeighbours = False,
-    no_names: NoNames = False,
-    engine: PdfEngine = Engine.PYPDF,
-    ruled_tables: RuledTables = False,
-    timeout: ReadingTime = None,
-    memory: ReadingMemory = None,
-    figures: Figures = False,
-    password: Password = None,
+    names: NameOptions,
+    reading: ReadingChoices,
+    figures: Annotated[
+        bool,
+        typer.Option("--figures", help="Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf)."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from files: numbered passages with citations, and with --model a written answer.
 
     The model gives a quote for each statement. Each quote is looked up in the source: shown are its page and lines,
-    and whether it stands there letter by letter, with changes, or not at all; statements without a verified quote
+    and if it is printed there letter by letter, with changes, or not at all; statements without a verified quote
     and fields in which the documents differ are named. The key of the model is read from CATENA_API_KEY or
-    OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. Where the question names nothing of the
-    files, and something like it (HX250 for HX200), that is the answer and no model is asked; other names that stand
-    nowhere are said, to the model too.
+    OPENAI_API_KEY. Without --model and --rerank nothing leaves this machine. Where the only name in the question is
+    not in the files, and one like it is (HX250 for HX200), no model is asked: the answer says so. Other names
+    that are not in the files are reported, also to the model.
 
-    With --graph, from chains of passages over the graph of the files: for questions whose answer stands in several
-    places. Then the answer is of a few words, without quotes, and the chains are shown hop by hop.
+    With --graph, the answer comes from chains of passages over the graph of the files. It is for questions whose
+    answer is spread over several places. The answer is then of a few words, without quotes, and the chains are
+    shown hop by hop.
     """
     *files, question = words
     check_question(question)
@@ -160,36 +142,28 @@ def ask(
         raise ProblemError("there are no files to ask", f'catena ask FILE "{question}"')
     _check_order(files, question)
     paths = [*map(file_path, files)]
-    choices = SegmentChoices(
-        preset=preset, budget_tokens=None if graph else budget_tokens, queries=queries, calibration=calibration,
-        rerank=rerank,
-    )  # fmt: skip
-    chains = GraphChoices(
-        graph=graph, walk=walk, scorer=scorer, max_length=max_length, beam_width=beam_width, picture=picture,
-        strip=strip,
-    )  # fmt: skip
-    about_names = bool(entity or keep_neighbours or no_names)
     chains.check(
         {
             "--segments": segments,
             "--no-quotes": no_quotes,
-            "--entity, --keep-neighbours and --no-names": about_names,
+            "--entity, --keep-neighbours and --no-names": names.any_given,
         }
     )
     asking.require(model, "--model NAME", no_quotes=no_quotes)
-    check_kind(segments, choices.given, {"-k": k, "--no-quotes": no_quotes})
-    choices.check(model=model, whole=no_names, naming="--model NAME")
-    options = names_options(entity, keep_neighbours, no_names)
-    preparation = preparation_of(engine, ruled_tables, figures, timeout=timeout, memory=memory)
+    given = [*given_options(about), *["--budget-tokens"] * (budget_tokens is not None and not chains.graph)]
+    check_kind(segments, given, {"-k": k, "--no-quotes": no_quotes})
+    about.check(model=model, whole=names.no_names, naming="--model NAME")
+    options = names.search()
+    preparation = reading.preparation(figures=figures)
     with (
-        choices.opened(model, asking) as models,
+        about.opened(model, asking) as models,
         _opened(library, preparation, models, create=bool(files)) as opened,
     ):
-        outcomes = indexed(opened, paths, password) if files else ()
-        if graph:
+        outcomes = indexed(opened, paths, reading.password) if files else ()
+        if chains.graph:
             asked = _from_chains(opened, question, chains, models, k=k or 5, budget_tokens=budget_tokens)
         elif segments:
-            asked = _from_segments(opened, question, choices, options, models)
+            asked = _from_segments(opened, question, about, options, models, budget_tokens=budget_tokens)
         else:
             asked = _from_passages(opened, question, k or 5, options, models, quotes=not no_quotes)
     _tell(asked, outcomes)
@@ -218,7 +192,7 @@ def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
 
     failed = unread(outcomes)
     for outcome in failed if not asked.is_empty or len(failed) > 1 else ():
-        err().print(printable(f"not read: {_told(outcome)}", one_line=True), style="red", soft_wrap=True)
+        tell(f"not read: {_told(outcome)}", "red")
     if not isinstance(asked.found, Ranking) or asked.chains is not None:
         tell_degraded(asked.found.degraded)
     if not asked.is_empty:
@@ -233,7 +207,7 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     if asked.is_empty:
         if failed or asked.found.unknown:
             raise _nothing_found(failed) if failed else stands_nowhere(asked.found)
-        raise _nothing_found(()) if isinstance(asked.found, Ranking) else segment_views.no_segment(asked.found)
+        raise _nothing_found(()) if isinstance(asked.found, Ranking) else no_segment(asked.found)
     if asked.problem is not None:
         where = "OPENAI_API_KEY or CATENA_API_KEY, --model and --base-url; the passages above needed no model"
         raise ProblemError(f"no answer was written: {asked.problem}", where)
@@ -243,49 +217,57 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
 
 
 def _from_passages(
-    opened: Library, question: str, k: int, options: SegmentSearchOptions, models: Models, *, quotes: bool
+    opened: Library, question: str, k: int, options: SegmentSearchOptions, models: OpenedModels, *, quotes: bool
 ) -> _Found:
     ranking = opened.search(question, k=k, **options)
     shown = shown_figures(opened, ranking.hits)
     written: Answer | SegmentAnswer | None = None
     problem = None
     if models.llm is not None and ranking.hits and quotes:
-        written, problem = ask_model.quoted_answer(
+        written, problem = quoted_answer(
             models.services, question, ranking.hits, opened, nowhere=ranking.unknown, budget_tokens=None
         )
     elif models.llm is not None and ranking.hits:
-        written, problem = ask_model.plain_answer(models.services, question, ranking)
+        written, problem = plain_answer(models.services, question, ranking)
     return _Found(found=ranking, figures=shown, answer=written, problem=problem)
 
 
 def _from_segments(
-    opened: Library, question: str, choices: SegmentChoices, options: SegmentSearchOptions, models: Models
+    opened: Library,
+    question: str,
+    choices: SegmentChoices,
+    options: SegmentSearchOptions,
+    models: OpenedModels,
+    *,
+    budget_tokens: int | None,
 ) -> _Found:
-    from catena.answering.segment_answer import AnswerOptions
+    from catena.answering.answers import AnswerOptions
 
-    how = choices.search(models.reranker, embedder=opened.stats().embedder)
+    how = choices.search(models.reranker, embedder=opened.stats().embedder, budget_tokens=budget_tokens)
     found = opened.segments(question, how, **options)
     if models.llm is None or not found.segments:
         return _Found(found=found)
-    budget = choices.budget_tokens or AnswerOptions().budget_tokens
-    written, problem = ask_model.quoted_answer(
+    budget = budget_tokens or AnswerOptions().budget_tokens
+    written, problem = quoted_answer(
         models.services, question, found.segments, opened, nowhere=found.unknown, budget_tokens=budget
     )
     return _Found(found=found, answer=written, problem=problem)
 
 
 def _from_chains(
-    opened: Library, question: str, choices: GraphChoices, models: Models, *, k: int, budget_tokens: int | None
+    opened: Library, question: str, choices: GraphChoices, models: OpenedModels, *, k: int, budget_tokens: int | None
 ) -> _Found:
-    found = ask_graph.found_chains(opened, question, choices, k=k, budget_tokens=budget_tokens)
+    """Find chains, in a graph that is built where the library has none, and let the model answer from them."""
+    present(opened)
+    found = chains_of(opened, question, choices, k=k, budget_tokens=budget_tokens)
     if models.llm is None or not found.ranking.hits:
         return _Found(found=found.ranking, chains=found)
-    short, problem = ask_graph.answered(models.services, question, found)
+    short, problem = short_answer(models.services, question, found)
     return _Found(found=found.ranking, chains=found, short=short, problem=problem)
 
 
 @contextmanager
-def _opened(path: Path | None, preparation: Preparation, models: Models, *, create: bool) -> Iterator[Library]:
+def _opened(path: Path | None, preparation: Preparation, models: OpenedModels, *, create: bool) -> Iterator[Library]:
     """Open the given library, or one that is gone afterwards."""
     from catena.library import Library
 
@@ -293,14 +275,7 @@ def _opened(path: Path | None, preparation: Preparation, models: Models, *, crea
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="catena-ask-", ignore_cleanup_errors=True)
             path = Path(stack.enter_context(folder)) / "library"
-        library = Library.open(
-            path,
-            preparation=preparation,
-            llm=models.llm,
-            reranker=models.reranker,
-            create=create,
-            **models.behaviour,
-        )
+        library = Library.open(path, preparation=preparation, create=create, services=models.services)
         yield stack.enter_context(library)
 
 
@@ -321,17 +296,17 @@ def _hint(failed: Sequence[Outcome]) -> str:
 
 def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:
     """Return all that was found and written; [n] in an answer with quotes is passage n of `passages`."""
-    from catena.answering.segment_answer import SegmentAnswer
+    from catena.answering.answers import SegmentAnswer
     from catena.model import Ranking
 
     if isinstance(asked.found, Ranking):
         found = ranking_as_json(question, asked.found, figures=_figures(asked, kept=kept))
     else:
-        found = segment_views.segments_as_json(question, asked.found)
+        found = segments_as_json(question, asked.found)
     if asked.chains is not None:
-        return {**ask_graph.answer_as_json(asked.short, asked.chains), "problem": asked.problem, **found}
+        return {**short_answer_as_json(asked.short, asked.chains), "problem": asked.problem, **found}
     if isinstance(asked.answer, SegmentAnswer):
-        return {**ask_model.answer_as_json(asked.answer), "problem": None, **found}
+        return {**answer_as_json(asked.answer), "problem": None, **found}
     return {"answer": asked.answer, "problem": asked.problem, **found}
 
 
@@ -341,21 +316,23 @@ def _figures(asked: _Found, *, kept: bool) -> dict[str, tuple[Figure, Path | Non
 
 
 def _show(question: str, asked: _Found, *, kept: bool) -> None:
-    from catena.answering.segment_answer import SegmentAnswer
-    from catena.cli.views import passages
+    from catena.answering.answers import SegmentAnswer
+    from catena.cli.rendering import passages
     from catena.model import Ranking
 
     if asked.chains is not None:
-        ask_graph.show(question, asked.short, asked.chains)
+        if asked.short is not None:
+            out().print(printable(asked.short.text) + "\n", style="bold")
+        show_chains(question, asked.chains)
         return
     figures = places(_figures(asked, kept=kept))
     if isinstance(asked.answer, SegmentAnswer):
-        ask_model.show_quoted(asked.answer, question, figures)
+        show_quoted(asked.answer, question, figures)
         return
     if asked.answer is not None:
-        ask_model.show_plain(asked.answer)
+        show_plain(asked.answer)
     if isinstance(asked.found, Ranking):
         cited = asked.answer.cited if asked.answer else None
         out().print(passages(asked.found.hits, question, cited, figures=figures))
     else:
-        segment_views.show_segments(asked.found)
+        show_segments(asked.found)

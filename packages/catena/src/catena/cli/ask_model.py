@@ -1,20 +1,19 @@
-"""`catena ask --model`: an answer whose quotes are looked up, what became of each, and where documents differ."""
+"""Let a model answer for `catena ask --model`, and show each quote with its state, and the conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from catena.cli.console import err, out
-from catena.cli.terminal import printable
+from catena.cli.console import err, out, plain, printable, tell
 from catena.model import Hit
 from catena.model.errors import ServiceError
 
 if TYPE_CHECKING:
-    from catena.answering.answers import Answer
-    from catena.answering.cited import Citation, CitedAnswer
-    from catena.answering.segment_answer import SegmentAnswer
+    from catena.answering.answers import Answer, Citation, CitedAnswer, SegmentAnswer
+    from catena.answering.short_answers import ShortAnswer
     from catena.effects import Services
+    from catena.graph.search import GraphResult
     from catena.library import Library
     from catena.model import Ranking, Unknown
     from catena.segments import SegmentHit
@@ -27,7 +26,7 @@ STATES = {
     "elsewhere": ("✗ elsewhere", "red"),
     "missing": ("✗ missing", "red"),
 }
-"""What became of a quote: in words, and its colour."""
+"""State of a quote -> its words and its colour."""
 
 
 def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
@@ -38,6 +37,23 @@ def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[A
     try:
         with err().status("the model is writing …"):
             return run(answer(question, ranking.hits, nowhere=ranking.unknown), services), None
+    except ServiceError as error:
+        return None, str(error)
+
+
+def short_answer(services: Services, question: str, found: GraphResult) -> tuple[ShortAnswer | None, str | None]:
+    """Return an answer of a few words from what was found and no problem, or no answer and the problem.
+
+    Chunks of the ranking that are on no chain are read behind the chains.
+    """
+    from catena.answering.short_answers import chain_answer
+    from catena.effects import run
+
+    walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}
+    rest = [hit for hit in found.ranking.hits if hit.chunk.id not in walked_to]
+    try:
+        with err().status("the model is writing …"):
+            return run(chain_answer(question, [*found.chains, *rest]), services), None
     except ServiceError as error:
         return None, str(error)
 
@@ -61,7 +77,7 @@ def quoted_answer(
         nowhere: names in the question that stand nowhere.
         budget_tokens: of all that the model reads; None for no limit.
     """
-    from catena.answering.segment_answer import AnswerOptions, answer_from
+    from catena.answering.answers import AnswerOptions, answer_from
     from catena.effects import run
 
     names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
@@ -78,6 +94,8 @@ def quoted_answer(
 
 def answer_as_json(written: SegmentAnswer) -> dict[str, Any]:
     """Return an answer with every quote and statement, the passages it was made from, and the conflicts of these."""
+    from catena.model.places import citation
+
     answer = written.answer
     told = None if answer is None else _answer_as_data(answer)
     passages = [
@@ -94,33 +112,19 @@ def answer_as_json(written: SegmentAnswer) -> dict[str, Any]:
     return {
         "answer": told,
         "passages": passages,
-        "conflicts": [_conflict_as_data(conflict) for conflict in written.conflicts],
+        "conflicts": [{**plain(conflict), "note": conflict.note} for conflict in written.conflicts],
         "context_tokens": written.context.tokens,
         "left_out": [
-            {"citation": _citation(left.segment), "reason": left.reason} for left in written.context.left_out
+            {"citation": citation(left.segment), "reason": left.reason} for left in written.context.left_out
         ],
     }
 
 
 def _answer_as_data(answer: CitedAnswer) -> dict[str, Any]:
-    from catena.cli.console import plain
-
     made: dict[str, Any] = plain(answer)
     for citation, quoted in zip(answer.citations, made["citations"], strict=True):
         quoted["verified"] = citation.quote.verified
     return {**made, "unsupported": [each.text for each in answer.unsupported], "coverage": answer.coverage}
-
-
-def _conflict_as_data(conflict: Any) -> dict[str, Any]:
-    from catena.cli.console import plain
-
-    return {**plain(conflict), "note": conflict.note}
-
-
-def _citation(segment: Any) -> str:
-    from catena.model.places import citation
-
-    return citation(segment)
 
 
 def show_plain(answer: Answer) -> None:
@@ -141,7 +145,7 @@ def show_quoted(written: SegmentAnswer, question: str, figures: Mapping[str, str
     """
     from rich.text import Text
 
-    from catena.cli.views import passages
+    from catena.cli.rendering import passages
 
     answer = written.answer
     if answer is None:
@@ -158,10 +162,10 @@ def show_quoted(written: SegmentAnswer, question: str, figures: Mapping[str, str
         out().print()
     _tell_citations(answer.cited, answer.unknown)
     for statement in answer.unsupported:
-        _warn(f"{statement.verdict}: {statement.text}")
+        tell(f"{statement.verdict}: {statement.text}")
     for statement in answer.statements:
         if statement.unfounded:
-            _warn(f"not in what is cited: {', '.join(statement.unfounded)} ({statement.text})")
+            tell(f"not in what is cited: {', '.join(statement.unfounded)} ({statement.text})")
     shown = [Hit(passage.segment.as_chunk(), passage.value) for passage in written.context.passages]
     pictured = {
         passage.segment.id: figures[chunk]
@@ -190,10 +194,6 @@ def _quote(citation: Citation) -> Any:
 def _tell_citations(cited: Sequence[int], unknown: Sequence[int]) -> None:
     if unknown:
         numbers = ", ".join(map(str, unknown))
-        _warn(f"taken out of the answer: citations of passages that do not exist ({numbers})")
+        tell(f"taken out of the answer: citations of passages that do not exist ({numbers})")
     if not cited:
-        _warn("the answer cites no passage: do not rely on it")
-
-
-def _warn(what: str) -> None:
-    err().print(printable(what, one_line=True), style="yellow", soft_wrap=True)
+        tell("the answer cites no passage: do not rely on it")

@@ -1,27 +1,48 @@
-"""Where output goes: data to stdout, progress and notices to stderr, one JSON value when that was asked for."""
+"""Write data to stdout, progress and notices to stderr, and one JSON value where that is asked for."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TextIO
-
-from catena.cli.terminal import STEERING, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# What a terminal obeys, or what makes text read in another order than it is written: the controls of C0 (but tab
+# and line feed), DEL and C1, then the embeddings, overrides and isolates of bidirectional text.
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_BREAKS = re.compile("[\t\n\u2028\u2029]")
+
+
+def printable(text: str, *, one_line: bool = False) -> str:
+    r"""Return a text as a terminal may show it, with escapes such as `\x1b` in place of what would steer it.
+
+    Args:
+        text: from outside.
+        one_line: whether line breaks and tabs are escaped too, as in a name within a table.
+    """
+    shown = STEERING.sub(_escape, text.replace("\r\n", "\n"))
+    return _BREAKS.sub(_escape, shown) if one_line else shown
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
 
 PIPED_WIDTH = 100  # columns, where no terminal says how wide it is
 
 
 PLAIN: ContextVar[bool] = ContextVar("PLAIN", default=False)
-"""Whether a program reads: then no bar is drawn, also where stderr is a terminal."""
+"""True where a program reads stdout: then no bar is drawn, also where stderr is a terminal."""
 
 
 def out() -> Console:
@@ -45,6 +66,17 @@ def _console(stream: TextIO) -> Console:
 
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
     return PassingOn(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def tell(text: object, style: str | None = "yellow") -> None:
+    """Write one line to stderr; what could steer a terminal is shown, not obeyed."""
+    err().print(printable(str(text), one_line=True), style=style, soft_wrap=True)
+
+
+def tell_written(*files: Path | None) -> None:
+    """Say on stderr which files were written."""
+    for file in filter(None, files):
+        tell(f"written: {file}", style=None)
 
 
 def write_text(text: str) -> None:

@@ -1,4 +1,4 @@
-"""How the demo's findings look in a terminal."""
+"""Show the findings of the demo in a terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from catena.cli.console import printable
 from catena.cli.demo import BOTH, NOWHERE, showcase
-from catena.cli.terminal import printable
-from catena.cli.views import cited_as, counted, excerpt, ledger, number, table
+from catena.cli.rendering import cited_as, counted, excerpt, ledger, number, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from catena.cli.comparison import Comparison, Question
-    from catena.cli.demo import Run
-    from catena.cli.demo_ways import Indices, Way
+    from catena.cli.demo import Comparison, DemoQuestion, DemoRun, Indices, Way
     from catena.evaluation.answers import MeanScore
     from catena.model import Hit, Ranking
 
@@ -42,7 +40,7 @@ def opening() -> RenderableType:
     )
 
 
-def report(run: Run, library: Path | None) -> Iterator[RenderableType]:
+def report(run: DemoRun, library: Path | None) -> Iterator[RenderableType]:
     """Yield the parts of the report: ledger, showcase, all questions, names, what to try next."""
     yield _heading("1  Three PDFs become a library")
     yield ledger(run.outcomes, [PurePath(outcome.document_id).name for outcome in run.outcomes])
@@ -110,7 +108,7 @@ def _place(rank: int | None) -> str:
     return "not found" if rank is None else f"rank {rank}"
 
 
-def _cell(question: Question, ranking: Ranking, rank: int) -> Text:
+def _cell(question: DemoQuestion, ranking: Ranking, rank: int) -> Text:
     if rank >= len(ranking.hits):
         return Text("")
     hit: Hit = ranking.hits[rank]
@@ -126,7 +124,7 @@ def _cell(question: Question, ranking: Ranking, rank: int) -> Text:
 
 
 def five_ways_shown(ways: Sequence[Way]) -> RenderableType:
-    """Return a row for each way: where the right one stands, what is read until then, how long it took."""
+    """Return a row for each way: the rank of the right passage, the tokens read until then, the time it took."""
     made = table("", "Right#", "Tokens#", "ms#", "What stands first")
     for way in ways:
         mark, style = (_symbol("✓", "+"), "green") if way.is_right else (_symbol("✗", "-"), "red")
@@ -172,7 +170,7 @@ def _rank(rank: int | None, best: int, colour: str) -> tuple[Text, Text]:
     return Text(str(rank)), Text(full * max(1, round(BAR * best / rank)), style=colour)
 
 
-def _summary(run: Run) -> Text:
+def _summary(run: DemoRun) -> Text:
     asked = run.comparisons
     total = len(asked)
 
@@ -210,7 +208,7 @@ def _interval(score: MeanScore) -> str:
     return f"{score.value:.3f}" + ("" if score.interval is None else " [{:.3f}, {:.3f}]".format(*score.interval))
 
 
-def _names(run: Run) -> RenderableType:
+def _names(run: DemoRun) -> RenderableType:
     """Return what is found for a question about two products, and for one about none."""
     asked = _labelled()
     asked.add_row(Text("question", style="dim"), Text(BOTH, style="bold"))

@@ -1,4 +1,4 @@
-"""`catena doctor`: whether this machine has what Catena needs, and what else it could use."""
+"""Run `catena doctor` and `catena explain-error`: check this machine, and explain an error."""
 
 from __future__ import annotations
 
@@ -9,40 +9,47 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from inspect import cleandoc
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+import typer
 
 from catena import __version__
 from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson
 from catena.model.errors import CatenaError
+from catena.model.near_names import meant
 
 State: TypeAlias = Literal["ok", "absent", "failed"]
 
-# extra -> the package it installs, and what it is for
+# what pip is told to install -> the package that it brings, and what it is for
 EXTRAS = {
-    "fast-pdf": ("pypdfium2", "reads PDF faster"),
-    "tables": ("pdfplumber", "finds tables with drawn borders"),
-    "openai": ("openai", "written answers by an OpenAI-compatible model"),
-    "eval": ("ir-measures", "standard retrieval measures"),
-    "rank-bm25": ("rank-bm25", "the reference lexical engine"),
-    "tfidf": ("scikit-learn", "TF-IDF over any views"),
-    "raptor": ("scikit-learn", "trees of summaries, as RAPTOR makes them"),
-    "umap": ("umap-learn", "their clusters, as in its paper"),
-    "graph": ("networkx", "graphs of passages for networkx"),
-    "ann": ("faiss-cpu", "approximate neighbours by meaning, in large graphs"),
-    "train": ("torch", "training of the paper's scorer of hops"),
-    "plots": ("plotly", "pictures as .html and .png"),
-    "spacy": ("spacy", "critical entities by a pipeline on this machine"),
-    "gliner": ("gliner", "critical entities of any types, on this machine"),
-    "sentence-transformers": ("sentence-transformers", "larger embedding models, cross-encoders that rerank"),
-    "cohere": ("cohere", "Cohere's rerankers and embedding models"),
-    "voyage": ("voyageai", "Voyage's rerankers and embedding models"),
-    "elasticsearch": ("elasticsearch", "libraries on an Elasticsearch server"),
-    "opensearch": ("opensearch-py", "libraries on an OpenSearch server"),
-    "ray": ("ray", "indexing by many machines"),
-    "testing": ("hypothesis", "the suites in catena.testing, for adapters and stores of your own"),
+    "catena-core[fast-pdf]": ("pypdfium2", "reads PDF faster"),
+    "catena-core[tables]": ("pdfplumber", "finds tables with drawn borders"),
+    "catena-core[openai]": ("openai", "written answers by an OpenAI-compatible model"),
+    "catena-core[eval]": ("ir-measures", "standard retrieval measures"),
+    "catena-core[rank-bm25]": ("rank-bm25", "the reference lexical engine"),
+    "catena-core[tfidf]": ("scikit-learn", "TF-IDF over any views"),
+    "catena-core[graph]": ("networkx", "graphs of passages for networkx"),
+    "catena-core[ann]": ("faiss-cpu", "approximate neighbours by meaning, in large graphs"),
+    "catena-core[train]": ("torch", "training of the paper's scorer of hops"),
+    "catena-core[spacy]": ("spacy", "critical entities by a pipeline on this machine"),
+    "catena-core[gliner]": ("gliner", "critical entities of any types, on this machine"),
+    "catena-core[sentence-transformers]": (
+        "sentence-transformers",
+        "larger embedding models, cross-encoders that rerank",
+    ),
+    "catena-core[cohere]": ("cohere", "Cohere's rerankers and embedding models"),
+    "catena-core[voyage]": ("voyageai", "Voyage's rerankers and embedding models"),
+    "catena-core[testing]": ("hypothesis", "the suites in catena.testing, for adapters and stores of your own"),
+    "catena-view": ("catena-view", "pictures as .html and .png, and the report page"),
+    "catena-server[elasticsearch]": ("elasticsearch", "libraries on an Elasticsearch server"),
+    "catena-server[opensearch]": ("opensearch-py", "libraries on an OpenSearch server"),
+    "catena-server[ray]": ("ray", "indexing by many machines"),
+    "catena-bench": ("catena-bench", "questions from your documents, judges, baselines as RAPTOR"),
+    "catena-bench[umap]": ("umap-learn", "RAPTOR's clusters, as in its paper"),
 }
 CORE = ("numpy", "pypdf", "tantivy", "tokenizers")
 KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "VOYAGE_API_KEY", "CATENA_LIBRARY")
@@ -65,7 +72,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         write_json({"healthy": not failed, "checks": checks})
     else:
-        _show(checks)
+        _show_checks(checks)
     if failed:
         names = ", ".join(check.name for check in failed)
         raise ProblemError(f"not working: {names}", "pip install --force-reinstall catena-core", SOME_FAILED)
@@ -80,7 +87,7 @@ def _checks() -> Iterator[Check]:
         yield Check(kind="package", name=package, state="ok" if found else "failed", detail=found or "not installed")
     for extra, (package, purpose) in EXTRAS.items():
         found = _version(package)
-        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install 'catena-core[{extra}]'"
+        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install '{extra}'"
         yield Check(kind="extra", name=extra, state="ok" if found else "absent", detail=detail)
     for name in KEYS:
         present = bool(os.environ.get(name))
@@ -137,11 +144,11 @@ def _library() -> str:
     return "written, searched and verified in the folder for temporary files"
 
 
-def _show(checks: tuple[Check, ...]) -> None:
+def _show_checks(checks: tuple[Check, ...]) -> None:
     from rich.text import Text
 
-    from catena.cli.terminal import printable
-    from catena.cli.views import table
+    from catena.cli.console import printable
+    from catena.cli.rendering import table
 
     colours = {"ok": "green", "absent": "dim", "failed": "bold red"}
     made = table("", "What", "State", "Detail")
@@ -153,3 +160,93 @@ def _show(checks: tuple[Check, ...]) -> None:
         )  # fmt: skip
         shown = check.kind
     out().print(made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """One section of the catalogue.
+
+    Attributes:
+        name: of the error's class.
+        page: where the documentation has the section.
+        is_also: the classes by which it can be caught as well, the nearest first.
+        when: it happens, in paragraphs.
+        kept: what is still there afterwards.
+        do_next: in general; a message often knows better.
+    """
+
+    name: str
+    page: str
+    is_also: tuple[str, ...]
+    when: str
+    kept: str
+    do_next: str
+
+    @classmethod
+    def of(cls, error: type[CatenaError]) -> Explained:
+        """Return what a class says of itself."""
+        bases = tuple(base.__name__ for base in error.__mro__[1:] if base not in (object, BaseException, Exception))
+        told = cleandoc(error.__doc__ or "").partition("\n\nAttributes:")[0]
+        when = "\n\n".join(" ".join(part.split()) for part in told.split("\n\n"))
+        return cls(
+            name=error.__name__, page=error.page, is_also=bases, when=when, kept=error.kept,
+            do_next=error.usual_advice,
+        )  # fmt: skip
+
+    def markdown(self) -> str:
+        """Return the section as the documentation has it, without its example."""
+        also = f"Caught as {', '.join(f'`{name}`' for name in self.is_also)}, too.\n\n" if self.is_also else ""
+        return (
+            f"## {self.name}\n\n{self.when}\n\n{also}**Kept:** {self.kept}.\n\n"
+            f"**What to do:** the message's own advice, if it has one; else {self.do_next}.\n"
+        )
+
+
+def catalogue() -> tuple[Explained, ...]:
+    """Return a section for each error of the core: the base first, then by name."""
+    errors: list[type[CatenaError]] = [CatenaError, *sorted(_below(CatenaError), key=lambda error: error.__name__)]
+    return tuple(Explained.of(error) for error in errors)
+
+
+def _below(error: type[CatenaError]) -> Iterator[type[CatenaError]]:
+    for each in error.__subclasses__():
+        if each.__module__ == CatenaError.__module__:
+            yield each
+            yield from _below(each)
+
+
+def explain_error(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of its class, as ParameterError.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say when an error happens, what is kept, and what to do next; without a name, list them all."""
+    sections = {section.name: section for section in catalogue()}
+    if name is not None and name not in sections:
+        raise ProblemError(
+            f"there is no error {name!r}{meant(name, sections)}", "catena explain-error, which lists them all"
+        )
+    if as_json:
+        write_json(sections[name] if name is not None else tuple(sections.values()))
+    elif name is None:
+        _list(tuple(sections.values()))
+    else:
+        _show_error(sections[name])
+
+
+def _list(sections: tuple[Explained, ...]) -> None:
+    from catena.cli.rendering import table
+
+    made = table("Error", "When")
+    for section in sections:
+        made.add_row(section.name, section.when.partition("\n")[0])
+    out().print(made)
+
+
+def _show_error(section: Explained) -> None:
+    from rich.text import Text
+
+    console = out()
+    console.print(Text(section.name, style="bold"))
+    console.print(section.when)
+    for label, told in (("Kept", section.kept), ("Try", section.do_next)):
+        console.print(Text.assemble((f"{label}: ", "bold"), told))

@@ -1,4 +1,4 @@
-"""What `--help` says besides the options: examples that run, and the commands in the order one meets them."""
+"""Hold the examples of `--help`, and the sections in which it lists the commands."""
 
 from __future__ import annotations
 
@@ -142,17 +142,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def with_examples(app: typer.Typer, group: str = "") -> None:
-    """Let the help of each command that is registered end with its examples, and a list of commands be short."""
-    short = {name: told for section in SECTIONS.values() for name, told in section.items()}
+    """Let the help of each command that is registered end with its examples."""
     for command in app.registered_commands:
         assert command.callback is not None
         name = f"{group}{command.name or command.callback.__name__.replace('_', '-')}"
         command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])
-        command.short_help = short.get(name)
-    for inner in app.registered_groups:
-        assert inner.typer_instance is not None
-        inner.short_help = short[str(inner.name)]
-        with_examples(inner.typer_instance, f"{inner.name} ")
 
 
 def list_in_sections(commands: Container[str], formatter: Any) -> None:

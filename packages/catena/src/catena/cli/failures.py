@@ -1,4 +1,4 @@
-"""How commands end when they do not end well: one message, one line of advice, an exit code, no traceback."""
+"""End a command that fails: with one message, one line of advice, an exit code and no traceback."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Exit
-from typer.core import TyperGroup
 
-from catena.cli.console import PLAIN, err
-from catena.cli.examples import list_in_sections
-from catena.cli.terminal import printable
+from catena.cli.console import err, printable, tell
+from catena.model import NO_DOCUMENTS
 from catena.model.errors import (
     BudgetExceededError,
     CancelledError,
@@ -24,18 +24,17 @@ from catena.model.errors import (
     ParameterError,
     ParseError,
     UnknownDocumentError,
+    needs,
 )
 from catena.model.near_names import meant, names_in, nearest
 
 if TYPE_CHECKING:
-    from catena.model import Outcome
+    from catena.model import Degraded, Outcome, Ranking
+    from catena.segments import Extraction
 
 OK, SOME_FAILED, WRONG, OUT_OF_BUDGET, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes: all went well; an input failed or nothing was found; usage or an error; the cap of spending was
 reached; a library is not sound; stopped by Ctrl-C."""
-
-RESUMED = frozenset({"index", "ask"})
-"""Commands that write to a library as they go; what others keep, as replies of models, they say themselves."""
 
 _ASKING = frozenset({"search", "report"})  # commands whose one argument is a question
 _CODES = {ParseError: SOME_FAILED, BudgetExceededError: OUT_OF_BUDGET, DamagedLibraryError: DAMAGED}
@@ -78,54 +77,6 @@ def no_files() -> ProblemError:
     return ProblemError("there are no files in these folders", hint, SOME_FAILED)
 
 
-class Commands(TyperGroup):
-    """The group of all commands; it turns every way to fail into a message and an exit code."""
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Run one command line and exit with its code."""
-        PLAIN.set("--json" in (sys.argv[1:] if args is None else args))
-        try:
-            code = super().main(args, prog_name or "catena", complete_var, False, windows_expand_args, **extra)
-        except Exception as error:
-            code = _usage(error)
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _let_go_of_stdout()
-        sys.exit(code if isinstance(code, int) else OK)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands in the order in which one meets them."""
-        list_in_sections(self.commands, formatter)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command, and say what went wrong."""
-        try:
-            return super().invoke(ctx)
-        except Exit:
-            raise
-        except (KeyboardInterrupt, CancelledError):
-            into_library = ctx.invoked_subcommand in RESUMED
-            goes_on = "what is in the library already is skipped" if into_library else "it begins anew"
-            kept = (
-                "what was written to a library is kept" if into_library else "libraries are whole, and as they were"
-            )
-            say(kept, f"the same command again: {goes_on}", label="Stopped")
-            raise Exit(INTERRUPTED) from None
-        except Exception as error:
-            if hasattr(error, "format_message"):  # wrong usage, for `main` to report
-                raise
-            raise Exit(_failed(error, bool(ctx.params.get("verbose")))) from None
-
-
 def say(what: str, hint: str, *, label: str = "Error", more: Mapping[str, str] | None = None) -> None:
     """Write what went wrong to stderr, below it `more` in lines with a label, and last the one line of advice."""
     from rich.text import Text
@@ -137,14 +88,27 @@ def say(what: str, hint: str, *, label: str = "Error", more: Mapping[str, str] |
     console.print(Text.assemble(("Try: ", "bold"), printable(hint, one_line=True)), soft_wrap=True)
 
 
-def check_targets(*files: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+def check_targets(
+    *files: Path | None, pictures: Iterable[Path | None] = (), inputs: Iterable[Path | None] = ()
+) -> None:
     """Refuse files that could not be written in the end, or only over what the command reads, before any work.
 
+    Args:
+        files: to be written.
+        pictures: to be written by catena-view, as .png or .html.
+        inputs: that the command reads.
+
     Raises:
-        ProblemError: the folder of one is not there, or it is one of the `inputs`, under whatever name.
+        ProblemError: the folder of one is not there, it is one of the `inputs` under another name, or a picture of
+            another kind.
+        MissingExtraError: there are pictures, and catena-view is not installed.
     """
+    drawn = [each for each in pictures if each is not None]
+    for picture in drawn:
+        if picture.suffix.lower() not in (".png", ".html"):
+            raise ProblemError(f"{picture.name} is neither .png nor .html", "a file name that ends in one of them")
     read = [each for each in inputs if each is not None and each.exists()]
-    for file in filter(None, files):
+    for file in filter(None, (*files, *drawn)):
         if not file.parent.is_dir():
             raise ProblemError(f"cannot write {file}: its folder is not there", "a folder that exists")
         if not os.access(file if file.exists() else file.parent, os.W_OK):
@@ -154,6 +118,23 @@ def check_targets(*files: Path | None, inputs: Iterable[Path | None] = ()) -> No
             raise ProblemError(
                 f"{file}{also} is read by this command, and would be overwritten", "another name for what is written"
             )
+    if drawn:
+        with needs("catena-view"):
+            import_module("catena_view")
+
+
+@contextmanager
+def stopped_with(kept: str | Callable[[], str], hint: str = "the same command again") -> Iterator[None]:
+    """Let Ctrl-C end the work inside with a line about what is kept, and the advice `hint`.
+
+    Raises:
+        Exit: it was stopped.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, CancelledError):
+        say(kept if isinstance(kept, str) else kept(), hint, label="Stopped")
+        raise Exit(INTERRUPTED) from None
 
 
 def check_question(question: str) -> None:
@@ -164,6 +145,28 @@ def check_question(question: str) -> None:
     """
     if not question.strip():
         raise ProblemError("the question is empty", "what you would ask a colleague, in quotes")
+
+
+def tell_degraded(degraded: Sequence[Degraded]) -> None:
+    """Say what failed, or is not as it was asked for, while the rest went on."""
+    for each in degraded:
+        whole = each.what == "segments" or each.why == NO_DOCUMENTS
+        what = each.what if whole else f"without {each.what}"
+        tell(f"{what}: {each.why}")
+
+
+def tell_unknown(found: Ranking | Extraction) -> None:
+    """Say which names of the question stand nowhere."""
+    for name in found.unknown:
+        tell(name)
+
+
+def stands_nowhere(found: Ranking | Extraction) -> ProblemError:
+    """Return that nothing was found because the question names what is not there, and which names are near."""
+    what = "; ".join(map(str, found.unknown))
+    near = any(name.near for name in found.unknown)
+    hint = "a name that is there, or --keep-neighbours for what is said of the others" if near else "other words"
+    return ProblemError(f"nothing was found: {what}", hint, SOME_FAILED)
 
 
 def split_hint(message: str) -> tuple[str, str]:
@@ -199,14 +202,15 @@ def _first(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _failed(error: Exception, verbose: bool) -> int:
+def failed(error: Exception, verbose: bool) -> int:
+    """Say what went wrong, with the traceback where `verbose`, and return the exit code."""
     if verbose:
         from catena.effects.redaction import redact, secrets_of
 
         told = "".join(traceback.format_exception(error))
         sys.stderr.write(printable(redact(told, secrets_of(None))))  # those of the environment
     if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
-        _let_go_of_stdout()
+        let_go_of_stdout()
         return OK
     what, hint, code = _told(error)
     more = {"Kept": error.kept} if isinstance(error, CatenaError) else {}
@@ -232,7 +236,7 @@ def _told(error: Exception) -> tuple[str, str, int]:
 
 
 def _public(text: str) -> str:
-    """Return what an unforeseen error says, without secrets, and of paths that nobody typed only the last part."""
+    """Return what an unforeseen error says, without secrets, and of paths that were not typed only the last part."""
     from catena.effects.redaction import redact, secrets_of
 
     typed = [word for argument in sys.argv[1:] for word in {argument, argument.rpartition("=")[2]} if word]
@@ -244,7 +248,7 @@ def _public(text: str) -> str:
     return _PATH.sub(shown, redact(text, secrets_of(None)))
 
 
-def _let_go_of_stdout() -> None:
+def let_go_of_stdout() -> None:
     """Send what is still to be written nowhere: its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -260,11 +264,11 @@ def _advice(error: CatenaError) -> str:
     return error.usual_advice
 
 
-def _usage(error: Exception) -> int:
+def wrong_usage(error: Exception) -> int:
     """Report wrong usage; the CLI library's error knows the command it belongs to."""
     message = getattr(error, "format_message", None)
     if message is None:  # not wrong usage: it went wrong before any command ran
-        return _failed(error, verbose=False)
+        return failed(error, verbose=False)
     if type(error).__name__ == "NoArgsIsHelpError":  # of a group without a command: its help is the message
         sys.stderr.write(f"{message()}\n")
         return WRONG

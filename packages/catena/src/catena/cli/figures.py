@@ -1,4 +1,4 @@
-"""`catena figures`: the figures of a PDF as pictures, with page, title and size; and how other commands show them."""
+"""Run `catena figures`: crop the figures of a PDF; and show figures for other commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, write_json
+from catena.cli.console import out, printable, tell, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
-from catena.cli.options import AsJson, Engine, Password, ReadingMemory, ReadingTime, preparation_of
-from catena.cli.terminal import printable
+from catena.cli.options import AsJson, Password, ReadingChoices, ReadingMemory, ReadingTime
 
 if TYPE_CHECKING:
     from catena.library import Library
@@ -25,7 +24,7 @@ def figures(
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the pictures there, as PNG.")
     ] = None,
-    dpi: Annotated[float, typer.Option("--dpi", min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
+    dpi: Annotated[float, typer.Option(min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
     password: Password = None,
     timeout: ReadingTime = None,
     memory: ReadingMemory = None,
@@ -37,7 +36,7 @@ def figures(
     from catena.formatting import figures_of, format_layout
     from catena.parsing import parse
 
-    limits = preparation_of(Engine.PYPDFIUM2, ruled_tables=False, timeout=timeout, memory=memory).limits
+    limits = ReadingChoices(timeout=timeout, memory=memory).preparation().limits
     parsed = parse(file, password=password, limits=limits, engine="pypdfium2", figures=True, figure_dpi=dpi)
     if parsed.layout is None:
         raise ProblemError(f"{file} is no PDF; only these have pages to crop figures from", "a PDF")
@@ -46,7 +45,7 @@ def figures(
         _write(folder, found, file)
     for note in parsed.notes:
         if note.state != "blank":
-            err().print(printable(f"page {note.page}: {note.why}", one_line=True), style="yellow", soft_wrap=True)
+            tell(f"page {note.page}: {note.why}")
     if as_json:
         paths = [None if folder is None else folder / figure.name for figure in found]
         write_json({"source": file, "figures": [as_data(*pair) for pair in zip(found, paths, strict=True)]})
@@ -70,7 +69,7 @@ def _write(folder: Path, found: Sequence[Figure], source: Path) -> None:
 
 
 def _show(found: Sequence[Figure]) -> None:
-    from catena.cli.views import number, table
+    from catena.cli.rendering import number, table
 
     listed = table("File", "Page#", "Title", "Pixels#", "Kind")
     for figure in found:

@@ -1,4 +1,4 @@
-"""`catena graph`: the chunk-interaction graph of a library, built, shown, exported and dropped."""
+"""Run `catena graph`: build, show, export and drop the graph of a library, and train a scorer of hops on it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from catena.cli.console import err, out, write_json
-from catena.cli.failures import ProblemError, check_targets
-from catena.cli.graph_building import built
-from catena.cli.graph_options import Edges
-from catena.cli.graph_train import train
+from catena.cli.console import out, printable, tell_written, write_json
+from catena.cli.failures import ProblemError, check_targets, stopped_with
+from catena.cli.graph_search import Edges, built, check_graph
 from catena.cli.library import around, stored
-from catena.cli.option_groups import grouped
-from catena.cli.options import AsJson
-from catena.cli.search_graph import check_graph
-from catena.cli.segment_views import check_curve
-from catena.cli.terminal import printable
+from catena.cli.options import AsJson, LibraryFolder, grouped
+from catena.cli.progress import progress
+from catena.graph.options import Strategy
+from catena.model.errors import needs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from catena.effects.ports import Embedder
     from catena.graph.chunk_graph import ChunkGraph
+    from catena.library.training import ScorerTraining, TrainedGraphScorer
 
-LibraryFolder: TypeAlias = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.")]
+
+_SURE = 0.05  # p below which a difference is believed
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,22 +58,23 @@ def show(
     library: LibraryFolder,
     *,
     hubs: Annotated[
-        int, typer.Option("--hubs", min=0, metavar="N", help="Show so many passages with the most neighbours.")
+        int, typer.Option(min=0, metavar="N", help="Show so many passages with the most neighbours.")
     ] = 5,
     picture: Annotated[
         Path | None,
-        typer.Option("--picture", metavar="FILE.png|html", help="Draw how many neighbours there are."),
+        typer.Option(metavar="FILE.png|html", help="Draw how many neighbours passages have (package catena-view)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a library's graph is made of: edges and neighbours by kind, and the passages with the most."""
-    check_curve(picture)
+    check_targets(pictures=[picture])
     with _graph_of(library) as graph:
         if picture is not None:
-            from catena.plots.graph_studies import graph_degrees
+            with needs("catena-view"):
+                from catena_view.plots.graph_studies import graph_degrees
 
             graph_degrees(graph, picture)
-            err().print(f"written: {printable(str(picture), one_line=True)}", soft_wrap=True)
+            tell_written(picture)
         _show(library, graph, as_json=as_json, hubs=hubs)
 
 
@@ -110,9 +111,6 @@ def drop(library: LibraryFolder, as_json: AsJson = False) -> None:
         out().print("dropped: the library has no graph any more" if had else "there was no graph")
 
 
-app.command()(train)
-
-
 @contextmanager
 def _graph_of(library: Path) -> Iterator[ChunkGraph]:
     with stored(library) as store:
@@ -136,11 +134,11 @@ def _kinds(graph: ChunkGraph) -> list[_Kind]:
     """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
     import numpy as np
 
+    from catena.graph.edges import kinds_in_order
     from catena.model.neighbourhood import MENTION, MENTIONED
-    from catena.plots.graph_view import in_order
 
     made = []
-    for kind in in_order(kind for kind in graph.kinds if kind != MENTIONED):
+    for kind in kinds_in_order(kind for kind in graph.kinds if kind != MENTIONED):
         links = graph.links(kind)
         degrees, edges = np.diff(links.starts), len(links.targets) // 2
         if kind == MENTION:
@@ -171,7 +169,7 @@ def _show(
         told = [{"chunk": chunk.id, "citation": citation(chunk), "neighbours": count} for chunk, count in chunks]
         write_json({"library": library, "nodes": len(graph), "kinds": kinds, "hubs": told, **(more or {})})
         return
-    from catena.cli.views import cited_as, number, table
+    from catena.cli.rendering import cited_as, number, table
 
     listed = table("Kind", "Edges#", "Neighbours#", "Most#", "Without#")
     for each in kinds:
@@ -185,3 +183,175 @@ def _show(
     took = f" in {more['seconds']:.1f} s" if more else ""
     where = printable(str(library), one_line=True)
     out().print(f"{number(len(graph), 'node')} joined{took}; {where}", soft_wrap=True)
+
+
+ScorerKind: TypeAlias = Literal["features", "paper"]
+
+
+@app.command()
+def train(
+    library: LibraryFolder,
+    questions: Annotated[
+        Path,
+        typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with their supporting passages."),
+    ],
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Keep the scorer for `catena search --scorer`.")
+    ],
+    scorer: Annotated[
+        ScorerKind, typer.Option(help="Train on features, in seconds, or the networks of the paper (extra train).")
+    ] = "features",
+    walk: Annotated[Strategy, typer.Option(help="The walk that it is trained for and measured on.")] = "best_first",
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How often it sees all the questions [20].")
+    ] = None,
+    validation: Annotated[
+        float, typer.Option(min=0.0, max=0.9, metavar="SHARE", help="Share of the questions to hold out.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random choices.")] = 0,
+    encoder: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="With --scorer paper: a sentence-transformers model.")
+    ] = None,
+    fine_tune: Annotated[
+        bool, typer.Option("--fine-tune", help="With --scorer paper: train the encoder, too.")
+    ] = False,
+    checkpoints: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --scorer paper: go on from there after a stop.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.png|html", help="Draw the loss by epoch (package catena-view).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a scorer of hops on your own questions, and say whether it pays.
+
+    A line of QUESTIONS.jsonl is {"question": "…", "supporting": [{"document": "manual.pdf", "text": "a quote"}, …]};
+    the id of a chunk will do instead of a quote. Some questions are held out: on these the new scorer is compared
+    with the shipped and the untrained one, and with no walk at all.
+
+    The paper's scorer learns from the vectors of the library's embedding model, or of --encoder, with which the
+    library must have been made. With --fine-tune the encoder is trained as well, and kept in --checkpoints; embed the
+    library with it before you use the scorer.
+    """
+    from catena.library import Library
+    from catena.library.training import train_library_scorer
+
+    _check_choices(scorer, encoder=encoder, fine_tune=fine_tune, checkpoints=checkpoints)
+    check_targets(output, pictures=[picture], inputs=[questions])
+    how = _training(scorer, walk, epochs=epochs, validation=validation, seed=seed, fine_tune=fine_tune)
+    embedder = None if encoder is None else _embedder(encoder, library, fine_tune=fine_tune)
+    kept = "nothing was written" if checkpoints is None else f"the last whole epoch is kept in {checkpoints}"
+    with Library.open(library, create=False, embedder=embedder) as opened:
+        check_graph(opened, library)
+        with stopped_with(kept), progress("training") as show:
+            trained = train_library_scorer(
+                opened, questions, how, encoder=encoder if fine_tune else None, folder=checkpoints,
+                watch=lambda step: show(completed=step.done, total=step.total, what=step.stage),
+            )  # fmt: skip
+    trained.scorer.save(output)
+    if picture is not None:
+        _draw_training(trained, picture)
+    tell_written(output, picture)
+    if as_json:
+        write_json(_training_as_json(trained, output))
+    else:
+        _show_training(trained)
+
+
+def _check_choices(scorer: ScorerKind, *, encoder: str | None, fine_tune: bool, checkpoints: Path | None) -> None:
+    of_paper = {"--encoder": encoder, "--fine-tune": fine_tune, "--checkpoints": checkpoints}
+    for option in (name for name, value in of_paper.items() if value and scorer != "paper"):
+        raise ProblemError(f"{option} is of the paper's scorer", "--scorer paper with it")
+    if fine_tune and encoder is None:
+        raise ProblemError("--fine-tune needs the name of a model", "--encoder MODEL")
+    if fine_tune and checkpoints is None:
+        raise ProblemError("--fine-tune needs a folder for the encoder that it trains", "--checkpoints DIR")
+
+
+def _training(
+    scorer: ScorerKind, walk: Strategy, *, epochs: int | None, validation: float, seed: int, fine_tune: bool
+) -> ScorerTraining:
+    from catena.graph.feature_training import FeatureTraining
+    from catena.graph.options import WalkOptions
+    from catena.graph.training_data import TrainingOptions
+    from catena.library.training import ScorerTraining
+
+    options = WalkOptions(strategy=walk)
+    said: dict[str, Any] = {"seed": seed, **({} if epochs is None else {"epochs": epochs})}
+    return ScorerTraining(
+        kind=scorer,
+        walk=options,
+        validation=validation,
+        seed=seed,
+        features=FeatureTraining(walk=options, **(said if scorer == "features" else {})),
+        network=TrainingOptions(**(said if scorer == "paper" else {})),
+        fine_tune=fine_tune,
+    )
+
+
+def _embedder(encoder: str, library: Path, *, fine_tune: bool) -> Embedder | None:
+    """Return the encoder as the embedder of the library; None where another one is, and it is only to be trained."""
+    from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+
+    embedder = SentenceTransformerEmbedder(encoder)
+    with stored(library) as store:
+        is_its_own = store.stats().embedder == embedder.identity
+    return embedder if is_its_own or not fine_tune else None
+
+
+def _draw_training(trained: TrainedGraphScorer, picture: Path) -> None:
+    with needs("catena-view"):
+        from catena_view.plots.graph_studies import EpochMeasured, training_history
+
+    if trained.report is None:
+        epochs = [EpochMeasured(epoch=at, loss=loss) for at, loss in enumerate(trained.losses, start=1)]
+    else:
+        epochs = [
+            EpochMeasured(epoch=each.number, loss=each.loss, validation=each.mrr) for each in trained.report.epochs
+        ]
+    training_history(epochs, picture, measure="mean reciprocal rank")
+
+
+def _training_as_json(trained: TrainedGraphScorer, output: Path) -> dict[str, Any]:
+    by_method = {
+        name: {
+            result.measure: result.mean,
+            trained.complete[name].measure: trained.complete[name].mean,
+        }
+        for name, result in trained.recall.items()
+    }
+    return {
+        "scorer": output,
+        "identity": trained.scorer.identity,
+        "learned": trained.learned,
+        "held_out": trained.held_out,
+        "left_out": trained.left_out,
+        "losses": trained.losses,
+        "methods": by_method,
+    }
+
+
+def _show_training(trained: TrainedGraphScorer) -> None:
+    from catena.cli.rendering import number, table
+    from catena.evaluation.significance import compare
+    from catena.library.training import SHIPPED, TRAINED
+
+    left = f", {number(trained.left_out, 'question')} without evidence left out" if trained.left_out else ""
+    out().print(f"learned from {number(trained.learned, 'question')}, {trained.held_out:,} held out{left}")
+    if not trained.recall:
+        return
+    made = table("Hops by", "recall@5#", "Interval", "all@5#")
+    for name, result in trained.recall.items():
+        means = result.mean, trained.complete[name].mean
+        if means[0] is not None and means[1] is not None:
+            interval = means[0].interval
+            around = "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+            made.add_row(name, f"{means[0].value:.3f}", around, f"{means[1].value:.3f}")
+    out().print(made)
+    if TRAINED not in trained.recall:
+        out().print("The encoder was trained, too: embed the library with it and build the graph, then measure.")
+        return
+    found = compare(trained.recall[TRAINED].per_question, trained.recall[SHIPPED].per_question)
+    verdict = "it pays" if found.difference > 0 and found.p < _SURE else "these questions do not show that it pays"
+    out().print(f"against the shipped scorer: {found.difference:+.3f}, p = {found.p:.3f}: {verdict}")

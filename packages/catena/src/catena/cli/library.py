@@ -1,4 +1,4 @@
-"""`catena index`, `status`, `delete`, `verify`: what is in a library, and whether it is sound."""
+"""Run `catena index`, `status`, `delete`, `verify`: fill a library, list what it holds, and check it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from catena.cli.console import err, out, write_json
+from catena.cli.console import err, out, printable, write_json
 from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files, unread
-from catena.cli.index_options import IndexOptions
-from catena.cli.option_groups import grouped
-from catena.cli.options import AsJson, FilePaths, LibraryPath
+from catena.cli.index_options import IndexOptions, MadeBy
+from catena.cli.options import AsJson, DryRun, FilePaths, LibraryPath, grouped
 from catena.cli.progress import progress
-from catena.cli.terminal import printable
-from catena.cli.view_options import MadeBy
 from catena.library.discovery import discover, path_text
 from catena.model.near_names import meant
 
 if TYPE_CHECKING:
     from catena.effects import Event
-    from catena.library import Library
+    from catena.library import BaseLibrary, Library
     from catena.library.file_ingestion import Progress
     from catena.model import IngestState, Outcome
-    from catena.server.library import ServerLibrary
     from catena.store.store import LibraryStore
 
 
@@ -47,9 +43,9 @@ def index(
         bool, typer.Option("--graph", help="Keep a graph of the passages, for `catena search --graph`.")
     ] = False,
     graph_keywords: Annotated[
-        MadeBy | None, typer.Option("--graph-keywords", help="Who finds the keywords by which it joins [offline].")
+        MadeBy | None, typer.Option(help="Find its keywords without a model or with it [offline].")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the models would take; ask nothing.")] = False,
+    plan: DryRun = False,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
     ] = False,
@@ -64,7 +60,7 @@ def index(
     The key of a model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal, so that
     nothing is paid for twice. What a model fails at is said, and loses nothing else.
     """
-    from catena.cli import index_models
+    from catena.cli import index_options as index_models
 
     began = time.monotonic()
     if graph_keywords is not None and not graph:
@@ -122,7 +118,7 @@ def _near(path: Path) -> str:
 
 def _joined(library: Library) -> dict[str, int]:
     """Bring the graph of a library up to date, or build it, and return its size."""
-    from catena.cli.graph_building import present
+    from catena.cli.graph_search import present
 
     graph = present(library)
     return {"nodes": len(graph), "edges": int(graph.degrees().sum()) // 2}
@@ -147,7 +143,7 @@ def _line(text: object) -> str:
     return printable(str(text), one_line=True)
 
 
-def indexed(library: Library | ServerLibrary, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
+def indexed(library: BaseLibrary, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
     """Index files with a progress bar on stderr."""
     with progress_bar("indexing") as (tell, watch):
         return library.index(paths, password=password, progress=tell, watch=watch)
@@ -187,7 +183,7 @@ def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callab
 
 def show_outcomes(outcomes: Sequence[Outcome], when: str, documents: int, chunks: int) -> None:
     """Write the ledger of a run, and behind its counts `when` and the sizes of what holds the documents now."""
-    from catena.cli.views import counted, ledger, number
+    from catena.cli.rendering import counted, ledger, number
 
     console = out()
     console.print(ledger(outcomes))
@@ -211,11 +207,11 @@ def stored(library: Path) -> Iterator[LibraryStore]:
 
 def around(store: LibraryStore) -> Library:
     """Return the library around a store, for what asks where files are and embeds nothing."""
+    from catena.effects import Services
     from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library import Library
-    from catena.library.pipeline import Preparation
 
-    return Library(store, StaticEmbedder(), Preparation(), None)
+    return Library(store, Services(embedder=StaticEmbedder()))
 
 
 def status(library: LibraryPath, as_json: AsJson = False) -> None:
@@ -229,7 +225,7 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
         return
     from rich.text import Text
 
-    from catena.cli.views import number
+    from catena.cli.rendering import number
 
     show_documents(documents, outcomes)
     console = out()
@@ -245,7 +241,7 @@ def status(library: LibraryPath, as_json: AsJson = False) -> None:
 
 
 class Listed(Protocol):
-    """What the table of documents shows of each, whoever holds it."""
+    """A document as the table of documents shows it, in a library or on a server."""
 
     @property
     def id(self) -> str: ...
@@ -263,7 +259,7 @@ def show_documents(documents: Sequence[Listed], outcomes: Sequence[Outcome]) -> 
     """Write the table of documents, and below it that of the files that need a look."""
     from rich.text import Text
 
-    from catena.cli.views import COLOURS, ledger, needs_a_look, table
+    from catena.cli.rendering import COLOURS, ledger, needs_a_look, table
 
     listed = table("State", "Document", "Pages#", "Chunks#")
     for each in documents:
@@ -305,7 +301,7 @@ def delete(
     if as_json:
         write_json({"library": library, "deleted": wanted, "documents": left})
     else:
-        from catena.cli.views import number
+        from catena.cli.rendering import number
 
         out().print(f"deleted {_line(', '.join(wanted))}; {number(left, 'document')} left", soft_wrap=True)
 
@@ -318,7 +314,7 @@ def verify(library: LibraryPath, as_json: AsJson = False) -> None:
     if as_json:
         write_json({"library": library, "sound": not problems, "problems": problems})
     elif not problems:
-        from catena.cli.views import number
+        from catena.cli.rendering import number
 
         out().print(f"sound: {number(stats.documents, 'document')}, {number(stats.chunks, 'chunk')} checked")
     else:

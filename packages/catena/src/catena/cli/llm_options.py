@@ -1,60 +1,57 @@
-"""Options of commands that ask a language model: which one, where, what it costs, and where its replies are kept."""
+"""Declare the options of commands that ask a language model: address, price, journal; and plan calls."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from catena.cli.failures import INTERRUPTED, ProblemError, say
+from catena.cli.console import out, printable, write_json
+from catena.cli.failures import ProblemError, stopped_with
+from catena.cli.options import given_options
+from catena.cli.progress import asking_bar
 
 if TYPE_CHECKING:
-    from catena.backends.openai_captioner import OpenAICaptioner
-    from catena.backends.openai_llm import OpenAILLM
-    from catena.effects import Budget, Journal, Services, Tariff
+    from rich.table import Table
 
+    from catena.backends.openai import OpenAICaptioner, OpenAILLM
+    from catena.effects import Budget, Journal, Plan, Request, Services, Step, Tariff
+    from catena.effects.planning import StandIn
+
+
+T = TypeVar("T")
 JOURNAL = Path("catena-journal.db")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """Where a model is and how it is asked: options of every command that asks one, declared here; see `grouped`."""
+    """Options of every command that asks a model: its address, and the pace and size of requests; see `grouped`."""
 
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is, if not at OpenAI.")
-    ] = None
+    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Where the model is, if not at OpenAI.")] = None
     model_timeout: Annotated[
         float | None,
-        typer.Option(
-            "--model-timeout", min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120]."
-        ),
+        typer.Option(min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120]."),
     ] = None
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, metavar="N", help="Ask so many things at once [8].")
-    ] = None
+    concurrency: Annotated[int | None, typer.Option(min=1, metavar="N", help="Ask so many things at once [8].")] = (
+        None
+    )
     requests_per_minute: Annotated[
         float | None,
-        typer.Option("--requests-per-minute", min=0.01, metavar="N", help="Ask no faster [as fast as it answers]."),
+        typer.Option(min=0.01, metavar="N", help="Ask no faster [as fast as it answers]."),
     ] = None
     max_output_tokens: Annotated[
         int | None,
-        typer.Option("--max-output-tokens", min=1, metavar="N", help="Of one reply [by what it is asked for]."),
+        typer.Option(min=1, metavar="N", help="Of one reply [by what it is asked for]."),
     ] = None
     reasoning_effort: Annotated[
         str | None,
-        typer.Option("--reasoning-effort", metavar="WORD", help="How long the model may think: low, medium, high."),
+        typer.Option(metavar="WORD", help="How long the model may think: low, medium, high."),
     ] = None
-
-    @property
-    def given(self) -> dict[str, object]:
-        """The options that were given, by their names as they are typed."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return {f"--{name.replace('_', '-')}": value for name, value in values if value is not None}
 
     def require(self, model: str | None, naming: str = "--llm NAME", **also: object) -> None:
         """Refuse options about a model where none is named.
@@ -68,7 +65,7 @@ class CallOptions:
             ProblemError: there is one.
         """
         more = [f"--{name.replace('_', '-')}" for name, value in also.items() if value]
-        for option in (*self.given, *more) if model is None else ():
+        for option in (*given_options(self), *more) if model is None else ():
             raise ProblemError(f"{option} needs the name of a model", naming)
 
     def opened_llm(self, model: str) -> OpenAILLM:
@@ -78,13 +75,13 @@ class CallOptions:
             ProblemError: OpenAI is asked without a key.
             MissingExtraError: the SDK is not installed.
         """
-        from catena.backends.openai_llm import OpenAILLM
+        from catena.backends.openai import OpenAILLM
 
         return OpenAILLM(model, **self._request)
 
     def opened_captioner(self, model: str) -> OpenAICaptioner:
         """Return the model that describes figures, as `opened_llm` does."""
-        from catena.backends.openai_captioner import OpenAICaptioner
+        from catena.backends.openai import OpenAICaptioner
 
         return OpenAICaptioner(model, **self._request)
 
@@ -98,7 +95,7 @@ class CallOptions:
 
     @property
     def behaviour(self) -> dict[str, Any]:
-        """What these options say to `Services` and to `Library.open`."""
+        """The arguments that these options are for `Services`."""
         from catena.effects import Complete, Describe, Limiter
 
         rate = self.requests_per_minute
@@ -116,17 +113,17 @@ class ModelOptions(CallOptions):
 
     journal: Annotated[
         Path | None,
-        typer.Option("--journal", metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here]."),
+        typer.Option(metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here]."),
     ] = None
     price_in: Annotated[
         float | None,
-        typer.Option("--price-in", min=0, metavar="MONEY", help="Of a million tokens read by the model."),
+        typer.Option(min=0, metavar="MONEY", help="Of a million tokens read by the model."),
     ] = None
     price_out: Annotated[
-        float | None, typer.Option("--price-out", min=0, metavar="MONEY", help="Of a million tokens written by it.")
+        float | None, typer.Option(min=0, metavar="MONEY", help="Of a million tokens written by it.")
     ] = None
     budget: Annotated[
-        float | None, typer.Option("--budget", min=0, metavar="MONEY", help="Stop before more than this is spent.")
+        float | None, typer.Option(min=0, metavar="MONEY", help="Stop before more than this is spent.")
     ] = None
 
     @property
@@ -162,7 +159,7 @@ def _key(base_url: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What a run may cost: prices per million tokens in any one currency, and the cap."""
+    """Prices per million tokens in any one currency, and the most that a run may cost."""
 
     price_in: float | None = None
     price_out: float | None = None
@@ -170,7 +167,7 @@ class Spending:
 
     @property
     def priced(self) -> bool:
-        """Whether a price was given."""
+        """Say if a price was given."""
         return self.price_in is not None or self.price_out is not None
 
     def tariff(self) -> Tariff:
@@ -202,14 +199,137 @@ def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
     Raises:
         Exit: it was stopped.
     """
-    from catena.model.errors import CancelledError
 
-    try:
-        yield
-    except (KeyboardInterrupt, CancelledError):
-        if journal is None:
-            raise
+    def kept() -> str:
+        assert journal is not None
         count = journal.count()
-        kept = f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
-        say(kept, "the same command again: it goes on where it stopped", label="Stopped")
-        raise typer.Exit(INTERRUPTED) from None
+        return f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
+
+    if journal is None:
+        yield
+        return
+    with stopped_with(kept, "the same command again: it goes on where it stopped"):
+        yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedModel:
+    """The model that a command asks, and what its options say of it.
+
+    Attributes:
+        llm: its name; None where no model is asked.
+        options: where it is, how it is asked, what it may cost.
+        plan: whether nothing is asked, only counted.
+    """
+
+    llm: str | None = None
+    options: ModelOptions = field(default_factory=ModelOptions)
+    plan: bool = False
+
+    @property
+    def spending(self) -> Spending:
+        """Prices and cap."""
+        return self.options.spending
+
+    def check(self) -> None:
+        """Refuse options about a model where none is named.
+
+        Raises:
+            ProblemError: there is one.
+        """
+        self.options.require(self.llm, plan=self.plan)
+
+    @contextmanager
+    def services(self) -> Iterator[Services]:
+        """Open the model and its journal; a missing key or extra is said at once."""
+        if self.llm is None:
+            from catena.effects import Services
+
+            yield Services()
+            return
+        with self.options.services(self.llm, dry=self.plan) as services:
+            yield services
+
+    def show_plan(
+        self,
+        step: Step[Any],
+        services: Services,
+        counts: Mapping[str, int],
+        *,
+        stand_ins: Mapping[type[Request], StandIn] | None = None,
+        as_json: bool,
+    ) -> None:
+        """Write what a step would ask; nothing is asked.
+
+        Args:
+            step: the work.
+            services: as opened.
+            counts: of what it is about, by name, for JSON.
+            stand_ins: answers to go on with.
+            as_json: whether to write JSON.
+        """
+        from catena.cli.rendering import number
+        from catena.effects import plan
+
+        found = plan(step, services, tariff=self.spending.tariff(), stand_ins=stand_ins)
+        remarks = [f"{number(found.kept, 'answer')} are in the journal already."] * (found.kept > 0)
+        write_plan(found, self.spending, counts, remarks, as_json=as_json)
+
+
+def write_plan(
+    found: Plan, spending: Spending, counts: Mapping[str, object], remarks: Iterable[str], *, as_json: bool
+) -> None:
+    """Write calls, tokens and, where prices were given, money of all that would be asked.
+
+    Args:
+        found: the plan.
+        spending: prices.
+        counts: of what it is about, by name, for JSON.
+        remarks: sentences below the table.
+        as_json: whether to write JSON.
+
+    Raises:
+        ProblemError: the plan did not come to its end.
+    """
+    if found.stopped_by:
+        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
+    total = found.total
+    if as_json:
+        money = {"cost": round(total.cost, 6)} if spending.priced else {}
+        tokens = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
+        write_json({**counts, "kept": found.kept, "calls": total.calls, **tokens, **money})
+        return
+    out().print(_usage(found, spending))
+    if told := " ".join(filter(None, remarks)):
+        out().print(told)
+
+
+def _usage(found: Plan, spending: Spending) -> Table:
+    """Return calls, tokens and money by purpose, as a table."""
+    from rich.table import Table
+
+    table = Table("purpose", box=None, pad_edge=False)
+    for name in ("calls", "tokens in", "tokens out", *(["money"] if spending.priced else [])):
+        table.add_column(name, justify="right")
+    rows = [*found.by_purpose.items(), *([("in all", found.total)] if len(found.by_purpose) != 1 else [])]
+    for purpose, usage in rows:
+        money = [f"{usage.cost:,.4f}"] if spending.priced else []
+        table.add_row(
+            printable(purpose), f"{usage.calls:,}", f"{usage.input_tokens:,}", f"{usage.output_tokens:,}", *money
+        )
+    return table
+
+
+def done(step: Step[T], services: Services, what: str, noun: str) -> T:
+    """Run a step with a bar on stderr; a stop by Ctrl-C says what is kept.
+
+    Args:
+        step: the work.
+        services: as opened.
+        what: is being done, for the bar.
+        noun: of what one request is about, in the plural.
+    """
+    from catena.effects import run
+
+    with stoppable(services.journal), asking_bar(what, noun) as tell:
+        return run(step, replace(services, progress=tell))

@@ -1,33 +1,136 @@
-"""Options that several commands share."""
+"""Declare options that several commands share, and let a command take a group of options as one parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from enum import StrEnum
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from importlib.util import find_spec
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
 from catena.cli.console import err
 from catena.cli.failures import ProblemError
+from catena.model.options import declared
 
 if TYPE_CHECKING:
     from catena.library import SegmentSearchOptions
     from catena.library.pipeline import Preparation
-    from catena.retrieval.multi_route import OnUnknown
+    from catena.retrieval.limits import OnUnknown
+
+_MOST = 1e9  # a limit above it is a guard of the core, and says nothing to a reader
+_Make: TypeAlias = Callable[[dict[str, Any]], Any]
+
+Given: TypeAlias = Mapping[str, Any]
+"""Of a dataclass of options: the fields that were given on the command line."""
 
 
-PAGES_A_TIMEOUT = 30  # as the default limits have it: 60 s, and 2 s for each page
+@dataclass(frozen=True, slots=True)
+class FieldsOf:
+    """Mark a parameter that holds the options `typed` (field -> option) of a dataclass, as far as they were given.
+
+    Type, range, choices, default and help are those of the fields; see `catena.model.options`.
+    """
+
+    options: type
+    typed: Mapping[str, str]
+    only_with: str = ""
+    says_default: bool = True
+
+    def parameter(self, name: str) -> Any:
+        """Return the annotation by which typer makes the option of one field."""
+        option = declared(self.options, name)
+        usual = option.default if self.says_default and option.kind is not bool else None
+        told = option.help if usual is None else f"{option.help} [{usual}]"
+        if self.only_with:
+            told = f"With {self.only_with}: {told[:1].lower()}{told[1:]}"
+        limits: dict[str, Any] = {}
+        if option.kind in (int, float):
+            limits = {"metavar": "N" if option.kind is int else "X", "min": option.low}
+            limits["max"] = option.high if option.high is not None and option.high < _MOST else None
+        return Annotated[option.kind | None, typer.Option(self.typed[name], help=f"{told}.", **limits)]
 
 
-class Engine(StrEnum):
-    """Who reads PDF."""
+def fields_of(options: type, *, only_with: str = "", says_default: bool = True, **typed: str) -> FieldsOf:
+    """Return the mark of a parameter that holds these fields of a dataclass of options.
 
-    PYPDF = "pypdf"
-    PYPDFIUM2 = "pypdfium2"
+    Args:
+        options: the dataclass.
+        only_with: the option without which these do nothing.
+        says_default: whether the help shows the fields' defaults; not where something else decides them.
+        typed: field -> the option as it is typed.
+    """
+    return FieldsOf(options, typed, only_with, says_default)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: each field of a group is an option of its own on the command line.
+
+    Args:
+        command: with parameters that are annotated as typer wants them, with a dataclass whose fields are, or with
+            `fields_of`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    taken = {
+        given.name: _taken(given.name, hints[given.name], given.default)
+        for given in signature(command).parameters.values()
+    }
+
+    def called(**options: Any) -> None:
+        command(**{name: make(options) for name, (_, make) in taken.items()})
+
+    parameters = [each for options, _ in taken.values() for each in options]
+    called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _taken(name: str, hint: Any, default: Any) -> tuple[list[Parameter], _Make]:
+    """Return the options that make one value, and the function that takes them out and makes it."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        parts = {each.name: _taken(each.name, hints[each.name], _default(each)) for each in fields(hint)}
+        options = [each for found, _ in parts.values() for each in found]
+        return options, lambda given: hint(**{part: make(given) for part, (_, make) in parts.items()})
+    if marked := _marked(hint):
+        own = {
+            each: Parameter(f"{name}_{each}", Parameter.KEYWORD_ONLY, default=None, annotation=marked.parameter(each))
+            for each in marked.typed
+        }
+
+        def make(given: dict[str, Any]) -> Given:
+            values = {each: given.pop(parameter.name) for each, parameter in own.items()}
+            return {each: value for each, value in values.items() if value is not None}
+
+        return [*own.values()], make
+    return [Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)], lambda given: given.pop(name)
+
+
+def _marked(hint: Any) -> FieldsOf | None:
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, FieldsOf)), None)
+
+
+def _default(given: Field[Any]) -> Any:
+    return Parameter.empty if given.default is MISSING else given.default
+
+
+def given_options(group: Any) -> dict[str, Any]:
+    """Return the options of a group that were given, by their names as they are typed, with their values."""
+    hints = get_type_hints(type(group), include_extras=True)
+    found: dict[str, Any] = {}
+    for each in fields(group):
+        value = getattr(group, each.name)
+        if marked := _marked(hints[each.name]):
+            found |= {marked.typed[name]: one for name, one in value.items()}
+        elif is_dataclass(value):
+            found |= given_options(value)
+        elif value != each.default:
+            found[f"--{each.name.replace('_', '-')}"] = value
+    return found
 
 
 def file_path(given: str) -> Path:
@@ -46,84 +149,77 @@ FilePaths: TypeAlias = Annotated[
     typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path),
 ]
 LibraryPath: TypeAlias = Annotated[
-    Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The library's folder.")
+    Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The folder of the library.")
 ]
+LibraryFolder: TypeAlias = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The folder of the library.")]
+QuestionFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with known answers, one a line.")
+]
+QuestionText: TypeAlias = Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON value to stdout.")]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--plan", help="Say how much the model would be asked, and ask nothing.")
+]
 Password: TypeAlias = Annotated[
-    str | None, typer.Option("--password", envvar="CATENA_PASSWORD", help="Opens encrypted PDFs.")
-]
-PdfEngine: TypeAlias = Annotated[
-    Engine, typer.Option("--engine", help="Who reads PDF; pypdfium2 is faster (extra fast-pdf).")
-]
-RuledTables: TypeAlias = Annotated[
-    bool, typer.Option("--ruled-tables", help="Find tables with drawn borders (slower; extra tables).")
+    str | None, typer.Option("--password", envvar="CATENA_PASSWORD", help="The password of encrypted PDFs.")
 ]
 ReadingTime: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--timeout", min=0.001, metavar="SECONDS",
-        help=f"To read one page, and of a file; each of its pages adds 1/{PAGES_A_TIMEOUT} of it to the file's [60].",
+        help="Longest time to read one page; a file may take as long, and 1/30 of it more for each page [60].",
     ),
 ]  # fmt: skip
 ReadingMemory: TypeAlias = Annotated[
-    float | None, typer.Option("--memory", min=1, max=1e9, metavar="MB", help="To read one file (on Linux) [1000].")
+    float | None,
+    typer.Option("--memory", min=1, max=1e9, metavar="MB", help="Most memory to read one file (on Linux) [1000]."),
 ]
 NoHiddenText: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--no-hidden-text", help="Leave out what nobody sees on a PDF's page: white, invisible (OCR, too), off it."
+        "--no-hidden-text",
+        help="Leave out text that is not to be seen on the page of a PDF: white, invisible (also OCR), off the page.",
     ),
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
 EntityNames: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--entity", metavar="NAME", help="A name in the question, besides those found; may be repeated."),
+    typer.Option("--entity", metavar="NAME", help="One more name in the question; may be given several times."),
 ]
 KeepNeighbours: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--keep-neighbours", help="Show passages about neighbours of a name that stands nowhere, not nothing."
+        "--keep-neighbours", help="Of a name that is not in the library, show passages about names like it."
     ),
 ]
 NoNames: TypeAlias = Annotated[
     bool, typer.Option("--no-names", help="Rank by the whole question; look for no names in it.")
 ]
-
-
-class TableText(StrEnum):
-    """What the dense route is given of a table."""
-
-    WHOLE = "whole"
-    DEFINITION = "definition"
-
-
-class SegmentationBy(StrEnum):
-    """Who divides documents into sections by meaning."""
-
-    EMBEDDING = "embedding"
-    LLM = "llm"
-
-
-class SegmentUnder(StrEnum):
-    """What is divided: the whole document, or what is long below its printed headings."""
-
-    HEADINGS = "headings"
-    DOCUMENT = "document"
-
-
-class ContextBy(StrEnum):
-    """Who makes titles and summaries."""
-
-    OFFLINE = "offline"
-    LLM = "llm"
-
-
-Figures: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--figures", help="Crop the figures of PDFs and index them, reading with pypdfium2 (extra fast-pdf)."
-    ),
+WhereOption: TypeAlias = Annotated[
+    str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameOptions:
+    """Names in a question: which are looked for, and what of those that are not in the library."""
+
+    entity: EntityNames = None
+    keep_neighbours: KeepNeighbours = False
+    no_names: NoNames = False
+
+    @property
+    def any_given(self) -> bool:
+        """Say if one of the options was given."""
+        return bool(self.entity or self.keep_neighbours or self.no_names)
+
+    def search(self) -> SegmentSearchOptions:
+        """Return what `Library.search` and `Library.segments` are told about the names in a question.
+
+        Raises:
+            ProblemError: one option leaves nothing to do for another.
+        """
+        return names_options(self.entity, self.keep_neighbours, self.no_names)
 
 
 def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_names: bool) -> SegmentSearchOptions:
@@ -139,40 +235,86 @@ def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_name
     return {"by_name": not no_names, "entities": tuple(entities or ()), "on_unknown": on_unknown}
 
 
-def preparation_of(
-    engine: Engine,
-    ruled_tables: bool,
-    figures: bool = False,
-    *,
-    hidden_text: bool = True,
-    timeout: float | None = None,
-    memory: float | None = None,
-) -> Preparation:
-    """Return how files become chunks, as the options say; figures that cannot be cropped are told of on stderr.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingChoices:
+    """Options about the reading of files."""
 
-    Args:
-        engine: who reads PDF.
-        ruled_tables: whether tables with drawn borders are looked for.
-        figures: whether figures are cropped.
-        hidden_text: whether the text stays that nobody sees on a page of a PDF.
-        timeout: in seconds, for one page and, with a share for each page, for one file.
-        memory: of the reading process, in megabytes.
+    engine: Annotated[
+        Literal["pypdf", "pypdfium2"], typer.Option(help="What reads PDF; pypdfium2 is faster (extra fast-pdf).")
+    ] = "pypdf"
+    ruled_tables: Annotated[
+        bool, typer.Option("--ruled-tables", help="Find tables with drawn borders (slower; extra tables).")
+    ] = False
+    timeout: ReadingTime = None
+    memory: ReadingMemory = None
+    password: Password = field(default=None, repr=False)
+
+    def preparation(self, *, figures: bool = False, hidden_text: bool = True) -> Preparation:
+        """Return how files become chunks; figures that cannot be cropped are told of on stderr.
+
+        Args:
+            figures: whether figures are cropped.
+            hidden_text: whether the text stays that is not to be seen on a page of a PDF.
+        """
+        from catena.library.pipeline import Preparation
+        from catena.parsing import Limits
+
+        limits = Limits()
+        if self.timeout is not None:
+            pages = limits.seconds / limits.seconds_per_page
+            limits = replace(limits, seconds=self.timeout, seconds_per_page=self.timeout / pages)
+        if self.memory is not None:
+            limits = replace(limits, memory_bytes=int(self.memory * 1_000_000))
+        engine = self.engine
+        if figures and engine == "pypdf":
+            if find_spec("pypdfium2") is not None:
+                engine = "pypdfium2"
+            else:
+                err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
+                err().print("Try: pip install 'catena-core[fast-pdf]'", markup=False)
+        return Preparation(
+            engine=engine, ruled_tables=self.ruled_tables, figures=figures, hidden_text=hidden_text, limits=limits
+        )
+
+
+def listed(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names in options that may be repeated, or hold several names with commas between, each once."""
+    names = (name.strip() for each in given or () for name in each.split(","))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+DEEPEST = 150  # lists and objects in one another; no filter that can be obeyed is as deep
+
+
+def filter_of(where: str | None) -> Any:
+    """Return the filter that `--where` holds as JSON, None where there is none.
+
+    Raises:
+        ProblemError: it is no JSON object, or is nested too deep.
     """
-    from catena.library.pipeline import Preparation
-    from catena.parsing import Limits
+    if where is None:
+        return None
+    too_deep = ProblemError(f"--where is nested more than {DEEPEST} deep", "a flat filter; $in takes many values")
+    try:
+        found = json.loads(where)
+    except ValueError as error:
+        raise ProblemError(f"--where is not JSON ({error})", 'e.g. --where \'{"kind": "table"}\'') from None
+    except RecursionError:
+        raise too_deep from None
+    if _depth(found) > DEEPEST:
+        raise too_deep
+    if not isinstance(found, dict):
+        raise ProblemError("--where must be a JSON object", 'e.g. --where \'{"kind": "table"}\'')
+    return found
 
-    limits = Limits()
-    if timeout is not None:
-        limits = replace(limits, seconds=timeout, seconds_per_page=timeout / PAGES_A_TIMEOUT)
-    if memory is not None:
-        limits = replace(limits, memory_bytes=int(memory * 1_000_000))
 
-    if figures and engine is Engine.PYPDF:
-        if find_spec("pypdfium2") is not None:
-            engine = Engine.PYPDFIUM2
-        else:
-            err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
-            err().print("Try: pip install 'catena-core[fast-pdf]'", markup=False)
-    return Preparation(
-        engine=engine.value, ruled_tables=ruled_tables, figures=figures, hidden_text=hidden_text, limits=limits
-    )
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects are nested; 1 for a value that holds no other."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        holders = [
+            each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level = [inner for holder in holders for inner in holder]
+    return depth

@@ -1,35 +1,29 @@
-"""`catena parse`: files to Markdown, by their layout, or with a language model."""
+"""Run `catena parse`: turn files into Markdown by their layout, or with a language model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, write_json, write_text
+from catena.cli.console import err, printable, tell, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
-from catena.cli.llm_options import ModelOptions
-from catena.cli.option_groups import grouped
-from catena.cli.options import (
-    AsJson,
-    Engine,
-    NoHiddenText,
-    Password,
-    PdfEngine,
-    ReadingMemory,
-    ReadingTime,
-    RuledTables,
-    preparation_of,
-)
-from catena.cli.progress import counted
-from catena.cli.terminal import printable
-from catena.model.errors import ParseError
+from catena.cli.llm_options import ModelOptions, stoppable, write_plan
+from catena.cli.options import AsJson, DryRun, Given, NoHiddenText, ReadingChoices, fields_of, grouped
+from catena.cli.progress import counted, progress
+from catena.formatting.llm_markdown import FormatOptions
+from catena.model.errors import ParseError, needs
 
 if TYPE_CHECKING:
-    from catena.formatting.fidelity_report import FidelityReport
-    from catena.formatting.llm_markdown import FormatOptions
+    from catena.cli.llm_options import Spending
+    from catena.effects import Event, Services, Step
+    from catena.formatting.fidelity_check import FidelityReport
+    from catena.formatting.llm_markdown import Formatted
     from catena.library.pipeline import Preparation
     from catena.model import Section
     from catena.model.layout import Parsed
@@ -39,37 +33,28 @@ if TYPE_CHECKING:
 def parse(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="PDF, HTML, Markdown or text files.")],
     *,
-    out: Annotated[
+    target: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="PATH", help="Write there, not to stdout; of several files, a folder."),
     ] = None,
     llm: Annotated[
-        str | None,
-        typer.Option("--llm", metavar="MODEL", help="Let this OpenAI-compatible model write the Markdown."),
+        str | None, typer.Option(metavar="MODEL", help="Let this OpenAI-compatible model write the Markdown.")
     ] = None,
     asking: ModelOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    window: Annotated[
-        int | None, typer.Option("--window", min=1, metavar="WORDS", help="Words that one call answers for [800].")
-    ] = None,
-    padding: Annotated[
-        int | None, typer.Option("--padding", min=1, metavar="WORDS", help="Words shown before and after [100].")
-    ] = None,
+    plan: DryRun = False,
+    windows: Annotated[Given, fields_of(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
     fidelity: Annotated[
-        Path | None, typer.Option("--fidelity", metavar="FILE.json", help="Write how faithful each page is.")
+        Path | None, typer.Option(metavar="FILE.json", help="With --llm: write how faithful each page is.")
     ] = None,
     fidelity_plot: Annotated[
         Path | None,
         typer.Option(
-            "--fidelity-plot", metavar="FILE.png|html", help="Draw it; of several files, FILE-1, FILE-2, …."
+            metavar="FILE.png|html",
+            help="With --llm: draw it, of several files into FILE-1, FILE-2, … (package catena-view).",
         ),
     ] = None,
-    engine: PdfEngine = Engine.PYPDF,
-    ruled_tables: RuledTables = False,
-    timeout: ReadingTime = None,
-    memory: ReadingMemory = None,
+    reading: ReadingChoices,
     no_hidden_text: NoHiddenText = False,
-    password: Password = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn files into Markdown; pages without text are named on stderr.
@@ -78,44 +63,31 @@ def parse(
     does not give faithfully come from the layout. Its key is read from CATENA_API_KEY or OPENAI_API_KEY. Replies
     are kept in the journal, so that a stopped run goes on where it ended and nothing is paid for twice.
     """
-    from catena.cli import parse_llm
-
-    asking.require(llm, window=window, padding=padding, fidelity=fidelity, fidelity_plot=fidelity_plot, plan=plan)
-    if fidelity_plot is not None and fidelity_plot.suffix.lower() not in (".png", ".html"):
-        raise ProblemError(f"{fidelity_plot} is neither .png nor .html", "a file name that ends in one of them")
-    targets = _targets(files, out)
-    drawn = parse_llm.pictures(fidelity_plot, len(files)) if fidelity_plot is not None else []
-    check_targets(fidelity, fidelity_plot, *drawn, *targets.values(), inputs=files)
-    preparation = preparation_of(engine, ruled_tables, hidden_text=not no_hidden_text, timeout=timeout, memory=memory)
+    asking.require(llm, **windows, fidelity=fidelity, fidelity_plot=fidelity_plot, plan=plan)
+    options = FormatOptions(**windows)
+    targets = _targets(files, target)
+    drawn = [] if fidelity_plot is None else pictures(fidelity_plot, len(files))
+    check_targets(fidelity, *targets.values(), pictures=(fidelity_plot, *drawn), inputs=files)
+    preparation = reading.preparation(hidden_text=not no_hidden_text)
     reports: dict[Path, FidelityReport] = {}
     if llm is None:
-        parsed, failed = _read(files, preparation, password, layout=True)
+        parsed, failed = _read(files, preparation, reading.password, layout=True)
     else:
-        options = _options(window, padding)
         with asking.services(llm, dry=plan) as services:
-            parsed, failed = _read(files, preparation, password, layout=False)
+            parsed, failed = _read(files, preparation, reading.password, layout=False)
             if plan:
-                parse_llm.show_plan(parsed, services, options, asking.spending, as_json=as_json)
+                _show_plan(parsed, services, options, asking.spending, as_json=as_json)
                 _end(failed, parsed, files)
                 return
-            done = parse_llm.formatted(parsed, services, options)
+            done = _formatted(parsed, services, options)
         parsed = {file: each for file, (each, _) in done.items()}
         reports = {file: report for file, (_, report) in done.items()}
         if fidelity is not None:
-            parse_llm.write_fidelity([*reports.values()], fidelity)
+            _write_fidelity([*reports.values()], fidelity)
         if fidelity_plot is not None:
-            parse_llm.draw_fidelity([*reports.values()], fidelity_plot)
+            _draw_fidelity([*reports.values()], fidelity_plot)
     _write(parsed, targets, reports, as_json=as_json)
     _end(failed, parsed, files)
-
-
-def _options(window: int | None, padding: int | None) -> FormatOptions:
-    from catena.formatting.llm_markdown import FormatOptions
-
-    usual = FormatOptions()
-    return FormatOptions(
-        window=usual.window if window is None else window, padding=usual.padding if padding is None else padding
-    )
 
 
 def _targets(files: Sequence[Path], out: Path | None) -> dict[Path, Path | None]:
@@ -193,13 +165,10 @@ def _end(failed: Mapping[Path, ParseError], parsed: Mapping[Path, Parsed], files
         ProblemError: there are some.
     """
     for error in failed.values():
-        err().print(printable(f"not read: {error}", one_line=True), style="red", soft_wrap=True)
+        tell(f"not read: {error}", "red")
     if failed:
-        what, hint = (
-            f"{len(failed)} of {len(files)} files were not read",
-            "the paths and types of the files named above",
-        )
-        raise ProblemError(what, hint, SOME_FAILED)
+        what = f"{len(failed)} of {len(files)} files were not read"
+        raise ProblemError(what, "the paths and types of the files named above", SOME_FAILED)
     if cut := [each for each in parsed.values() if each.retry]:
         hint = split_hint(f". Try: {cut[0].retry}")[1]
         raise ProblemError(f"{len(cut)} of {len(files)} files were not read to their end", hint, SOME_FAILED)
@@ -208,7 +177,7 @@ def _end(failed: Mapping[Path, ParseError], parsed: Mapping[Path, Parsed], files
 def _report(
     file: Path, out: Path | None, parsed: Parsed, sections: Sequence[Section], report: FidelityReport | None
 ) -> None:
-    from catena.cli.views import number
+    from catena.cli.rendering import number
 
     console = err()
     for note in parsed.notes:
@@ -219,9 +188,7 @@ def _report(
     named = printable(f"{file} -> {out}" if out is not None else f"{file} ->", one_line=True)
     console.print(f"{named} {', '.join(parts)}", style="bold", soft_wrap=True)
     if report is not None and report.pages:
-        from catena.cli.parse_llm import told
-
-        console.print(told(report), style="yellow" if report.states["layout"] else None, soft_wrap=True)
+        console.print(_told_pages(report), style="yellow" if report.states["layout"] else None, soft_wrap=True)
 
 
 def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport | None) -> dict[str, Any]:
@@ -253,3 +220,128 @@ def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport
         "notes": parsed.notes,
         **({"fidelity": report.as_json()} if report is not None else {}),
     }
+
+
+def _formatted(
+    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions
+) -> dict[Path, tuple[Parsed, FidelityReport]]:
+    """Format files side by side, with a progress bar on stderr.
+
+    Returns:
+        Each file with its document as the model wrote it, and its report.
+
+    Raises:
+        Exit: it was stopped by Ctrl-C; stderr says what is kept.
+        CatenaError: the budget would be passed, or the journal failed.
+    """
+    from catena.effects import Failed, run
+
+    with stoppable(services.journal), _progress(_windows(parsed, options)) as tell:
+        results = run(_all(parsed, options), replace(services, progress=tell))
+    done: dict[Path, tuple[Parsed, FidelityReport]] = {}
+    for (file, before), result in zip(parsed.items(), results, strict=True):
+        if isinstance(result, Failed):
+            raise result.error
+        done[file] = replace(before, document=result.document), result.fidelity
+    return done
+
+
+def _show_plan(
+    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions, spending: Spending, *, as_json: bool
+) -> None:
+    """Write what formatting these files would take; nothing is called."""
+    from catena.effects import plan
+    from catena.formatting.llm_markdown import PLANNED_ANSWERS
+
+    found = plan(_all(parsed, options), services, tariff=spending.tariff(), stand_ins=PLANNED_ANSWERS)
+    windows = _windows(parsed, options)
+    remarks = (
+        f"{found.kept} of {windows} windows are in the journal already." if found.kept else "",
+        "An answer that is not faithful is asked for once again; that is not counted.",
+    )
+    write_plan(found, spending, {"files": len(parsed), "windows": windows}, remarks, as_json=as_json)
+
+
+def _told_pages(report: FidelityReport) -> str:
+    """Return in one line who wrote how many pages, and name the pages of the layout formatter."""
+    from catena.cli.rendering import number
+
+    states = report.states
+    by_layout = [str(page.page) for page in report.pages if page.state == "layout"]
+    parts = [f"{number(states['llm'], 'page')} by the model"]
+    if states["re-asked"]:
+        parts.append(f"{states['re-asked']} asked again")
+    if by_layout:
+        shown = ", ".join(by_layout[:20]) + (" …" if len(by_layout) > 20 else "")
+        parts.append(f"{len(by_layout)} from the layout: {shown}")
+        parts.append(f"because of {_reasons(report)}")
+    return "; ".join(parts)
+
+
+def _reasons(report: FidelityReport) -> str:
+    """Return what was wrong with the model's pages, the most frequent first; for no answer, why there was none."""
+    faults = [fault for page in report.pages if page.state == "layout" for fault in page.faults]
+    kinds = [kind for kind, _ in Counter(fault.kind for fault in faults).most_common()]
+    silent = next((f" ({fault.detail})" for fault in faults if fault.kind == "no-answer" and fault.detail), "")
+    return ", ".join(kind + (silent if kind == "no-answer" else "") for kind in kinds) or "too little recall or order"
+
+
+def _write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
+    """Write one report as an object, several as a list."""
+    import json
+
+    values = [report.as_json() for report in reports]
+    text = json.dumps(values[0] if len(values) == 1 else values, ensure_ascii=False, indent=2)
+    target.write_text(text + "\n", encoding="utf-8")
+
+
+def _draw_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
+    """Draw the strip of one report; of several, one picture each, numbered from 1."""
+    with needs("catena-view"):
+        from catena_view.plots.fidelity import fidelity_strip
+
+    for report, path in zip(reports, pictures(target, len(reports)), strict=True):
+        if report.pages:
+            fidelity_strip(report, path)
+
+
+def pictures(target: Path, count: int) -> list[Path]:
+    """Return where so many pictures go: `target` for one, numbered from 1 for several."""
+    if count == 1:
+        return [target]
+    return [target.with_stem(f"{target.stem}-{number}") for number in range(1, count + 1)]
+
+
+def _all(parsed: Mapping[Path, Parsed], options: FormatOptions) -> Step[list[Any]]:
+    from catena.effects import together
+    from catena.formatting.llm_markdown import format_markdown
+
+    steps: list[Step[Formatted]] = [format_markdown(each, options) for each in parsed.values()]
+    return together(steps)
+
+
+def _windows(parsed: Mapping[Path, Parsed], options: FormatOptions) -> int:
+    from catena.formatting.llm_markdown import window_count
+
+    return sum(window_count(each, options) for each in parsed.values())
+
+
+@contextmanager
+def _progress(windows: int) -> Iterator[Any]:
+    """Show how many windows are done, how many came from the journal and how many were asked for again."""
+    from catena.formatting.llm_markdown import PURPOSE_AGAIN
+
+    done = kept = again = 0
+    with progress("formatting", "windows", windows) as show:
+
+        def watch(event: Event) -> None:
+            nonlocal done, kept, again
+            if event.kind not in {"finished", "cached", "failed"}:
+                return
+            second = event.purpose == PURPOSE_AGAIN
+            done, again = done + (not second), again + second
+            kept += event.kind == "cached"
+            notes = [f"{kept} kept"] * bool(kept) + [f"{again} again"] * bool(again)
+            show(completed=done, notes=", ".join(notes))
+
+        yield watch

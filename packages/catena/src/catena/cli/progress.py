@@ -1,4 +1,4 @@
-"""How far a run is, on stderr: a bar with rate and remaining time in a terminal, else a plain line now and then."""
+"""Show progress on stderr: a bar with rate and remaining time in a terminal, else a plain line now and then."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from catena.cli.console import PLAIN, err
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from catena.effects import Event
+
+
 T = TypeVar("T")
 
 LINE_SECONDS = 10.0  # between two lines where stderr is no terminal; what ends before the first writes none
@@ -21,8 +24,8 @@ Tell = Callable[..., None]
 """Called with `completed=` and, where they are known or changed, `total=`, `notes=` and `what=`."""
 
 
-class Course:
-    """What is known of a run: its name, how much of it is done, and what is to be said beside.
+class RunState:
+    """State of a run: its name, how much of it is done, and notes.
 
     Args:
         what: is being done.
@@ -76,9 +79,9 @@ def progress(what: str, noun: str = "", total: int | None = None) -> Iterator[Te
     Yields:
         What to call at each step; nothing is written for a run that ends at once.
     """
-    course, console = Course(what, noun, total), err()
+    state, console = RunState(what, noun, total), err()
     drawn = console.is_terminal and not console.is_dumb_terminal and not PLAIN.get()
-    with _bar(course, console) if drawn else _lines(course, console) as show:
+    with _bar(state, console) if drawn else _lines(state, console) as show:
 
         def tell(
             *,
@@ -87,10 +90,10 @@ def progress(what: str, noun: str = "", total: int | None = None) -> Iterator[Te
             notes: str | None = None,
             what: str | None = None,
         ) -> None:
-            course.completed = course.completed if completed is None else completed
-            course.total = course.total if total is None else total
-            course.notes = course.notes if notes is None else notes
-            course.what = course.what if what is None else what
+            state.completed = state.completed if completed is None else completed
+            state.total = state.total if total is None else total
+            state.notes = state.notes if notes is None else notes
+            state.what = state.what if what is None else what
             show()
 
         yield tell
@@ -106,33 +109,33 @@ def counted(items: Iterable[T], what: str, noun: str, total: int | None = None) 
 
 
 @contextmanager
-def _bar(course: Course, console: Console) -> Iterator[Callable[[], None]]:
+def _bar(state: RunState, console: Console) -> Iterator[Callable[[], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     with Progress(
         TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[told]}"), TimeElapsedColumn(),
         console=console, transient=True,
     ) as bar:  # fmt: skip
-        task = bar.add_task(course.what, total=course.total, told="")
+        task = bar.add_task(state.what, total=state.total, told="")
 
         def show() -> None:
-            told = " · ".join(filter(None, (course.count(), course.pace(), course.notes)))
+            told = " · ".join(filter(None, (state.count(), state.pace(), state.notes)))
             bar.update(
-                task, description=course.what, completed=course.completed, total=course.total, told=told
+                task, description=state.what, completed=state.completed, total=state.total, told=told
             )  # fmt: skip
 
         yield show
 
 
 @contextmanager
-def _lines(course: Course, console: Console) -> Iterator[Callable[[], None]]:
+def _lines(state: RunState, console: Console) -> Iterator[Callable[[], None]]:
     said = 0.0
 
     def show() -> None:
         nonlocal said
-        if course.seconds - said >= LINE_SECONDS:
-            said = course.seconds
-            console.print(course.line(), soft_wrap=True)
+        if state.seconds - said >= LINE_SECONDS:
+            said = state.seconds
+            console.print(state.line(), soft_wrap=True)
 
     yield show
 
@@ -147,3 +150,26 @@ def _clock_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def asking_bar(what: str, noun: str) -> Iterator[Callable[[Event], None]]:
+    """Show how far a run is.
+
+    Args:
+        what: is being done.
+        noun: of what one request is about, in the plural.
+
+    Yields:
+        What to tell of each request.
+    """
+    kept = failed = 0
+    with progress(what, noun) as show:
+
+        def tell(event: Event) -> None:
+            nonlocal kept, failed
+            kept, failed = kept + (event.kind == "cached"), failed + (event.kind == "failed")
+            notes = [f"{kept} kept"] * bool(kept) + [f"{failed} failed"] * bool(failed)
+            show(completed=event.done, total=event.total, notes=", ".join(notes))
+
+        yield tell

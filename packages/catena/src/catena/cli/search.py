@@ -1,214 +1,228 @@
-"""`catena search`: a question to ranked, cited passages, to what several views find, to segments, or to chains."""
+"""Run `catena search`: rank passages for a question, or what several views find, or segments, or chains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from catena.cli.console import out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, check_question
-from catena.cli.figures import as_data, places, shown_figures
-from catena.cli.graph_options import (
-    BeamWidth,
-    GraphChoices,
-    GraphOption,
-    MaxLength,
-    PictureOption,
-    ScorerOption,
-    StripOption,
-    WalkOption,
+from catena.cli.failures import (
+    SOME_FAILED,
+    ProblemError,
+    check_question,
+    stands_nowhere,
+    tell_degraded,
+    tell_unknown,
 )
-from catena.cli.graph_views import chains_as_json, show_chains
-from catena.cli.llm_options import CallOptions
-from catena.cli.notices import stands_nowhere, tell_degraded, tell_unknown
-from catena.cli.option_groups import grouped
+from catena.cli.figures import as_data, places, shown_figures
+from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
 from catena.cli.options import (
     AsJson,
-    EntityNames,
-    KeepNeighbours,
+    Given,
     LibraryPath,
-    NoNames,
-    names_options,
+    NameOptions,
+    QuestionText,
+    WhereOption,
+    fields_of,
+    filter_of,
+    given_options,
+    grouped,
+    listed,
 )
-from catena.cli.search_graph import found_chains
-from catena.cli.search_segments import Wanted, found_segments, tell_segments
-from catena.cli.search_views import (
-    RuleOption,
-    ViewsSearched,
-    ViewsWanted,
-    found_by_views,
-    show_by_views,
-    with_views,
-)
-from catena.cli.segment_options import (
-    CalibrationOption,
-    Decay,
-    LengthAdjustmentOption,
-    Minimum,
-    OrderOption,
-    Penalty,
-    PresetOption,
-    QueriesOption,
-    RerankOption,
-    SegmentChoices,
-    SelectionOption,
-    check_kind,
-)
-from catena.cli.weights import FusionName, FusionOption, RouteOption, Weights, route_names
-from catena.cli.where import filter_of
+from catena.cli.segment_search import SegmentSettings, check_kind, segments_of, tell_segments
+from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
+from catena.retrieval.fusion import ScoreFusion
 
 if TYPE_CHECKING:
-    from catena.graph.search import GraphResult
+    from collections.abc import Callable
+
     from catena.library import Library, SegmentSearchOptions
-    from catena.model import Figure, Hit, Ranking, Segment
-    from catena.retrieval.multi_route import Fusion
+    from catena.model import Figure, Hit, Ranking, Segment, Where
+    from catena.retrieval.fusion import Fusion
+    from catena.retrieval.view_search import ViewRule
 
 
 PASSAGE_BUDGET = 1_000  # tokens
+ALL = "all"
+OWN = "headed"
+"""The view that is a chunk's own text under its titles."""
+
+_FIRST = (OWN, "keywords", "summary", "questions")  # the order in which views take turns
+# parts or forms of the chunk's own text, and what is made to join chunks, not to find them
+_NO_TURN = frozenset({"raw", "passage", "context", "caption", "table", "graph_keywords"})
+_ROUTES = ("dense", "lexical")  # those that search one kind of view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewsWanted:
+    """The options about views that are searched."""
+
+    views: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND,…|all", help="Search these views: headed, keywords, summary, questions."),
+    ] = None
+    rule: Annotated[
+        Literal["paper", "exact", "rank", "score"] | None,
+        typer.Option(
+            help="With --views: take 2k/3 of each (paper) or k in turns (exact), or fuse by rank or by score [paper]."
+        ),
+    ] = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The views that are named; none where views are not searched."""
+        return listed(self.views)
+
+    def check(self, k: float | None, weights: Weights, *, about_names: bool) -> None:
+        """Refuse options that could do nothing here.
+
+        Args:
+            k: how many chunks.
+            weights: of routes.
+            about_names: whether an option is about names in the question.
+
+        Raises:
+            ProblemError: there is one.
+        """
+        if self.views and not self.kinds:
+            raise ProblemError("--views names no kind of view", "--views all, or --views headed,keywords")
+        if self.rule is not None and not self.kinds:
+            raise ProblemError("--rule says how several views become one", "--views all with it")
+        by_paper = self.rule in (None, "paper")
+        if k is not None and not k.is_integer() and not (self.kinds and by_paper):
+            problem = f"-k {k:g}: only the paper's rule takes parts"
+            raise ProblemError(problem, "--views all --rule paper, or a whole number")
+        if not self.kinds:
+            return
+        if no_view := [name for name in weights.routes if name not in _ROUTES]:
+            what = f"--route {no_view[0]} searches no single view"
+            raise ProblemError(what, " or ".join(f"--route {name}" for name in _ROUTES))
+        unused = {
+            "--beta": weights.beta is not None, "--tuned": weights.tuned is not None, "--adapted": weights.adapted,
+            "--entity, --keep-neighbours and --no-names": about_names,
+        }  # fmt: skip
+        for option in (name for name, given in unused.items() if given):
+            raise ProblemError(f"--views obeys no {option}", "--alpha, --route, --where and --rule with it")
 
 
 @grouped
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")],
+    question: QuestionText,
     *,
     library: LibraryPath,
     k: Annotated[
         float | None, typer.Option("--k", "-k", min=1, metavar="N", help="How many [10; of views 3, or 1.5].")
     ] = None,
     route: RouteOption = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
-    ] = None,
-    fusion: FusionOption = FusionName.SCORE,
-    alpha: Annotated[
-        float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
-    ] = None,
-    beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
+    where: WhereOption = None,
+    fusion: FusionOption = "score",
+    by_hand: Annotated[Given, fields_of(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
     tuned: Annotated[
-        Path | None, typer.Option("--tuned", metavar="FILE", help="The weights that `catena tune --out` wrote.")
+        Path | None, typer.Option(metavar="FILE", help="The weights that `catena tune --out` wrote.")
     ] = None,
     adapted: Annotated[
         bool,
         typer.Option("--adapted", help="Weights by the shape of the library: its headings, documents and pages."),
     ] = False,
-    entity: EntityNames = None,
-    keep_neighbours: KeepNeighbours = False,
-    no_names: NoNames = False,
+    names: NameOptions,
     figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
-    views: ViewsSearched = None,
-    rule: RuleOption = None,
+    by_views: ViewsWanted,
     passages: Annotated[
         bool, typer.Option("--passages", help="Read the best passages of what is found, within --budget-tokens.")
     ] = False,
     budget_tokens: Annotated[
         int | None,
         typer.Option(
-            "--budget-tokens",
-            min=1,
-            metavar="N",
-            help="Tokens of all passages [1000], of all segments [2000], or of what --graph finds.",
+            min=1, metavar="N", help="Most tokens of all passages [1000], of all segments [2000], or with --graph."
         ),
     ] = None,
     segments: Annotated[
-        bool, typer.Option("--segments", help="Find segments, runs of adjacent chunks; the options below are theirs.")
+        bool,
+        typer.Option(
+            "--segments", help="Find segments, which are runs of adjacent chunks; the next options are about them."
+        ),
     ] = False,
-    preset: PresetOption = None,
-    selection: SelectionOption = None,
-    penalty: Penalty = None,
-    decay: Decay = None,
-    minimum: Minimum = None,
-    length_adjustment: LengthAdjustmentOption = None,
-    order: OrderOption = None,
-    queries: QueriesOption = None,
-    llm: Annotated[
-        str | None, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model for --queries llm.")
-    ] = None,
-    asking: CallOptions,
-    calibration: CalibrationOption = None,
-    rerank: RerankOption = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what every chunk is worth, and why.")] = False,
-    curve: Annotated[
-        Path | None, typer.Option("--curve", metavar="FILE.png|html", help="Draw what the chunks are worth.")
-    ] = None,
-    graph: GraphOption = False,
-    walk: WalkOption = None,
-    scorer: ScorerOption = None,
-    max_length: MaxLength = None,
-    beam_width: BeamWidth = None,
-    picture: PictureOption = None,
-    strip: StripOption = None,
+    about: SegmentSettings,
+    chains: GraphChoices,
     as_json: AsJson = False,
 ) -> None:
     """Rank the passages of a library for a question, each with its citation and the routes that found it.
 
-    Names of documents in the question get a share each. A name that stands nowhere is said, with those near it.
-    A library of sections (`catena index --chunks sections`) is searched by their best passages, too, by itself.
+    Documents that the question names get a share each. A name that is not in the library is reported, with names
+    like it. A library of sections (`catena index --chunks sections`) is searched by their best passages, too.
 
     With --views, chunks are found under several views of them, and each view's rank is shown. With --passages, the
     first twenty hits are looked into, and the passages that say most are shown, as many as the budget holds.
 
-    With --segments, runs of adjacent chunks instead of single ones, each worth what its chunks are worth. Without a
-    reranker only the order of the hits is believed, and the settings follow from the budget; the presets are made for
-    a reranker's probabilities. What `catena calibrate` fitted needs --no-names.
+    With --segments, runs of adjacent chunks are found instead of single ones, each worth what its chunks are worth.
+    Without a reranker only the order of the hits is believed, and the settings follow from the budget; the presets
+    are made for a reranker's probabilities. What `catena calibrate` fitted needs --no-names.
     The keys of models are read from the environment: CATENA_API_KEY or OPENAI_API_KEY, CO_API_KEY, VOYAGE_API_KEY.
 
-    With --graph, a walk goes from the first ranking over the graph of the library: for questions whose answer stands
-    in several places. The chains are shown hop by hop, each with what joins it to the one it came from.
+    With --graph, a walk goes from the first ranking over the graph of the library. It is for questions whose answer
+    is spread over several places. The chains are shown hop by hop, each with what joins it to the one before.
+    """
+    check_question(question)
+    given = list(given_options(about))
+    if budget_tokens is not None and not (passages or chains.graph):
+        given.append("--budget-tokens")
+    check_kind(segments, given, {"-k": k, "--figures": figures, "--section": section})
+    _check_one(
+        {
+            "--segments": segments, "--passages": passages, "--views": by_views.views, "--figures": figures,
+            "--graph": chains.graph,
+        }
+    )  # fmt: skip
+    _check_passages(passages, {"-k": k, "--section": section})
+    options: SegmentSearchOptions = {"where": filter_of(where), **names.search()}
+    weights = Weights(routes=route_names(route), fusion=fusion, **by_hand, tuned=tuned, adapted=adapted)
+    by_views.check(k, weights, about_names=names.any_given)
+    weights.check(figures=figures, about_names=names.any_given)
+    if weights.routes:
+        options["routes"] = weights.routes
+    chains.check({"--section": section, "--entity, --keep-neighbours and --no-names": names.any_given})
+
+    def formula(opened: Library) -> Fusion | None:
+        return weights.formula(opened, library, own_routes=not (segments or chains.graph))
+
+    if segments:
+        about.check_all(whole=names.no_names or len(weights.routes) == 1)
+        found = segments_of(question, library, about, options, budget_tokens=budget_tokens, fusion=formula)
+        tell_segments(question, found, about, as_json=as_json)
+    elif chains.graph:
+        _tell_chains(
+            question, library, chains, options["where"], formula, k=int(k or 10), routes=weights.routes,
+            budget_tokens=budget_tokens, as_json=as_json,
+        )  # fmt: skip
+    else:
+        budget = (budget_tokens or PASSAGE_BUDGET) if passages else None
+        asked = _Asked(question=question, k=k, figures=figures, by_views=by_views, weights=weights, budget=budget)
+        _tell_passages(asked, library, options, formula, section=section, as_json=as_json)
+
+
+def _tell_passages(
+    asked: _Asked,
+    path: Path,
+    options: SegmentSearchOptions,
+    formula: Callable[[Library], Fusion | None],
+    *,
+    section: bool,
+    as_json: bool,
+) -> None:
+    """Search for passages, figures or chunks under several views, and write what was found.
+
+    Raises:
+        ProblemError: nothing was found.
     """
     from catena.library import Library
 
-    check_question(question)
-    choices = SegmentChoices(
-        preset=preset, budget_tokens=None if passages or graph else budget_tokens, selection=selection,
-        penalty=penalty, decay=decay, minimum=minimum, length_adjustment=length_adjustment, order=order,
-        queries=queries, calibration=calibration, rerank=rerank,
-    )  # fmt: skip
-    wanted = Wanted(choices=choices, llm=llm, asking=asking, explain=explain, curve=curve)
-    check_kind(segments, wanted.given, {"-k": k, "--figures": figures, "--section": section})
-    _check_one(
-        {"--segments": segments, "--passages": passages, "--views": views, "--figures": figures, "--graph": graph}
-    )
-    _check_passages(passages, {"-k": k, "--section": section})
-    options: SegmentSearchOptions = {
-        "where": filter_of(where),
-        **names_options(entity, keep_neighbours, no_names),
-    }
-    weights = Weights(routes=route_names(route), fusion=fusion, alpha=alpha, beta=beta, tuned=tuned, adapted=adapted)
-    about_names = bool(entity or keep_neighbours or no_names)
-    by_views = ViewsWanted.of(views, rule)
-    by_views.check(k, weights, about_names=about_names)
-    weights.check(figures=figures, about_names=about_names)
-    if weights.routes:
-        options["routes"] = weights.routes
-    chosen_walk = GraphChoices(
-        graph=graph, walk=walk, scorer=scorer, max_length=max_length, beam_width=beam_width, picture=picture,
-        strip=strip,
-    )  # fmt: skip
-    chosen_walk.check({"--section": section, "--entity, --keep-neighbours and --no-names": about_names})
-
-    def formula(opened: Library) -> Fusion | None:
-        return weights.formula(opened, library, own_routes=not (segments or graph))
-
-    if segments:
-        wanted.check(whole=no_names or len(weights.routes) == 1)
-        tell_segments(question, found_segments(question, library, wanted, options, formula), wanted, as_json=as_json)
-        return
-    if graph:
-        chains = found_chains(
-            question, library, chosen_walk, k=int(k or 10), where=options["where"], routes=weights.routes,
-            fusion=formula, budget_tokens=budget_tokens,
-        )  # fmt: skip
-        _tell_chains(question, chains, as_json=as_json)
-        return
-    budget = (budget_tokens or PASSAGE_BUDGET) if passages else None
-    asked = _Asked(question=question, k=k, figures=figures, by_views=by_views, weights=weights, budget=budget)
-    with Library.open(library, create=False) as opened:
-        if chosen := None if figures or by_views.kinds else formula(opened):
+    with Library.open(path, create=False) as opened:
+        if chosen := None if asked.figures or asked.by_views.kinds else formula(opened):
             options["fusion"] = chosen
         ranking, kinds = _searched(opened, asked, options)
         shown = shown_figures(opened, ranking.hits)
@@ -217,14 +231,38 @@ def search(
     if ranking.hits:
         tell_unknown(ranking)
     if as_json:
-        write_json(_as_json(asked, ranking, kinds, ranking_as_json(question, ranking, sections, shown)))
+        write_json(_as_json(asked, ranking, kinds, ranking_as_json(asked.question, ranking, sections, shown)))
     elif ranking.hits:
         _show(asked, ranking.hits, kinds, sections, shown)
     if not ranking.hits:
         raise _nothing_found(ranking, asked)
 
 
-def _tell_chains(question: str, found: GraphResult, *, as_json: bool) -> None:
+def _tell_chains(
+    question: str,
+    path: Path,
+    chains: GraphChoices,
+    where: Where | None,
+    formula: Callable[[Library], Fusion | None],
+    *,
+    k: int,
+    routes: Sequence[str],
+    budget_tokens: int | None,
+    as_json: bool,
+) -> None:
+    """Search for chains over the graph, and write what was found.
+
+    Raises:
+        ProblemError: the library has no graph, or nothing was found.
+    """
+    from catena.library import Library
+
+    with Library.open(path, create=False) as opened:
+        check_graph(opened, path)
+        found = chains_of(
+            opened, question, chains, k=k, where=where, routes=routes,
+            fusion=formula(opened), budget_tokens=budget_tokens,
+        )  # fmt: skip
     ranking = found.ranking
     tell_degraded(ranking.degraded)
     if ranking.hits:
@@ -243,7 +281,7 @@ def _tell_chains(question: str, found: GraphResult, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is to be found: chunks, figures, chunks under several views, or, with a budget in tokens, passages."""
+    """A search for chunks, for figures, under several views, or, with a budget in tokens, for passages."""
 
     question: str
     k: float | None
@@ -281,7 +319,7 @@ def _check_one(asked: Mapping[str, object]) -> None:
 
 
 def _tokens(hits: Sequence[Hit]) -> int:
-    from catena.structure.tokens import count_tokens
+    from catena.text.words import count_tokens
 
     return sum(count_tokens(hit.chunk.text) for hit in hits)
 
@@ -343,7 +381,7 @@ def _show(
     sections: Sequence[Segment] | None,
     figures: Mapping[str, tuple[Figure, Path | None]],
 ) -> None:
-    from catena.cli.views import hits, number
+    from catena.cli.rendering import hits, number
 
     whole = sections if asked.budget is None else [hit.chunk for hit in found]
     bodies = None if whole is None else [each.text.strip() for each in whole]
@@ -353,3 +391,104 @@ def _show(
     out().print(hits(found, asked.question, bodies=bodies, figures=places(figures)))
     if asked.budget is not None:
         out().print(f"{number(len(found), 'passage')}, {_tokens(found):,} of {asked.budget:,} tokens")
+
+
+def found_by_views(
+    opened: Library, question: str, wanted: ViewsWanted, weights: Weights, *, k: float, where: Where | None
+) -> tuple[Ranking, tuple[str, ...]]:
+    """Search a library under several views.
+
+    Args:
+        opened: the library.
+        question: as typed.
+        wanted: which views, and by which rule.
+        weights: of the routes within a view.
+        k: how many chunks.
+        where: a filter.
+
+    Returns:
+        The ranking, and the views that were searched, in the order in which they take turns.
+
+    Raises:
+        ProblemError: the library has no such views.
+    """
+    from catena.retrieval.section_search import ViewSearch
+
+    kinds = _held(opened.store.view_kinds(), wanted.kinds)
+    how = ViewSearch(
+        views=kinds,
+        rule=_rule(wanted.rule),
+        routes=weights.routes or _ROUTES,
+        fusion=_fusion(weights, ViewSearch().fusion),
+    )
+    return opened.search_views(question, how, k=k, where=where), kinds
+
+
+def _fusion(weights: Weights, usual: Fusion) -> Fusion:
+    from catena.retrieval.fusion import RankFusion, ScoreFusion
+
+    if weights.fusion == "rank":
+        return RankFusion()
+    if weights.alpha is None or not isinstance(usual, ScoreFusion):
+        return usual
+    return replace(usual, alpha=weights.alpha)
+
+
+def _held(held: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds that are searched, of those that a library holds."""
+    more = "catena index --views keywords,summary makes some"
+    if ALL in wanted:
+        own = [kind for kind in held if kind not in _NO_TURN]
+        kinds = tuple(sorted(own, key=lambda kind: (_FIRST.index(kind) if kind in _FIRST else len(_FIRST), kind)))
+        if held and len(kinds) < 2:
+            raise ProblemError("this library holds no views besides the text itself", more)
+        return kinds or (OWN,)
+    if held and (missing := [kind for kind in wanted if kind not in held]):
+        what = f"this library holds no views of the kind {missing[0]!r}, only {', '.join(held)}"
+        raise ProblemError(what, more)
+    return tuple(wanted)
+
+
+def _rule(name: str | None) -> ViewRule:
+    from catena.retrieval.view_search import ExactUnion, PaperQuota, ViewRankFusion, ViewScoreFusion
+
+    rules: Mapping[str | None, Callable[[], ViewRule]] = {
+        "exact": ExactUnion, "rank": ViewRankFusion, "score": ViewScoreFusion,
+    }  # fmt: skip
+    return rules.get(name, PaperQuota)()
+
+
+def with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wanted: ViewsWanted) -> dict[str, Any]:
+    """Return a ranking as JSON with the rank (from 1) of each hit in each view that found it."""
+    from catena.retrieval.view_search import found_by
+
+    hits = [{**shown, "views": found_by(hit)} for shown, hit in zip(told["hits"], ranking.hits, strict=True)]
+    return {**told, "views": kinds, "rule": wanted.rule or "paper", "hits": hits}
+
+
+def show_by_views(
+    question: str, found: Sequence[Hit], kinds: Sequence[str], bodies: Sequence[str] | None = None
+) -> None:
+    """Write hits with a column per view: the rank, from 1, at which it found each; none where it did not.
+
+    Args:
+        question: decides which part of each chunk is shown.
+        found: best first.
+        kinds: of the views.
+        bodies: what to show of each hit instead of its best part.
+    """
+    from rich.text import Text
+
+    from catena.cli.console import printable
+    from catena.cli.rendering import cited_as, excerpt, source_of, table
+    from catena.retrieval.view_search import found_by
+
+    made = table("#", *(f"{printable(kind, one_line=True)}#" for kind in kinds), "Found")
+    shown = bodies or [excerpt(hit.chunk, question) for hit in found]
+    for place, (hit, body) in enumerate(zip(found, shown, strict=True), start=1):
+        ranks = found_by(hit)
+        text = Text.assemble(
+            (cited_as(hit.chunk), "bold"), (f"\n{source_of(hit.chunk)}", "cyan"), f"\n{printable(body)}\n"
+        )
+        made.add_row(str(place), *(str(ranks.get(kind) or "") for kind in kinds), text)
+    out().print(made)

@@ -1,4 +1,4 @@
-"""`catena segment`: a file divided into sections by meaning, and every repair of what a model answered."""
+"""Run `catena segment`: divide a file into sections by meaning, and show every repair of a model's answer."""
 
 from __future__ import annotations
 
@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.llm_options import ModelOptions, Spending, stoppable
-from catena.cli.notices import tell_degraded
-from catena.cli.option_groups import grouped
-from catena.cli.options import (
-    AsJson,
-    Engine,
-    Password,
-    PdfEngine,
-    ReadingMemory,
-    ReadingTime,
-    RuledTables,
-    SegmentUnder,
-    preparation_of,
-)
-from catena.cli.terminal import printable
+from catena.cli.console import err, out, printable, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError, tell_degraded
+from catena.cli.llm_options import ModelOptions, stoppable, write_plan
+from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped
+from catena.structure.segmentation import SegmentOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +21,7 @@ if TYPE_CHECKING:
     from catena.effects import Services, Step
     from catena.model import Document
     from catena.structure.segment_repair import Repair
-    from catena.structure.segmentation import Segmentation
+    from catena.structure.segment_tree import Segmentation
 
 
 @grouped
@@ -42,45 +30,43 @@ def segment(
     *,
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm", metavar="MODEL", help="Let this OpenAI-compatible model divide it, and name the parts."
-        ),
+        typer.Option(metavar="MODEL", help="Let this OpenAI-compatible model divide it, and name the parts."),
     ] = None,
-    under: Annotated[
-        SegmentUnder, typer.Option("--under", help="Divide all of it, or what is long below its headings.")
-    ] = SegmentUnder.DOCUMENT,
+    divided: Annotated[Given, fields_of(SegmentOptions, under="--under")],
     asking: ModelOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
-    engine: PdfEngine = Engine.PYPDF,
-    ruled_tables: RuledTables = False,
-    timeout: ReadingTime = None,
-    memory: ReadingMemory = None,
-    password: Password = None,
+    plan: DryRun = False,
+    reading: ReadingChoices,
     as_json: AsJson = False,
 ) -> None:
     """Divide a file into sections by meaning: where its embedding turns, or, with --llm, as a model says.
 
-    The sections tile the text whatever the model answers: each repair of an answer is shown. The key of the model is
-    read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for twice.
-    `catena index --segmentation` divides files so while it indexes them.
+    The sections tile the text also where the answer of the model is wrong: each repair of it is shown. The key of the
+    model is read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for
+    twice. `catena index --segmentation` divides files so while it indexes them.
     """
+    from catena.effects import plan as planned
+    from catena.effects import run
     from catena.library.pipeline import read
+    from catena.structure.segmentation import PLANNED_ANSWERS
 
     asking.require(llm, plan=plan)
     with _services(llm, asking, dry=plan) as services:
-        reading = preparation_of(engine, ruled_tables, timeout=timeout, memory=memory)
-        document = read(file, reading, source=str(file), password=password).document
-        step = _step(document, llm, under)
+        document = read(file, reading.preparation(), source=str(file), password=reading.password).document
+        step = _step(document, llm, divided)
         if plan:
-            _show_plan(step, services, asking.spending, as_json=as_json)
+            found = planned(step, services, tariff=asking.spending.tariff(), stand_ins=PLANNED_ANSWERS)
+            remark = "Where a window begins depends on the answer before it: this is an estimate."
+            counts = {"kept": found.kept, "exact": found.exact}
+            write_plan(found, asking.spending, counts, [] if found.exact else [remark], as_json=as_json)
             return
-        found = _done(step, services)
-    tell_degraded(found.degraded)
+        with stoppable(services.journal), err().status("dividing the text …"):
+            segmentation = run(step, services)
+    tell_degraded(segmentation.degraded)
     if as_json:
-        write_json(_as_json(document, found))
-    elif found.sections:
-        _show(document, found)
-    if not found.sections:
+        write_json(_as_json(document, segmentation))
+    elif segmentation.sections:
+        _show(document, segmentation)
+    if not segmentation.sections:
         raise ProblemError(f"{file} has no text to divide", "a file with text; a scan needs OCR", SOME_FAILED)
 
 
@@ -97,40 +83,13 @@ def _services(llm: str | None, asking: ModelOptions, *, dry: bool) -> Iterator[S
     yield Services(embedder=StaticEmbedder())
 
 
-def _step(document: Document, llm: str | None, under: SegmentUnder) -> Step[Segmentation]:
-    from catena.structure.segmentation import (
-        EmbeddingOptions,
-        SegmentOptions,
-        segment_by_embedding,
-        segment_with_llm,
-    )
+def _step(document: Document, llm: str | None, divided: Given) -> Step[Segmentation]:
+    from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
+    from catena.structure.segmentation import segment_with_llm
 
     if llm is None:
-        return segment_by_embedding(document, EmbeddingOptions(under=under.value))
-    return segment_with_llm(document, SegmentOptions(under=under.value))
-
-
-def _done(step: Step[Segmentation], services: Services) -> Segmentation:
-    from catena.effects import run
-
-    with stoppable(services.journal), err().status("dividing the text …"):
-        return run(step, services)
-
-
-def _show_plan(step: Step[Segmentation], services: Services, spending: Spending, *, as_json: bool) -> None:
-    from catena.cli.parse_llm import usage_as_json, usage_table
-    from catena.effects import plan
-    from catena.structure.segmentation import PLANNED_ANSWERS
-
-    found = plan(step, services, tariff=spending.tariff(), stand_ins=PLANNED_ANSWERS)
-    if found.stopped_by:
-        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
-    if as_json:
-        write_json({"kept": found.kept, "exact": found.exact, **usage_as_json(found, spending)})
-        return
-    out().print(usage_table(found, spending))
-    if not found.exact:
-        out().print("Where a window begins depends on the answer before it: this is an estimate.")
+        return segment_by_embedding(document, EmbeddingOptions(**divided))
+    return segment_with_llm(document, SegmentOptions(**divided))
 
 
 def _lines(text: str, start: int, end: int) -> tuple[int, int]:
@@ -164,7 +123,7 @@ def _as_json(document: Document, found: Segmentation) -> dict[str, Any]:
 def _show(document: Document, found: Segmentation) -> None:
     from rich.text import Text
 
-    from catena.cli.views import number, table
+    from catena.cli.rendering import number, table
 
     listed = table("Title", "Lines#", "Characters#")
     for section in found.sections:
@@ -183,7 +142,7 @@ def _show(document: Document, found: Segmentation) -> None:
 
 def _repairs(repairs: Sequence[Repair]) -> Table:
     """Return every repair; lines are those that the model was shown, which cut long ones into several."""
-    from catena.cli.views import table
+    from catena.cli.rendering import table
 
     made = table("Repair", "Shown lines#", "Section#", "Was", "Became", title="What was put right")
     for each in repairs:

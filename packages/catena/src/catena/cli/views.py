@@ -1,188 +1,241 @@
-"""How values look in a terminal: ledgers, hits, passages."""
+"""Run `catena views`: show the views of files, section by section, without a library."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from textwrap import shorten
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from catena.cli.failures import split_hint
-from catena.cli.terminal import printable
-from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment
-from catena.model.places import citation
+from catena.cli.console import out, printable, tell, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint, tell_degraded
+from catena.cli.index_options import Language, MadeBy, ViewKinds, check_makers, made_kinds, makers_of
+from catena.cli.llm_options import AskedModel, ModelOptions, done
+from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped
+from catena.cli.progress import counted
+from catena.model.errors import ParseError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-COLOURS: dict[IngestState, str] = {"indexed": "green", "partial": "yellow", "failed": "bold red", "skipped": "dim"}
-SHOWN = 25  # files of a ledger that are listed whole; of a longer one, those that need a look
-
-_WORD = re.compile(r"\w+")
-_CLAUSE = re.compile(r"\n+|(?<=[.!?;])\s+")
-_MARKS = re.compile(r"^[#>*\-|\s]+|[|*`]+")
+    from catena.effects import Step
+    from catena.enrichment.views import ViewMaker
+    from catena.library.pipeline import Preparation
+    from catena.model import Chunk, Degraded, Entry
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table in the house style; a column whose name ends in "#" holds numbers."""
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    for name in columns:
-        right = name.endswith("#")
-        made.add_column(name.rstrip("#"), justify="right" if right else "left", overflow="fold", no_wrap=right)
-    return made
+USUAL = ("keywords", "summary")
 
 
-def ledger(outcomes: Sequence[Outcome], names: Sequence[str] | None = None) -> RenderableType:
-    """Return how each file ended, as a table.
-
-    Args:
-        outcomes: of one run, or of a library.
-        names: what to call each file; its source by default.
-    """
-    made = table("State", "File", "Pages#", "Chunks#")
-    rows = list(zip(outcomes, names or [outcome.source for outcome in outcomes], strict=True))
-    if len(rows) > SHOWN:
-        rows = [row for row in rows if needs_a_look(row[0])]
-    for outcome, name in rows:
-        state = Text(outcome.state, style=COLOURS[outcome.state])
-        pages, chunks = (str(number or "") for number in (outcome.pages, outcome.chunks))
-        made.add_row(state, _explained(name, split_hint(outcome.reason)[0], outcome.state), pages, chunks)
-    return made if made.row_count else Text("")
-
-
-def needs_a_look(outcome: Outcome) -> bool:
-    """Whether something of a file is missing, or was not as it was asked for."""
-    return outcome.state in {"failed", "partial"} or (outcome.state == "indexed" and bool(outcome.reason))
-
-
-def _explained(name: str, reason: str, state: IngestState) -> Text:
-    """Return a name with what there is to say of it: below it when something went wrong, else behind it."""
-    name = printable(name, one_line=True)
-    if not reason:
-        return Text(name)
-    return Text.assemble(name, "  " if state == "skipped" else "\n", (printable(reason, one_line=True), "dim"))
-
-
-def counted(outcomes: Sequence[Outcome]) -> str:
-    """Return e.g. "3 files: 2 indexed, 1 failed; 31 pages, 129 chunks"."""
-    states = Counter(outcome.state for outcome in outcomes)
-    by_state = ", ".join(f"{states[state]} {state}" for state in COLOURS if states[state])
-    pages, chunks = sum(outcome.pages for outcome in outcomes), sum(outcome.chunks for outcome in outcomes)
-    return f"{number(len(outcomes), 'file')}: {by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
-
-
-def number(count: int, noun: str) -> str:
-    """Return e.g. "1 page", "2,300 pages"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def hits(
-    found: Sequence[Hit],
-    query: str,
+@grouped
+def views(
+    paths: FilePaths,
     *,
-    bodies: Sequence[str] | None = None,
-    figures: Mapping[str, str] | None = None,
-) -> RenderableType:
-    """Return hits, best first: score, citation, the routes that found each, and what it says.
+    kinds: ViewKinds = None,
+    by: Annotated[MadeBy | None, typer.Option(help="Make them without a model or with it [offline].")] = None,
+    llm: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The OpenAI-compatible model for --by llm.")
+    ] = None,
+    language: Language = None,
+    asking: ModelOptions,
+    plan: DryRun = False,
+    reading: ReadingChoices,
+    as_json: AsJson = False,
+) -> None:
+    """Show under what each section of your files would be found: its keywords, its summary; no library is made.
 
-    Args:
-        found: hits of one query.
-        query: decides which part of each passage is shown.
-        bodies: what to show of each hit instead of its best part.
-        figures: where the figure of a hit is, by the id of its chunk.
+    Without --views these two; with `--by llm --llm NAME` a model writes them, and --views questions is possible, too.
+    A section of up to 200 tokens is its own summary. `catena index --chunks sections --views keywords,summary` keeps
+    views in a library, and `catena search --views all` finds by them.
     """
-    grid = Table.grid(padding=(0, 2), expand=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(ratio=1, overflow="fold")
-    shown = bodies or [excerpt(hit.chunk, query) for hit in found]
-    for rank, (hit, body) in enumerate(zip(found, shown, strict=True), start=1):
-        lines = Text(cited_as(hit.chunk), style="bold")
-        lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
-        lines.append(f"  found by {routes(hit)}", style="not bold dim")
-        lines.append(_figure_line(hit, figures), style="not bold magenta")
-        lines.append(f"\n{printable(body)}\n", style="not bold")
-        grid.add_row(Text(str(rank), style="bold"), f"{hit.score:.3f}", lines)
-    return grid
+    from catena.library.ingestion import PLANNED_ANSWERS
+    from catena.structure.chunking import SectionChunkOptions
+
+    wanted = made_kinds(kinds) or USUAL
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
+    _check(wanted, by, asked, language)
+    makers = makers_of(wanted, by, language or "")
+    preparation = replace(reading.preparation(), chunks=SectionChunkOptions())
+    with asked.services() as services:
+        entries, failed = sections_of(paths, preparation, reading.password)
+        if plan:
+            counts = {"documents": len(entries), "sections": sum(len(entry.chunks) for entry in entries)}
+            asked.show_plan(_all(entries, makers), services, counts, stand_ins=PLANNED_ANSWERS, as_json=as_json)
+            return
+        made = done(_all(entries, makers), services, "making views", "answers")
+    missing = [part for each in made for part in each.degraded]
+    tell_degraded(missing)
+    if as_json:
+        write_json({"kinds": wanted, "documents": [_as_data(each, wanted) for each in made]})
+    else:
+        for each in made:
+            _show(each, wanted)
+    if missing and not any(each.texts for each in made):
+        raise ProblemError(f"no view was made: {missing[0].why}", "the key, --llm and --base-url", SOME_FAILED)
+    end_with(failed, len(entries) + len(failed))
 
 
-def _figure_line(hit: Hit, figures: Mapping[str, str] | None) -> str:
-    where = (figures or {}).get(hit.chunk.id)
-    return "" if where is None else f"\nfigure: {printable(where, one_line=True)}"
+def _check(kinds: Sequence[str], by: MadeBy | None, asked: AskedModel, language: str | None) -> None:
+    """Refuse options that could do nothing.
 
-
-def cited_as(chunk: Chunk | Segment) -> str:
-    """Return the citation of a chunk or a segment, in one line that a terminal may show."""
-    return printable(citation(chunk), one_line=True)
-
-
-def source_of(chunk: Chunk | Segment) -> str:
-    """Return the name of the file it is from, in one line that a terminal may show."""
-    return printable(str(chunk.metadata.get("source", chunk.document_id)), one_line=True)
-
-
-def routes(hit: Hit) -> str:
-    """Return e.g. "lexical 1st, dense 4th", best rank first; a route that only scored it has no rank."""
-    ranked = sorted(hit.provenance, key=lambda way: (way.rank is None, way.rank or 0, way.route, way.view))
-    return ", ".join(f"{_route(way)} #{way.rank}" if way.rank else _route(way) for way in ranked)
-
-
-def _route(way: Provenance) -> str:
-    """Return the name under which a route is asked: by the words of passages is a route of its own."""
-    return "passages" if (way.route, way.view) == ("lexical", "passage") else way.route
-
-
-def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
-    """Return the part of a chunk that shares most words with the query, in one line for a terminal.
-
-    Args:
-        chunk: what to show.
-        query: decides which part of it.
-        width: characters, at most; escapes of control characters come on top.
+    Raises:
+        ProblemError: there is one.
     """
-    from catena.model.figures import in_words
-    from catena.structure.cascade import body_of
+    check_makers(kinds, by, "--by")
+    if by == "llm" and asked.llm is None:
+        raise ProblemError("--by llm needs the name of a model", "--llm NAME")
+    if asked.llm is not None and by != "llm":
+        raise ProblemError("--llm needs to be told what for", "--by llm")
+    if language is not None and by != "llm":
+        raise ProblemError("--language is obeyed by models only", "--by llm --llm NAME")
+    asked.check()
 
-    wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}
-    clauses = [
-        clause
-        for part in _CLAUSE.split(in_words(body_of(chunk)))
-        if (clause := " ".join(_MARKS.sub(" ", part).split()))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """The views of a document's sections.
+
+    Attributes:
+        texts: (id of a chunk, kind) -> its views.
+        degraded: what was asked for and not given.
+    """
+
+    entry: Entry
+    texts: dict[tuple[str, str], list[str]]
+    degraded: tuple[Degraded, ...]
+
+
+def _all(entries: Sequence[Entry], makers: Sequence[ViewMaker]) -> Step[tuple[_Made, ...]]:
+    """Make the views of all documents side by side.
+
+    Raises:
+        CatenaError: not a failure of the model, but of what surrounds it.
+    """
+    from catena.effects import Failed, together
+    from catena.enrichment.views import make_views
+
+    steps = [make_views(entry.chunks, makers, title=entry.document.title) for entry in entries]
+    results = yield from together(steps)
+    made: list[_Made] = []
+    for entry, result in zip(entries, results, strict=True):
+        if isinstance(result, Failed):
+            raise result.error
+        found, degraded = result
+        texts: dict[tuple[str, str], list[str]] = {}
+        for view in found:
+            texts.setdefault((view.chunk_id, view.kind), []).append(view.text)
+        made.append(_Made(entry=entry, texts=texts, degraded=degraded))
+    return tuple(made)
+
+
+def _tokens(chunk: Chunk) -> int:
+    from catena.text.words import count_tokens
+
+    return count_tokens(chunk.text)
+
+
+def _as_data(made: _Made, kinds: Sequence[str]) -> dict[str, Any]:
+    from catena.model.places import citation
+
+    sections = [
+        {
+            "citation": citation(chunk),
+            "path": chunk.path,
+            "pages": chunk.pages,
+            "lines": chunk.lines,
+            "start": chunk.start,
+            "end": chunk.end,
+            "tokens": _tokens(chunk),
+            "views": {kind: made.texts.get((chunk.id, kind), []) for kind in kinds},
+        }
+        for chunk in made.entry.chunks
     ]
-    shared = [len(wanted & {word.casefold() for word in _WORD.findall(clause)}) for clause in clauses]
-    best = max(range(len(clauses)), key=lambda at: (shared[at], -at), default=0)
-    text = shorten(" ".join(clauses[best:]), width, placeholder=" …")
-    return printable(f"… {text}" if best else text, one_line=True)
+    document = made.entry.document
+    return {"source": document.source or document.id, "title": document.title, "sections": sections}
 
 
-def passages(
-    found: Sequence[Hit],
-    query: str,
-    cited: Sequence[int] | None = None,
-    *,
-    figures: Mapping[str, str] | None = None,
-) -> RenderableType:
-    """Return numbered passages with their citations, as footnotes of an answer.
+def _show(made: _Made, kinds: Sequence[str]) -> None:
+    """Write each section's citation and length, and its views; "-" where it has none of a kind."""
+    from rich.table import Table
+    from rich.text import Text
 
-    Args:
-        found: passages, best first; the first is [1].
-        query: decides which part of each passage is shown.
-        cited: numbers of those that the answer rests on; the others are dimmed.
-        figures: where the figure of a passage is, by the id of its chunk.
+    from catena.cli.rendering import cited_as, number, source_of
+
+    for place, chunk in enumerate(made.entry.chunks):
+        if place == 0:
+            out().print(Text(source_of(chunk), style="cyan"))
+        out().print(Text.assemble((cited_as(chunk), "bold"), (f"  {number(_tokens(chunk), 'token')}", "dim")))
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for kind in kinds:
+            texts = made.texts.get((chunk.id, kind)) or ["-"]
+            shown = ["(its own text)" if text == chunk.text else printable(text) for text in texts]
+            grid.add_row(f"  {kind}", "\n".join(shown))
+        out().print(grid)
+    out().print()
+
+
+def sections_of(
+    paths: Sequence[Path], preparation: Preparation, password: str | None
+) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """Return the files below these paths as entries whose chunks are their sections; what fails is told on stderr.
+
+    A document's id is its path below the folder that holds all of them, so that it is the same on another machine.
+
+    Returns:
+        The entries, and the names of the files that could not be read.
+
+    Raises:
+        ProblemError: there are no files, or none could be read.
     """
-    grid = Table.grid(padding=(0, 1), expand=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(ratio=1, overflow="fold")
-    for place, hit in enumerate(found, start=1):
-        style = "dim" if cited is not None and place not in cited else ""
-        lines = Text(cited_as(hit.chunk), style="bold")
-        lines.append(f"\n{source_of(hit.chunk)}", style="not bold cyan")
-        lines.append(_figure_line(hit, figures), style="not bold magenta")
-        lines.append(f"\n{excerpt(hit.chunk, query, 500)}\n", style="not bold")
-        grid.add_row(Text(f"[{place}]", style="bold"), lines, style=style)
-    return grid
+    from catena.library.discovery import discover, path_text
+    from catena.library.pipeline import prepare, read
+    from catena.parsing import SUPPORTED_SUFFIXES
+
+    found = [
+        (path, name)
+        for path, name in discover(paths)
+        if path.suffix.lower() in SUPPORTED_SUFFIXES or not path.is_file() or path in paths
+    ]
+    if not found:
+        raise no_files()
+    home = _home([path for path, _ in found])
+    entries: list[Entry] = []
+    failed: dict[str, str] = {}
+    hint = ""
+    for path, name in counted(found, "reading", "files"):
+        own = path_text(Path(os.path.relpath(path, home))) if home else name
+        try:
+            parsed = read(path, preparation, document_id=own, source=own, password=password)
+        except ParseError as error:
+            what, advice = split_hint(str(error))
+            hint = hint or advice
+            failed[name] = what
+            continue
+        entries.append(prepare(parsed.document, preparation))
+    for what in failed.values():
+        tell(f"not read: {what}", "red")
+    if not entries:
+        raise ProblemError("no file could be read", hint or "files with text", SOME_FAILED)
+    return tuple(entries), tuple(failed)
+
+
+def _home(paths: Sequence[Path]) -> str:
+    """Return the folder that holds all files, "" where they are on several drives."""
+    try:
+        return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    except ValueError:
+        return ""
+
+
+def end_with(failed: Sequence[str], files: int) -> None:
+    """End with the exit code of failure where files were not read.
+
+    Raises:
+        ProblemError: some were not.
+    """
+    if failed:
+        what = f"{len(failed)} of {files} files were not read"
+        raise ProblemError(what, "the path and the type of the files named above", SOME_FAILED)

@@ -1,4 +1,4 @@
-"""Options of commands that search about routes, and about what each of them weighs."""
+"""Declare the options about routes and their weights, and make the formula that joins their rankings."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from catena.cli.failures import ProblemError
 
 if TYPE_CHECKING:
-    from catena.library import Library
-    from catena.retrieval.fusion import ScoreFusion
-    from catena.retrieval.multi_route import Fusion
-    from catena.server.library import ServerLibrary
+    from catena.library import BaseLibrary, Library
+    from catena.retrieval.fusion import Fusion, ScoreFusion
 
 
-class RouteName(StrEnum):
+class RouteName(StrEnum):  # typer takes lists of enums, none of literals
     """The routes of a library; "passages" ranks long chunks, such as sections, by their best passage."""
 
     DENSE = "dense"
@@ -28,18 +26,11 @@ class RouteName(StrEnum):
     PASSAGES = "passages"
 
 
-class FusionName(StrEnum):
-    """How the rankings of several routes become one."""
-
-    SCORE = "score"
-    RANK = "rank"
-
-
 RouteOption: TypeAlias = Annotated[
     list[RouteName] | None, typer.Option("--route", "-r", help="Only this route; may be given several times.")
 ]
 FusionOption: TypeAlias = Annotated[
-    FusionName, typer.Option("--fusion", help="By score (HiQA's formula) or by reciprocal rank.")
+    Literal["score", "rank"], typer.Option(help="Join routes by score (HiQA's formula) or by reciprocal rank.")
 ]
 
 
@@ -50,7 +41,7 @@ def route_names(given: Sequence[RouteName] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What the options say about how the rankings of routes become one.
+    """Options that decide how the rankings of routes become one.
 
     Attributes:
         routes: that were named; () for the library's own.
@@ -61,7 +52,7 @@ class Weights:
     """
 
     routes: tuple[str, ...] = ()
-    fusion: FusionName = FusionName.SCORE
+    fusion: str = "score"
     alpha: float | None = None
     beta: float | None = None
     tuned: Path | None = None
@@ -84,7 +75,7 @@ class Weights:
         """
         from catena.retrieval.fusion import ScoreFusion
 
-        ranks = self.fusion is FusionName.RANK
+        ranks = self.fusion == "rank"
         self._changed(ScoreFusion())
         if ranks and self._by_hand:
             raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
@@ -113,14 +104,14 @@ class Weights:
         Raises:
             ProblemError: passages are to be searched, and there are none.
         """
-        from catena.retrieval.tuned import Tuned
+        from catena.retrieval.tuning import Tuned
 
         by_routes = self.of_routes(opened, own_routes=own_routes)
         if self.tuned is not None:
             return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
         return opened.adapted() if self.adapted else by_routes
 
-    def of_routes(self, opened: Library | ServerLibrary, *, own_routes: bool = True) -> Fusion | None:
+    def of_routes(self, opened: BaseLibrary, *, own_routes: bool = True) -> Fusion | None:
         """As `formula`, where neither a file nor the shape of a library decides.
 
         Args:
@@ -131,13 +122,13 @@ class Weights:
             ProblemError: passages are to be searched, and there are none.
         """
         from catena.retrieval.fusion import RankFusion
-        from catena.retrieval.multi_route import DEFAULT_ROUTES
+        from catena.retrieval.routes import DEFAULT_ROUTES
         from catena.structure.passages import PASSAGE
 
-        if RouteName.PASSAGES in self.routes and not opened.store.has_view(PASSAGE):
+        if "passages" in self.routes and not opened.store.has_view(PASSAGE):
             what = "--route passages is for long chunks, and those of this library have no passages"
             raise ProblemError(what, "catena index --chunks sections, or another --route")
-        if self.fusion is FusionName.RANK:
+        if self.fusion == "rank":
             return RankFusion()
         if not self._by_hand:
             return None

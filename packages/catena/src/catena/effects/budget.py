@@ -1,4 +1,4 @@
-"""What calls take and cost: tokens and money, estimated before a call, booked after it, and a cap on both."""
+"""Count the tokens and the money of calls: estimate before a call, book after it, and cap both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDING = 1e-9  # relative; ten times 0.1 fits into a cap of 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one type of request costs, in any one currency."""
+    """The price of one type of request, in any one currency."""
 
     input: Annotated[float, Ge(0)] = 0.0  # per million tokens
     output: Annotated[float, Ge(0)] = 0.0  # per million tokens
@@ -32,7 +32,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What requests took; usages add up."""
+    """Tokens, calls and money that requests took; usages add up."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -61,7 +61,7 @@ def approximate_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """How usage is counted and priced: prices by type of request (none: free), and a token counter."""
+    """Prices by type of request (none: free), and the counter of tokens."""
 
     prices: Mapping[type[Request], Price] = field(default_factory=dict)
     count: Callable[[str], int] = approximate_tokens
@@ -131,7 +131,7 @@ class Budget:
 
     @property
     def spent(self) -> Usage:
-        """What was booked so far."""
+        """Usage booked so far."""
         return self._spent
 
     def reserve(self, request: Request) -> Usage:

@@ -1,8 +1,8 @@
-"""Drives steps, with threads (`run`) or with asyncio (`arun`): the only place that knows about either.
+"""Drive steps, with threads (`run`) or with asyncio (`arun`): the only place that knows about either.
 
 All that happens to one request (journal, rate limit, budget, retries, progress) is written once, as the
-generator `Course.answer` that yields what has to be done, one `Act` after the other. The two worlds differ in
-how an act is done and in how the requests of a batch run side by side; nothing else exists twice.
+generator `RequestPipeline.answer` that yields one `Effect` after the other. The two worlds differ in how an effect
+is done and in how the requests of a batch run side by side; nothing else exists twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from catena.effects.course import Act, Course
+from catena.effects.requests import Effect, RequestPipeline
 from catena.effects.services import Services
 from catena.effects.steps import Failed, Request, Step
 from catena.model.errors import CancelledError
@@ -44,7 +44,7 @@ def run(step: Step[T], services: Services) -> T:
         JournalError: a reply could not be kept.
         CatenaError: whatever the step itself lets out.
     """
-    state = Course(services)
+    state = RequestPipeline(services)
 
     def answers(requests: Sequence[Request]) -> list[Any]:
         batch = state.begin(requests)
@@ -81,7 +81,7 @@ async def arun(step: Step[T], services: Services, *, computes: bool = False) -> 
         computes: the step works for long between its requests (clusters, say), or reads files there: that is done
             in threads, too. A cancelled task then ends when the piece of work does that is being done.
     """
-    state = Course(services)
+    state = RequestPipeline(services)
 
     async def answers(requests: Sequence[Request]) -> list[Any]:
         batch = state.begin(requests)
@@ -185,26 +185,26 @@ def _finish(helpers: Sequence[Future[None]]) -> None:
             helper.result()
 
 
-def _do(act: Act) -> Any:
+def _do(effect: Effect) -> Any:
     try:
-        if act.do is not None:
-            return act.do()
-        return asyncio.run_coroutine_threadsafe(_awaited(act), _private_loop()).result()
+        if effect.do is not None:
+            return effect.do()
+        return asyncio.run_coroutine_threadsafe(_awaited(effect), _private_loop()).result()
     except Exception as error:
         return Failed(error)
 
 
-async def _ado(act: Act) -> Any:
+async def _ado(effect: Effect) -> Any:
     try:
-        if act.ado is not None:
-            return await act.ado()
-        return await asyncio.get_running_loop().run_in_executor(_pool(), copy_context().run, _do, act)
+        if effect.ado is not None:
+            return await effect.ado()
+        return await asyncio.get_running_loop().run_in_executor(_pool(), copy_context().run, _do, effect)
     except Exception as error:
         return Failed(error)
 
 
-async def _awaited(act: Act) -> Any:
-    return await act.ado()  # type: ignore[misc]
+async def _awaited(effect: Effect) -> Any:
+    return await effect.ado()  # type: ignore[misc]
 
 
 _starting = threading.Lock()

@@ -1,4 +1,4 @@
-"""Foreign errors become ours: what a service raised, as a `ServiceError` without secrets.
+"""Turn foreign errors into ours: what a service or a foreign step raised, as a `ServiceError` without secrets.
 
 No SDK is imported here: what their exceptions have in common (a status code, response headers, the names of
 the timeout classes) is looked up on the object.
@@ -7,12 +7,15 @@ the timeout classes) is looked up on the object.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from catena.effects.redaction import redact, secrets_of, without_secrets
-from catena.model.errors import CatenaError, ServiceError
+from catena.effects.steps import Step
+from catena.model.errors import CatenaError, ParameterError, ServiceError
 
 RETRY_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})  # 529: overloaded
 # Names under which httpx, requests, aiohttp and the model SDKs know a connection that may work next time.
@@ -120,3 +123,39 @@ def _transient(error: Exception) -> bool:
 
 def _is_named(error: Exception, names: frozenset[str]) -> bool:
     return any(base.__name__ in names for base in type(error).__mro__)
+
+
+def guarded(begin: Callable[[], object], name: str) -> Step[Any]:
+    """Go through a step that anybody wrote, and return what it returns; nobody has looked at that yet.
+
+    Args:
+        begin: calls the code that is to give a step.
+        name: whose code it is, for errors.
+
+    Raises:
+        ParameterError: it is no step, or yields something else than requests.
+        ServiceError: its code raised an error that is none of ours.
+        CatenaError: what its code let out of ours.
+    """
+    try:
+        step: Any = begin()
+    except CatenaError:
+        raise
+    except Exception as error:
+        raise service_error(error, name) from error
+    if not isinstance(step, Generator):
+        raise ParameterError(f"what {name} makes", type(step).__name__, "a step: a generator that yields requests")
+    replies: Any = None
+    with closing(step):
+        while True:
+            try:
+                requests = step.send(replies)
+            except StopIteration as done:
+                return done.value
+            except CatenaError:
+                raise
+            except Exception as error:
+                raise service_error(error, name) from error
+            if not isinstance(requests, Sequence) or isinstance(requests, str):
+                raise ParameterError(f"what {name} yields", type(requests).__name__, "a list of requests")
+            replies = yield requests

@@ -34,7 +34,7 @@ StandIn = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a step would take.
+    """The calls, tokens and money that a step would take.
 
     A step goes on with the replies it gets, so only its first rounds are certain: those up to the first reply
     that the journal did not have. Later rounds are estimates, made with stand-in replies.
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def exact(self) -> bool:
-        """Whether every request counted here is certain to be made."""
+        """True where every request counted here is certain to be made."""
         return self.rounds == self.exact_rounds and not self.stopped_by
 
 

@@ -166,7 +166,7 @@ class StoreSnapshot(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the store was asked something."""
+        """True once the store was asked something."""
         ...
 
     def active(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What a valid reply is, per type of request, and how it is written to disk: no pickle, no framework.
+"""Check replies per type of request, and write them to disk and back: no pickle, no framework.
 
 A `Form` brings a reply into one shape (so that a kept reply and a fresh one cannot be told apart), refuses
 what is truncated, refused, empty or of the wrong size, and turns it into bytes and back.

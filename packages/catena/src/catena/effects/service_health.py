@@ -1,4 +1,4 @@
-"""What the last calls of a service tell of it: whether it is dead, and how many tokens it thinks before it writes."""
+"""Judge services by their last calls: which ones are dead, and how many tokens a model thinks before it writes."""
 
 from __future__ import annotations
 

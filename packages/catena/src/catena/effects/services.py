@@ -1,4 +1,4 @@
-"""Who answers which request, and how a run is to behave: concurrency, retries, limits, journal, budget, progress."""
+"""Name the services that answer requests, and the rules of a run: concurrency, retries, limits, journal, budget."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Cancel:
 
     @property
     def is_set(self) -> bool:
-        """Whether somebody asked to stop."""
+        """True once somebody asked to stop."""
         return self._flag.is_set()
 
 
@@ -236,7 +236,7 @@ class Limiter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """How one type of request is answered: by threads, by asyncio, or both.
+    """The calls that answer one type of request: by threads, by asyncio, or both.
 
     Attributes:
         identity: service and model; replies kept under one identity are never served for another.

@@ -50,7 +50,7 @@ class Embed:
 
     @property
     def waited_for(self) -> bool:
-        """Whether a question waits for the reply."""
+        """True where a question waits for the reply."""
         return self.kind == "query"
 
 
@@ -133,7 +133,7 @@ class SearchFused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Whether the ranking of a formula over a whole index is the one that scoring every chunk would give.
+    """Proof, or its lack, that a formula's ranking is the one that scoring every chunk of the index would give.
 
     Attributes:
         exact: no chunk that was not returned can have a higher score than the last one that was, as far as the
@@ -180,7 +180,7 @@ class FindNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesFound:
-    """What a question names, in order of place.
+    """Names in a question, in order of place.
 
     Attributes:
         known: names of documents.
@@ -257,7 +257,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """What a store says of itself; a store that cannot say leaves all of it empty.
+    """A store's account of itself; a store that cannot say leaves all of it empty.
 
     Attributes:
         views: those kinds of view asked for that chunks have, sorted.
@@ -409,3 +409,13 @@ def together(steps: Sequence[Step[T]]) -> Step[list[T | Failed]]:
     finally:
         for step in steps:  # when the run stops half-way, so do the steps inside
             step.close()
+
+
+def all_together(steps: Sequence[Step[T]]) -> Step[list[T]]:
+    """Advance steps side by side as `together` does, and return their results; raise the first failure in order."""
+    made: list[T] = []
+    for result in (yield from together(steps)):
+        if isinstance(result, Failed):
+            raise result.error
+        made.append(result)
+    return made

@@ -1,4 +1,4 @@
-"""Captions of figures by any vision model, as a step: bounded, checked, and none lost by another's failure."""
+"""Ask a vision model for the captions of figures, and check each: the failure of one costs no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_CONTEXT = 600  # characters of each text around a figure that a model i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureContext:
-    """What is said about a figure outside it."""
+    """The texts around a figure: its headings, and what is printed before and after it."""
 
     path: str = ""
     before: str = ""

@@ -1,4 +1,4 @@
-"""Titles and summaries for chunks whose document is not at hand: it is put together again from them."""
+"""Make titles and summaries for chunks whose document is not at hand: it is joined again from them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from catena.effects import Failed, Step, together
-from catena.enrichment.context import ContextOptions, with_context
+from catena.enrichment.context import ContextOptions, context_offline, with_context
 from catena.enrichment.context_llm import context_by_llm
-from catena.enrichment.offline_context import context_offline
 from catena.model import Chunk, Degraded, Document, Entry, Section
 from catena.model.ids import span_id
 from catena.model.places import SOURCE, TITLE
 from catena.structure.headings import outline
-from catena.structure.prose_text import prose
-from catena.structure.tokens import count_tokens
+from catena.structure.passages import prose
+from catena.text.words import count_tokens
 
 _BETWEEN = "\n\n"  # texts of two chunks
 
@@ -86,7 +85,7 @@ def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkCont
 def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]:
     """Return one document out of its chunks, at least one, and where each begins in its text.
 
-    What a chunk repeats of the one before, as splitters with an overlap make them, stands in the text once.
+    Text that a chunk repeats of the one before, as splitters with an overlap make it, is in the text once.
     """
     parts: list[str] = []
     starts: list[int] = []
@@ -118,7 +117,7 @@ def _shared(before: Chunk | None, after: Chunk) -> int:
 
 
 def _title(chunks: Sequence[Chunk]) -> str:
-    """Return what the chunks call their document: in their metadata, or by the heading that stands above them all."""
+    """Return the title of the chunks' document: that in their metadata, or the heading above all of them."""
     highest = {chunk.path[0] for chunk in chunks if chunk.path}
     return str(chunks[0].metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
 

@@ -1,21 +1,198 @@
-"""Critical named entities of documents and of questions, by any detectors together."""
+"""Find the critical named entities of documents and of questions, by any detectors together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from catena.effects import Failed, Step, together
-from catena.enrichment.detectors import CodeDetector, Detected, Detector, Problem
-from catena.enrichment.term_selection import merge_terms
+from annotated_types import Ge
+
+from catena import prompts
+from catena.effects import Complete, Failed, Recognise, Request, Step, together
+from catena.enrichment.term_selection import ExpertTerms, merge_terms
 from catena.model import Chunk, Degraded, Document, Entry
-from catena.model.errors import ParameterError, ServiceError
+from catena.model.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
 from catena.model.ids import digest
-from catena.text.terms import TermMatcher
+from catena.model.options import as_tuples, check_options
+from catena.text.names import TermMatcher, codes_in, says_something
+from catena.text.replies import last_value
+from catena.text.words import normalise_term
 
+Names: TypeAlias = tuple[str, ...]
 OnError: TypeAlias = Literal["raise", "degrade"]
-SHOWN = 5  # ids in a report
+
+SHOWN = 5  # refused names, or ids of chunks, in a message
+SHOWN_CHARACTERS = 60  # of a refused name
+KINDS = (
+    "products, models and their part numbers; components and parts with a name or number of their own; "
+    "organisations; standards and regulations; documents and versions"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One text that a detector failed at (then `error` says why), or a name that it did not take from its model."""
+
+    text: int  # 0-based place among the texts
+    why: str
+    error: CatenaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """Per text, in order, its terms: normalised, sorted, a term of weight w occurring w times."""
+
+    terms: tuple[tuple[str, ...], ...]
+    problems: tuple[Problem, ...] = ()
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """The interface of detectors of critical entities; one may ask models, by yielding requests."""
+
+    @property
+    def name(self) -> str:
+        """Return its name in reports of failures."""
+        ...
+
+    def detect(self, texts: Sequence[str]) -> Step[Detected]:
+        """Return the terms of each text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertDetector:
+    """Finds the terms of an expert's list, with all spellings of each. Asks no model."""
+
+    terms: ExpertTerms
+    name: str = "expert list"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def detect(self, texts: Sequence[str]) -> Step[Detected]:
+        """Return the terms of each text."""
+        yield from ()
+        return Detected(tuple(_repeated(self.terms.carried(text)) for text in texts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDetector:
+    """Finds words that mix letters and digits, as product codes do ("STM32F103R4", "HX-200"). Asks no model."""
+
+    weight: Annotated[int, Ge(1)] = 1
+    name: str = "codes"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def detect(self, texts: Sequence[str]) -> Step[Detected]:
+        """Return the codes in each text."""
+        yield from ()
+        normal = (map(normalise_term, codes_in(text)) for text in texts)
+        return Detected(tuple(_repeated(dict.fromkeys(filter(says_something, of), self.weight)) for of in normal))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecognizerDetector:
+    """Asks the run's entity recogniser (`Services(recognizer=...)`): spaCy, GLiNER, or your own.
+
+    Attributes:
+        labels: the kinds to take, in the model's words ("PRODUCT", "ORG"); none: those the recogniser was made with.
+        weight: of each name in |C|.
+        max_words: longer names are refused.
+    """
+
+    labels: tuple[str, ...] = ()
+    weight: Annotated[int, Ge(1)] = 1
+    max_words: Annotated[int, Ge(1)] = 8
+    bounds: Bounds = field(default_factory=lambda: Bounds(texts=64, characters=200_000))
+    name: str = "recogniser"
+
+    def __post_init__(self) -> None:
+        as_tuples(self, "labels")
+        check_options(self)
+
+    def detect(self, texts: Sequence[str]) -> Step[Detected]:
+        """Return the names that the recogniser finds and the text prints."""
+
+        def request(batch: tuple[str, ...]) -> Recognise:
+            return Recognise(texts=batch, labels=self.labels, purpose="critical entities")
+
+        found = yield from names_by_text(texts, self.bounds, request, lambda reply, _: reply)
+        return _checked(texts, found, self.weight, self.max_words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMDetector:
+    """Asks the run's language model for names; those that the text does not print are refused and reported.
+
+    Attributes:
+        kinds: what to look for, in words.
+        weight: of each name in |C|.
+        max_words: longer names are refused.
+        bounds: of one call; one call per text is dearest and least likely to mix texts up.
+        max_tokens: of one reply; a reply that is cut is asked for again, text by text.
+    """
+
+    kinds: str = KINDS
+    weight: Annotated[int, Ge(1)] = 1
+    max_words: Annotated[int, Ge(1)] = 8
+    bounds: Bounds = field(default_factory=lambda: Bounds(texts=8, characters=16_000))
+    max_tokens: Annotated[int, Ge(1)] = 1_024
+    name: str = "language model"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def detect(self, texts: Sequence[str]) -> Step[Detected]:
+        """Return the names that the model gives and the text prints."""
+        found = yield from names_by_text(
+            texts, self.bounds, self._request, lambda reply, count: name_lists(reply.text, count)
+        )
+        return _checked(texts, found, self.weight, self.max_words)
+
+    def _request(self, batch: tuple[str, ...]) -> Request:
+        prompt = prompts.load("critical_entities")
+        return Complete(
+            prompt=prompt.filled(kinds=self.kinds, count=str(len(batch)), passages=_numbered(batch)),
+            purpose="critical entities",
+            system=prompt.system,
+            max_tokens=self.max_tokens,
+            prompt_version=prompt.version,
+            schema=prompt.schema,
+            validate=partial(name_lists, count=len(batch)),
+        )
+
+
+def _checked(texts: Sequence[str], found: Mapping[str, Names | CatenaError], weight: int, max_words: int) -> Detected:
+    """Keep what the texts print, and say what was refused and what failed."""
+    terms: list[tuple[str, ...]] = []
+    problems: list[Problem] = []
+    for place, text in enumerate(texts):
+        names: Any = found[text]
+        if isinstance(names, CatenaError):
+            problems.append(Problem(place, str(names), names))
+            names = ()
+        kept = grounded(names, text, max_words=max_words)
+        terms.append(_repeated(dict.fromkeys(kept.names, weight)))
+        if kept.complaint:
+            problems.append(Problem(place, kept.complaint))
+    return Detected(tuple(terms), tuple(problems))
+
+
+def _repeated(weights: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(term for term, weight in weights.items() for _ in range(weight)))
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    """Return the texts as the model reads them; no text can end its own passage."""
+    return "\n".join(
+        f'<passage number="{number}">\n{text.strip().replace("</passage", "< /passage")}\n</passage>'
+        for number, text in enumerate(texts, start=1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +299,7 @@ def with_terms(entry: Entry, *lists: Sequence[Sequence[str]]) -> Entry:
 
 
 def _by_all(texts: Sequence[str], detectors: Sequence[Detector], on_error: OnError) -> Step[list[Detected]]:
-    """Return what each detector found; one that breaks off has failed at every text."""
+    """Run all detectors and return the terms of each; one that breaks off has failed at every text."""
     if on_error not in ("raise", "degrade"):
         raise ParameterError("on_error", on_error, "'raise' or 'degrade'")
     results = yield from together([detector.detect(texts) for detector in detectors])
@@ -157,3 +334,132 @@ def _reports(name: str, problems: Sequence[Problem], places: Sequence[str], tail
 
 def _more(count: int) -> str:
     return f" and {count} more" if count > 0 else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The limits of one request; a text longer than `characters` goes alone, and whole."""
+
+    texts: Annotated[int, Ge(1)]
+    characters: Annotated[int, Ge(1)]
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def batches(texts: Sequence[str], bounds: Bounds) -> Iterator[tuple[str, ...]]:
+    """Yield the texts in order, in as few tuples as the bounds allow when filled one after the other."""
+    batch: list[str] = []
+    for text in texts:
+        if batch and (len(batch) == bounds.texts or sum(map(len, batch)) + len(text) > bounds.characters):
+            yield tuple(batch)
+            batch = []
+        batch.append(text)
+    if batch:
+        yield tuple(batch)
+
+
+def names_by_text(
+    texts: Sequence[str],
+    bounds: Bounds,
+    request_of: Callable[[tuple[str, ...]], Request],
+    names_of: Callable[[Any, int], Sequence[Names]],
+) -> Step[dict[str, Names | CatenaError]]:
+    """Return per distinct text the names that the model gave, or why there are none.
+
+    One text that the model refuses, or that breaks its reply, loses none of those that shared its request: these
+    are asked for again, each alone. That is not done when the service is merely out of reach.
+
+    Args:
+        texts: blank ones are not asked about.
+        bounds: of one request.
+        request_of: the request for a batch.
+        names_of: (reply, number of texts) -> the names in each; raises ValueError where the reply holds none.
+
+    Raises:
+        CatenaError: not a failure of the service, but of what surrounds it (no service, a broken journal).
+    """
+    found: dict[str, Names | CatenaError] = {text: () for text in texts}
+    pending = list(batches([text for text in found if text.strip()], bounds))
+    while pending:
+        again: list[tuple[str, ...]] = []
+        replies = yield [request_of(batch) for batch in pending]
+        for batch, reply in zip(pending, replies, strict=True):
+            if not isinstance(reply, Failed):
+                found.update(_read(batch, reply, names_of))
+            elif not isinstance(reply.error, ServiceError):
+                raise reply.error
+            elif len(batch) > 1 and not reply.error.retry:
+                again.extend((text,) for text in batch)
+            else:
+                found.update(dict.fromkeys(batch, reply.error))
+        pending = again
+    return found
+
+
+def _read(
+    batch: tuple[str, ...], reply: Any, names_of: Callable[[Any, int], Sequence[Names]]
+) -> dict[str, Names | CatenaError]:
+    """Return the names of each text; a reply that was not checked, as in a dry run, may hold none."""
+    try:
+        lists = names_of(reply, len(batch))
+        if len(lists) != len(batch):
+            raise ValueError(f"names in {len(lists)} texts were given for {len(batch)}")
+    except ValueError as error:
+        return dict.fromkeys(batch, InvalidReplyError("model", str(error)))
+    return dict(zip(batch, lists, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Grounded:
+    """The names that a text prints, normalised, in order of place; and the others as given."""
+
+    names: tuple[str, ...]
+    refused: tuple[str, ...]
+
+    @property
+    def complaint(self) -> str:
+        """Return the refused names in words; "" when none was."""
+        if not self.refused:
+            return ""
+        shown = ", ".join(repr(name[:SHOWN_CHARACTERS]) for name in self.refused[:SHOWN])
+        more = f" and {len(self.refused) - SHOWN} more" if len(self.refused) > SHOWN else ""
+        return f"left out {shown}{more}: not a name that the text prints"
+
+
+def grounded(names: Iterable[str], text: str, *, max_words: int) -> Grounded:
+    """Keep the names that a text prints between word borders, in any case, width, dash and spacing.
+
+    Refused are names that the text does not print and those of more than `max_words` words, which are sentences.
+    What says nothing as a term (a number, a single character) is left out without a word.
+    """
+    given = {normal: name for name in names if says_something(normal := normalise_term(name))}
+    short = [normal for normal in given if len(normal.split()) <= max_words]
+    found = TermMatcher(short).all_in(text)
+    return Grounded(found, tuple(name for normal, name in given.items() if normal not in found))
+
+
+def name_lists(reply: str, count: int) -> tuple[tuple[str, ...], ...]:
+    """Return the names in a model's reply, one tuple per passage.
+
+    Taken is the last JSON list in it of one list of strings per passage, or an object with them as its members; for a
+    single passage its list alone will do.
+
+    Raises:
+        ValueError: it is anything else; the message says what.
+    """
+
+    def of_passages(value: Any) -> tuple[tuple[str, ...], ...] | None:
+        lists = [value] if count == 1 and _is_names(value) else value
+        lists = list(lists.values()) if isinstance(lists, dict) else lists
+        fits = len(lists) == count and all(map(_is_names, lists))
+        return tuple(tuple(names) for names in lists) if fits else None
+
+    found = last_value(reply, of_passages)
+    if found is None:
+        raise ValueError(f"the reply holds no JSON list of {count} lists of strings")
+    return found
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

@@ -1,4 +1,4 @@
-"""Critical terms: the names by which people tell look-alike documents and their parts apart, found offline.
+"""Find critical terms: the names by which people tell look-alike documents and their parts apart; no model is asked.
 
 A term is a title, a product code, a row label or a short value of a table, or a word of the caller's expert
 list. The keyword route matches them exactly in the query; |C| of a chunk is the sum of the weights of the
@@ -7,25 +7,32 @@ query's terms that it carries.
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.enrichment.expert_terms import ExpertTerm, ExpertTerms
 from catena.model import Chunk, Document
 from catena.model.errors import ParameterError
+from catena.model.ids import digest
 from catena.model.options import check_options
-from catena.text.cells import table_cells
-from catena.text.names import codes_in, names_of, says_something
+from catena.text.files import regular_file
+from catena.text.names import TermMatcher, codes_in, names_of, says_something
+from catena.text.tables import table_cells
 from catena.text.words import normalise_term
+
+COLUMNS = ("term", "aliases", "weight")
+ALIAS_SEPARATOR = ";"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticalTermOptions:
-    """What counts as a critical term.
+    """The options of critical terms.
 
     Attributes:
         title_weight: how much the document's own title, and each code in it, counts in |C|; every other
@@ -52,7 +59,7 @@ def critical_terms(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the critical terms of each chunk, normalised and sorted; a term of weight w occurs w times.
 
-    The document's title, and every code in it, belongs to every chunk of it: that is what makes "torque of
+    The document's title, and every code in it, belongs to every chunk of it: so "torque of
     the HX210" find the HX210's page though the page never says HX210.
 
     Args:
@@ -106,7 +113,7 @@ def _found(text: str, options: CriticalTermOptions) -> Counter[str]:
 
 
 def _names(title: str, options: CriticalTermOptions) -> tuple[str, ...]:
-    """Return what people may call a document: its title, and the codes in it."""
+    """Return the names of a document: its title, and the codes in it."""
     return names_of(title) if options.codes else names_of(title)[:1]
 
 
@@ -115,3 +122,166 @@ def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:
         yield from codes_in(text)
     if options.cells:
         yield from (cell for cell in table_cells(text) if len(cell.split()) <= options.max_words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertTerm:
+    """One thing that an expert names.
+
+    Attributes:
+        name: as people write it; compared without regard to case, width, and the kind of dash or space.
+        aliases: other spellings and names of the same thing: "HX200" for "HX-200", "DSC" for its long form.
+        weight: how much it counts in |C|.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        for spelling in (self.name, *self.aliases):
+            if not normalise_term(spelling):
+                raise ParameterError("expert term", spelling, "text with more than punctuation in it")
+        if self.weight < 1:
+            raise ParameterError(f"weight of the expert term {self.name!r}", self.weight, "an integer >= 1")
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The name and its aliases."""
+        return (self.name, *self.aliases)
+
+
+class ExpertTerms:
+    """A list of expert terms, made ready once to be found in any number of texts.
+
+    A text that holds one spelling of a term carries all of them: asked for "HX200", a chunk that says "HX-200" is
+    found. Terms inside longer ones are found, too.
+
+    Args:
+        terms: names, or `ExpertTerm`s where a name has aliases or a weight.
+
+    Raises:
+        ParameterError: a term is empty, or `terms` is one string.
+    """
+
+    def __init__(self, terms: Iterable[str | ExpertTerm] = ()) -> None:
+        if isinstance(terms, str):
+            raise ParameterError("expert terms", terms, "a sequence of terms")
+        self.terms = tuple(ExpertTerm(name=term) if isinstance(term, str) else term for term in terms)
+
+    @classmethod
+    def read(cls, path: str | Path) -> ExpertTerms:
+        """Read a list: one term a line, then its aliases and its weight where it has any.
+
+        In a `.csv` file the fields stand between commas, in any other file (UTF-8) between tabs. Aliases are
+        separated by ";". A first line that begins with "term" names the columns. Empty lines, and in a file
+        without commas those that begin with "#", are passed over.
+
+        Raises:
+            ParameterError: the file cannot be read, or a line is not of this form; the message names the line.
+        """
+        file = Path(path)
+        rows = _csv_rows(file) if file.suffix.lower() == ".csv" else _tabbed_rows(file)
+        return cls(_term(fields, f"line {number} of {file.name}") for number, fields in _in_order(rows, file.name))
+
+    def carried(self, text: str) -> Mapping[str, int]:
+        """Return all spellings of the terms in a text, normalised, with their weights."""
+        found: dict[str, int] = {}
+        for spelling in self._matcher.all_in(text):
+            for other, weight in self._carries[spelling].items():
+                found[other] = max(weight, found.get(other, 0))
+        return found
+
+    def named_in(self, query: str) -> tuple[str, ...]:
+        """Return the terms in a question, normalised as it spells them: the longest at each place."""
+        return self._matcher.longest_in(query)
+
+    @cached_property
+    def _carries(self) -> Mapping[str, Mapping[str, int]]:
+        """Per spelling, what a text with it carries; a spelling shared by two terms carries both."""
+        carries: dict[str, dict[str, int]] = {}
+        for term in self.terms:
+            spellings = dict.fromkeys(map(normalise_term, term.spellings), term.weight)
+            for spelling in spellings:
+                known = carries.setdefault(spelling, {})
+                known.update({other: max(weight, known.get(other, 0)) for other, weight in spellings.items()})
+        return carries
+
+    @cached_property
+    def _matcher(self) -> TermMatcher:
+        return TermMatcher(self._carries)
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(*map(repr, self.terms))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return self.terms == other.terms if isinstance(other, ExpertTerms) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        """Name the list by its content, not by all its terms: it is part of fingerprints."""
+        return f"ExpertTerms({len(self)} terms, {self._digest})" if self.terms else "ExpertTerms()"
+
+
+Row = tuple[int, list[str]]  # the number of a line, from 1, and its fields
+
+
+def _text(file: Path) -> str:
+    try:
+        return regular_file(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
+        raise ParameterError("expert list", f"{file.name} ({why})", "a file of UTF-8 text that can be read") from None
+
+
+def _tabbed_rows(file: Path) -> Iterator[Row]:
+    for number, line in enumerate(_text(file).splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            yield number, line.split("\t")
+
+
+def _csv_rows(file: Path) -> Iterator[Row]:
+    reader = csv.reader(_text(file).splitlines(keepends=True), strict=True)
+    end = 0  # the line before this row's first: a quoted field may hold line breaks
+    try:
+        for fields in reader:
+            number, end = end + 1, reader.line_num
+            if any(field.strip() for field in fields):
+                yield number, fields
+    except csv.Error as error:
+        raise ParameterError(f"line {end + 1} of {file.name}", str(error), "a line of CSV") from None
+
+
+def _in_order(rows: Iterator[Row], name: str) -> Iterator[Row]:
+    """Leave out the line that names the columns, and bring the fields into the order of `COLUMNS`."""
+    order = list(range(len(COLUMNS)))
+    for at, (number, fields) in enumerate(rows):
+        where = f"line {number} of {name}"
+        names = [field.strip().lower() for field in fields]
+        if at == 0 and names[0] == COLUMNS[0]:
+            if not set(names) <= set(COLUMNS) or len(set(names)) < len(names):
+                raise ParameterError(f"columns in {where}", names, f"some of {', '.join(COLUMNS)}, once each")
+            order = [COLUMNS.index(name) for name in names]
+            continue
+        if len(fields) > len(order):
+            columns = ", ".join(COLUMNS[column] for column in order)
+            raise ParameterError(where, fields, f"at most {len(order)} fields: {columns}")
+        placed = dict(zip(order, fields, strict=False))
+        yield number, [placed.get(column, "").strip() for column in range(len(COLUMNS))]
+
+
+def _term(fields: list[str], where: str) -> ExpertTerm:
+    name, aliases, weight = fields
+    if weight and not weight.isdecimal():
+        raise ParameterError(f"weight in {where}", weight, "an integer >= 1")
+    others = tuple(alias.strip() for alias in aliases.split(ALIAS_SEPARATOR) if alias.strip())
+    try:
+        return ExpertTerm(name=name, aliases=others, weight=int(weight or 1))
+    except ParameterError as error:
+        raise ParameterError(f"{error.name} in {where}", error.value, error.allowed) from None

@@ -1,4 +1,4 @@
-"""What an index of views has written of one source: a record that any store of texts keeps beside the parents."""
+"""Record the views and parents that an index has written of one source, in any store of texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEDGER = "catena-views"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRecord:
-    """What stands in the stores for one source.
+    """The content of the stores for one source.
 
     Attributes:
         source: the name of the file or text, or the id of the whole document.
@@ -37,14 +37,14 @@ class ViewRecord:
 
     @property
     def held(self) -> dict[str, tuple[View, ...]]:
-        """What a model wrote, as `catena.enrichment.view_making.with_views` takes it over."""
+        """Return the texts that a model wrote, as `catena.enrichment.views.with_views` takes them over."""
         return {
             made: tuple(View(chunk_id="", kind=kind, text=text, made=made) for kind, text in texts)
             for made, texts in self.written.items()
         }
 
     def and_then(self, later: ViewRecord) -> ViewRecord:
-        """Return what may stand in the stores while they go from this record to a later one."""
+        """Return the record of all that the stores may hold while they go from this record to a later one."""
         return ViewRecord(
             source=self.source,
             whole=False,
@@ -95,11 +95,11 @@ class ViewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """What takes stores from one record to another; what comes is to be written before anything goes.
+    """The changes that take stores from one record to another; all is written before anything is deleted.
 
     Attributes:
         parents_written: ids of parents that are new or changed, or may be missing.
-        views_added, views_deleted: ids of views that come and go; of those that come, some may stand already where
+        views_added, views_deleted: ids of views that come and go; of those that come, some may be there already where
             the change before this one did not end.
         parents_deleted: ids of parents that are gone.
     """
@@ -111,7 +111,7 @@ class Moves:
 
     @classmethod
     def between(cls, old: ViewRecord, new: ViewRecord) -> Moves:
-        """Return what differs; of an old record that is not whole nothing is taken to stand."""
+        """Return the differences; of an old record that is not whole nothing is taken to be there."""
         known = old.parents if old.whole else {}
         standing, staying = set(old.views) if old.whole else set[str](), set(new.views)
         return cls(
@@ -124,7 +124,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewChanges:
-    """What one call changed: numbers of views in the index and of parents beside it.
+    """The changes of one call: numbers of views in the index and of parents beside it.
 
     Attributes:
         views_added, views_deleted, views_kept: a kept one was neither embedded nor written.

@@ -15,19 +15,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from math import floor, fsum, isfinite
 from typing import Protocol, TypeAlias
 
-from catena.evaluation.scope_cutoffs import at_cutoff
 from catena.model.errors import EvaluationError, ParameterError
 from catena.text.words import UNSPACED
 
 Span: TypeAlias = tuple[int, int]
 
+DocumentSpan: TypeAlias = tuple[str, int, int]
+"""A document's id and a span in its text."""
+
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class Spanned(Protocol):
-    """What knows where it stands: a chunk, a segment, a section, a gold span."""
+    """Anything with a place in a document: a chunk, a segment, a section, a gold span."""
 
     @property
     def start(self) -> int: ...
@@ -75,7 +79,7 @@ def summed_recall(returned: Iterable[Span], evidence: Iterable[Span], text: str)
     return sum(_shared(_union([span], text, "returned"), scope, text) for span in returned) / total
 
 
-def recall_at(ranked: Sequence[Span], evidence: Iterable[Span], text: str, k: float) -> float:
+def scope_recall_at(ranked: Sequence[Span], evidence: Iterable[Span], text: str, k: float) -> float:
     """Return the coverage by the first k pieces; k = 1.5 is `(R@1 + R@2) / 2`.
 
     Args:
@@ -90,6 +94,32 @@ def recall_at(ranked: Sequence[Span], evidence: Iterable[Span], text: str, k: fl
     """
     scope = tuple(evidence)
     return at_cutoff(k, lambda cutoff: coverage(ranked[:cutoff], scope, text))
+
+
+def scope_recall_in(
+    ranked: Iterable[DocumentSpan], evidence: Sequence[DocumentSpan], text_of: Callable[[str], str], k: float
+) -> float:
+    """Return the coverage by the first k pieces of several documents, whose texts are laid end to end.
+
+    Args:
+        ranked: pieces, best first; one of a document without evidence covers nothing at its rank.
+        evidence: the answer scope of one question.
+        text_of: from a document's id to its text; asked for documents with evidence.
+        k: pieces, as `at_cutoff` reads it.
+
+    Raises:
+        ParameterError, EvaluationError: as `scope_recall_at`.
+    """
+    offsets: dict[str, int] = {}
+    whole = ""
+    for name in dict.fromkeys(name for name, _, _ in evidence):
+        offsets[name] = len(whole)
+        whole += text_of(name)
+    wanted = [(offsets[name] + start, offsets[name] + end) for name, start, end in evidence]
+    found = [
+        (offsets[name] + start, offsets[name] + end) if name in offsets else (0, 0) for name, start, end in ranked
+    ]
+    return scope_recall_at(found, wanted, whole, k)
 
 
 def recall_at_tokens(
@@ -245,3 +275,86 @@ def _last_fitting(text: str, start: int, end: int, budget: int, tokens: Callable
 def _ends_word(text: str, position: int) -> bool:
     before, after = text[position - 1], text[position]
     return not before.isspace() and (after.isspace() or bool(_UNSPACED.match(before) or _UNSPACED.match(after)))
+
+
+def at_cutoff(k: float, value: Callable[[int], float]) -> float:
+    """Return a measure at a cutoff that need not be whole: `(1 - f) v(floor k) + f v(ceil k)`.
+
+    It is what one expects of drawing the upper cutoff with probability f = k - floor k, as the paper's half and half
+    does with f = 0.5. The k' = 1.5 and 6.5 results per view of MC-indexing, "1 or 2" and "6 or 7", are read in
+    the same way, with `value` the coverage of the union of the first k' of each view.
+
+    Args:
+        k: pieces.
+        value: v, the measure at a whole cutoff of 0 or more.
+
+    Raises:
+        ParameterError: k is not a finite number > 0.
+    """
+    _check_cutoff(k)
+    lower = floor(k)
+    share = k - lower
+    return value(lower) if share == 0 else (1 - share) * value(lower) + share * value(lower + 1)
+
+
+def whole_cutoffs(k: float, questions: int) -> tuple[int, ...]:
+    """Return a whole cutoff for each question, in their order, with the mean k: 1, 2, 1, 2, … for k = 1.5.
+
+    Question i (from 0) gets `floor(k (i + 1)) - floor(k i)`: the two cutoffs take turns, so that neither falls on
+    one document only where questions are ordered by document.
+
+    Args:
+        k: pieces.
+        questions: how many there are, at least 0.
+
+    Raises:
+        ParameterError: k is not a finite number > 0, or questions is negative.
+    """
+    _check_cutoff(k)
+    if questions < 0:
+        raise ParameterError("questions", questions, "a number >= 0")
+    ends = [floor(round(k * number, 9)) for number in range(questions + 1)]  # rounded: 0.29 * 100 is 29
+    return tuple(end - start for start, end in pairwise(ends))
+
+
+def at_equal_count(points: Iterable[tuple[float, float]], k: float) -> float:
+    """Return the recall at a mean of exactly k unique pieces, read off linearly between two measured points.
+
+    Multi-view retrieval returns as many unique pieces as its views disagree; measured at k' = 1, 2, 3, … it gives
+    points (mean unique pieces, mean recall). Recall is concave in k, so the line is a little pessimistic.
+
+    Args:
+        points: of one system over the same questions, in any order.
+        k: pieces, between the lowest and the highest measured.
+
+    Raises:
+        EvaluationError: there are no points, or k lies outside them: nothing is extrapolated.
+    """
+    ordered = sorted(points)
+    if not ordered or not ordered[0][0] <= k <= ordered[-1][0]:
+        span = f"{ordered[0][0]:g} to {ordered[-1][0]:g}" if ordered else "none"
+        raise EvaluationError(f"recall at {k:g} pieces lies outside what was measured ({span}). Try: more results")
+    for (low, below), (high, above) in pairwise(ordered):
+        if low <= k <= high and low < high:
+            return below + (above - below) * (k - low) / (high - low)
+    return fsum(recall for count, recall in ordered if count == k) / sum(1 for count, _ in ordered if count == k)
+
+
+def equal_length_cutoff(k: float, tokens: float, of_reference: float) -> float:
+    """Return the cutoff at which pieces of `tokens` tokens give as much text as k reference pieces (Table 10).
+
+    `k of_reference / tokens`, both the mean tokens of a returned piece; it is seldom whole (see `at_cutoff`).
+
+    Raises:
+        ParameterError: an argument is not a finite number > 0.
+    """
+    _check_cutoff(k)
+    for name, value in (("tokens", tokens), ("of_reference", of_reference)):
+        if not (isfinite(value) and value > 0):
+            raise ParameterError(name, value, "a finite number of tokens > 0")
+    return k * of_reference / tokens
+
+
+def _check_cutoff(k: float) -> None:
+    if not (isfinite(k) and k > 0):
+        raise ParameterError("k", k, "a finite number > 0")

@@ -1,17 +1,25 @@
-"""Scores of written answers as HiQA reports them: Accuracy (1, 0.5, 0) and Adequacy (ranks turned upside down)."""
+"""Score written answers: Accuracy and Adequacy as HiQA has them; Accuracy, exact match and F1 as SQuAD has them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+import string
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
+from typing import Literal, TypeAlias, get_args
 
 from catena.evaluation.judgements import check_ids
 from catena.evaluation.significance import bootstrap_interval
-from catena.model.errors import EvaluationError
+from catena.model.errors import EvaluationError, ParameterError
 
 GRADES = (0.0, 0.5, 1.0)  # wrong, partially correct, correct
+Accepted: TypeAlias = str | Sequence[str]  # one answer, or several of which any will do
+AnswerMeasure: TypeAlias = Literal["accuracy", "exact_match", "f1"]
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = frozenset({"yes", "no", "noanswer"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,3 +179,198 @@ def _mid_ranks(ranks: Mapping[str, float]) -> dict[str, float]:
         places |= dict.fromkeys(groups[rank], middle)
         first += size
     return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerScore:
+    """The three scores of one reply, each in [0, 1] and the best over the accepted answers."""
+
+    accuracy: float = 0.0
+    exact_match: float = 0.0
+    f1: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquadScores:
+    """Means over all questions, with what they are means of.
+
+    Attributes:
+        per_question: by question id, sorted; one without a reply scores 0.
+        unanswered: ids of questions without a reply, sorted.
+        unasked: ids of replies to no question: they are ignored, and counted.
+    """
+
+    accuracy: MeanScore
+    exact_match: MeanScore
+    f1: MeanScore
+    per_question: Mapping[str, AnswerScore] = field(hash=False, repr=False)
+    unanswered: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
+
+    def values(self, measure: AnswerMeasure) -> dict[str, float]:
+        """Return one measure by question id, as `significance.compare` takes it.
+
+        Raises:
+            ParameterError: it is none of the three.
+        """
+        if measure not in get_args(AnswerMeasure):
+            raise ParameterError("measure", measure, "'accuracy', 'exact_match' or 'f1'")
+        return {question: getattr(score, measure) for question, score in self.per_question.items()}
+
+    def __str__(self) -> str:
+        return (
+            f"accuracy {self.accuracy}, exact match {self.exact_match}, F1 {self.f1}; "
+            f"{len(self.unanswered)} unanswered and counted 0"
+        )
+
+
+def normalise_answer(text: str) -> str:
+    """Return an answer as SQuAD compares it: lower case, no ASCII punctuation, no English articles, single spaces.
+
+    Punctuation is taken out and not replaced ("well-known" becomes "wellknown"), as the official script does it.
+    Words are what white space separates: a text of a script without spaces is one word.
+
+    Raises:
+        EvaluationError: it is no text.
+
+    Source: Rajpurkar et al., EMNLP 2016, arXiv:1606.05250; `normalize_answer` of the official evaluation v1.1.
+    """
+    if not isinstance(text, str):
+        raise EvaluationError(
+            f"an answer must be a text, got {text!r}. Try: str(answer), or None where there is none"
+        )
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(reply: str, accepted: Accepted) -> float:
+    """Return 1 if the reply is one of the accepted answers, both normalised; else 0.
+
+    Raises:
+        EvaluationError: there is no accepted answer, or one is no text.
+    """
+    return max(float(normalise_answer(reply) == answer) for answer in _normalised(accepted))
+
+
+def f1(reply: str, accepted: Accepted, *, hotpotqa: bool = False) -> float:
+    """Return the best F1 of words over the accepted answers; words that stand n times count n times.
+
+    `F1 = 2 P R / (P + R)`, P and R the shared words by those of the reply and by those of the accepted answer. Where
+    nothing is left of one of the two, F1 is 1 if nothing is left of either, else 0 (as SQuAD 2.0 has it; v1.1 gives 0
+    to equal answers such as "A", of which an exact match is 1).
+
+    Args:
+        reply: what the system wrote.
+        accepted: one answer or several.
+        hotpotqa: its convention: "yes", "no" and "noanswer" share nothing with anything but themselves, so that "no"
+            earns nothing for a word of a longer answer.
+
+    Raises:
+        EvaluationError: there is no accepted answer, or one is no text.
+
+    Source: Rajpurkar et al., EMNLP 2016; Yang et al., EMNLP 2018, arXiv:1809.09600, for HotpotQA.
+    """
+    said = normalise_answer(reply)
+    return max(_f1(said, answer, hotpotqa) for answer in _normalised(accepted))
+
+
+def contains_answer(reply: str, accepted: Accepted) -> float:
+    """Return 1 if an accepted answer stands in the reply as a run of whole words, both normalised; else 0.
+
+    IIER reports an "Acc" beside EM and F1 without a definition. This is the usual choice where models write
+    sentences, and fits its remark that a reply such as "Yes, both in Iran." lowers EM and F1. It is generous to long
+    replies: one that names every candidate is right. An answer of which nothing is left must be matched exactly.
+
+    Raises:
+        EvaluationError: there is no accepted answer, or one is no text.
+
+    Source: IIER, arXiv:2408.02907, section 4.2; the definition is ours.
+    """
+    said = f" {normalise_answer(reply)} "  # of nothing, two spaces, which stand in nothing else
+    return max(float(f" {answer} " in said) for answer in _normalised(accepted))
+
+
+def answer_score(reply: str, accepted: Accepted, *, hotpotqa: bool = False) -> AnswerScore:
+    """Return the three scores of a reply; a blank one scores 0, whatever is accepted."""
+    answers = _normalised(accepted)  # also of a blank reply: gold that is malformed is an error
+    said = normalise_answer(reply)
+    if not said and not reply.strip():
+        return AnswerScore()
+    return AnswerScore(
+        accuracy=contains_answer(reply, answers),
+        exact_match=exact_match(reply, answers),
+        f1=f1(reply, answers, hotpotqa=hotpotqa),
+    )
+
+
+def squad_scores(
+    accepted: Mapping[str, Accepted],
+    replies: Mapping[str, str | None],
+    *,
+    hotpotqa: bool = False,
+    level: float = 0.95,
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> SquadScores:
+    """Return Accuracy, EM and F1 over questions, with bootstrap intervals.
+
+    Args:
+        accepted: the accepted answers by question id: one text, or at least one of several.
+        replies: by question id. One that is missing, None (the system failed, or said that nothing answers the
+            question) or blank counts 0, and the question is named.
+        hotpotqa: as in `f1`.
+        level: of the intervals, in (0, 1).
+        rounds: bootstrap samples.
+        seed: of the samples.
+
+    Raises:
+        EvaluationError: there are no questions, one has no accepted answer, an answer is no text, or there are
+            replies and all are to other questions.
+        ParameterError: level or rounds is outside its domain.
+    """
+    check_ids(accepted, "questions")
+    check_ids(replies, "replies")
+    if not accepted:
+        raise EvaluationError("scores need at least one question with its accepted answers")
+    if replies and not any(question in accepted for question in replies):
+        raise EvaluationError(
+            f"no reply is to a question: there is a reply to {min(replies)!r}, the questions have {min(accepted)!r}. "
+            "Try: the same ids in both"
+        )
+    said = {question: "" if (reply := replies.get(question)) is None else reply for question in sorted(accepted)}
+    scores = {question: _scored(question, reply, accepted[question], hotpotqa) for question, reply in said.items()}
+
+    def mean(values: Sequence[float]) -> MeanScore:
+        return mean_score(values, level=level, rounds=rounds, seed=seed)
+
+    return SquadScores(
+        accuracy=mean([score.accuracy for score in scores.values()]),
+        exact_match=mean([score.exact_match for score in scores.values()]),
+        f1=mean([score.f1 for score in scores.values()]),
+        per_question=scores,
+        unanswered=tuple(question for question, reply in said.items() if not reply.strip()),
+        unasked=tuple(sorted(set(replies) - set(accepted))),
+    )
+
+
+def _scored(question: str, reply: str, accepted: Accepted, hotpotqa: bool) -> AnswerScore:
+    try:
+        return answer_score(reply, accepted, hotpotqa=hotpotqa)
+    except EvaluationError as error:
+        raise EvaluationError(f"question {question!r}: {error}") from None
+
+
+def _normalised(accepted: Accepted) -> tuple[str, ...]:
+    answers = (accepted,) if isinstance(accepted, str) else accepted
+    if not isinstance(answers, Sequence) or not answers:
+        raise EvaluationError(f"expected an accepted answer or several, got {accepted!r}")
+    return tuple(map(normalise_answer, answers))
+
+
+def _f1(said: str, answer: str, hotpotqa: bool) -> float:
+    if said == answer or not said or not answer:
+        return float(said == answer)
+    if hotpotqa and (said in _CLOSED or answer in _CLOSED):
+        return 0.0
+    words, wanted = said.split(), answer.split()
+    shared = (Counter(words) & Counter(wanted)).total()
+    return 2 * shared / (len(words) + len(wanted))  # 2 P R / (P + R), without the roundings of P and R

@@ -1,4 +1,4 @@
-"""Whether texts of one document, or of one kind of section, stand together: numbers for HiQA's pictures.
+"""Measure how embeddings group by document or section, shift with their texts, and lie on a plane: HiQA's pictures.
 
 Distances are cosine: `1 - <a, b>` of unit vectors, in [0, 2].
 """
@@ -9,27 +9,150 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects import Step
-from catena.evaluation.closeness import normalised, unit_rows
+from catena.effects import Embed, Step, ask
+from catena.evaluation.significance import PairedComparison, compare
 from catena.model import Entry
-from catena.model.errors import EvaluationError, ParameterError
+from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
 from catena.text.words import folded
 
+BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 Matrix: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Sequence[str | None]
-
 _BLOCK = 1024  # rows compared with all others at a time
 _SAME = 1e-9  # inner products this near are one: equal texts differ by roundings only
+Method: TypeAlias = Literal["pca", "t-sne"]
+Plane: TypeAlias = NDArray[np.float64]  # shape (n, 2)
+FEWEST = 3  # points: of fewer, a plane shows nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """Change of the inner products between texts and questions after the texts were changed.
+
+    Attributes:
+        before, after: per pair, in order.
+        comparison: after against before, paired; its `difference` is the mean gain.
+        points: rows of question, text before and text after, in this order and pair by pair, unit length,
+            shape (3 n, dim); for pictures.
+    """
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    comparison: PairedComparison
+    points: Matrix = field(repr=False, compare=False)
+
+    @property
+    def mean_before(self) -> float:
+        """The mean inner product before."""
+        return fsum(self.before) / len(self.before)
+
+    @property
+    def mean_after(self) -> float:
+        """The mean inner product after."""
+        return fsum(self.after) / len(self.after)
+
+    def __str__(self) -> str:
+        found = self.comparison
+        return (
+            f"inner product {self.mean_before:.3f} -> {self.mean_after:.3f} ({found.difference:+.3f} "
+            f"[{found.interval[0]:+.3f}, {found.interval[1]:+.3f}], p {found.p:.4f}, n = {found.n})"
+        )
+
+
+def unit_rows(texts: Sequence[str], *, kind: Literal["document", "query"] = "document") -> Step[Matrix]:
+    """Return the texts as unit-length rows, shape (len(texts), dim); a row of zeros stays one.
+
+    Raises:
+        ServiceError: the embedder failed.
+    """
+    batches = [tuple(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
+    replies = yield from ask([Embed(texts=batch, kind=kind, purpose="evaluation") for batch in batches])
+    rows = np.concatenate([np.asarray(reply, dtype=np.float64) for reply in replies]) if replies else np.zeros((0, 0))
+    return normalised(rows)
+
+
+def normalised(rows: NDArray[np.floating]) -> Matrix:
+    """Return the rows at unit length, in double precision; a row of zeros stays one."""
+    rows = np.asarray(rows, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype=np.float64)
+
+
+def inner_products(questions: Sequence[str], texts: Sequence[str]) -> Step[tuple[float, ...]]:
+    """Return `<q_i, t_i>` of the unit vectors of question i and text i: 1 for the same direction.
+
+    `run(inner_products(questions, texts), Services(embedder=...))` gives the numbers of HiQA's Table 3; the distance
+    that goes with them is `1 - <q, t>`.
+
+    Raises:
+        EvaluationError: there are not as many texts as questions, or none.
+        ServiceError: the embedder failed.
+    """
+    _check_pairs(questions, texts)
+    asked = yield from unit_rows(questions, kind="query")
+    found = yield from unit_rows(texts)
+    return tuple(map(float, (asked * found).sum(axis=1)))
+
+
+def embedding_shift(questions: Sequence[str], before: Sequence[str], after: Sequence[str]) -> Step[Shift]:
+    """Return what changing each text from `before` to `after` does to its inner product with its question.
+
+    For HiQA's Table 3, `before` are whole tables and `after` their definitions (title, row and column labels).
+
+    Raises:
+        EvaluationError: the three are not of one length, or empty.
+        ServiceError: the embedder failed.
+    """
+    _check_pairs(questions, before)
+    _check_pairs(questions, after)
+    asked = yield from unit_rows(questions, kind="query")
+    old = yield from unit_rows(before)
+    new = yield from unit_rows(after)
+    first, then = (tuple(map(float, (asked * rows).sum(axis=1))) for rows in (old, new))
+    names = [f"{number:09d}" for number in range(len(questions))]
+    gains = compare(dict(zip(names, then, strict=True)), dict(zip(names, first, strict=True)))
+    points = np.stack([asked, old, new], axis=1).reshape(3 * len(questions), -1)
+    return Shift(before=first, after=then, comparison=gains, points=points)
+
+
+def question_distances(
+    questions: Sequence[str], contexts: Mapping[str, Sequence[str]]
+) -> Step[dict[str, tuple[float, ...]]]:
+    """Return `1 - <q_i, c_i>` for several ways to write the contexts (HiQA, Figure 10), by their names.
+
+    Args:
+        questions: at least one.
+        contexts: e.g. "cascade", "title", "body", each with one context per question.
+
+    Raises:
+        EvaluationError: a way has not one context per question, or there are no questions.
+        ServiceError: the embedder failed.
+    """
+    for texts in contexts.values():
+        _check_pairs(questions, texts)
+    asked = yield from unit_rows(questions, kind="query")
+    distances: dict[str, tuple[float, ...]] = {}
+    for name, texts in contexts.items():
+        found = yield from unit_rows(texts)
+        distances[name] = tuple(map(float, 1.0 - (asked * found).sum(axis=1)))
+    return distances
+
+
+def _check_pairs(questions: Sequence[str], texts: Sequence[str]) -> None:
+    if isinstance(questions, str) or isinstance(texts, str):
+        raise EvaluationError("expected several questions and several texts, got one string. Try: a list of each")
+    if not questions or len(questions) != len(texts):
+        raise EvaluationError(f"{len(questions)} questions and {len(texts)} texts are no pairs: one text for each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohesion:
-    """How well labelled vectors stand in groups; unlabelled ones are not counted anywhere.
+    """Measures of how well labelled vectors form groups; unlabelled ones are not counted anywhere.
 
     Attributes:
         n: labelled vectors; n_groups: their different labels; n_alone: vectors whose label no other one has.
@@ -249,3 +372,105 @@ def _purity(rows: Matrix, groups: NDArray[np.intp], sizes: NDArray[np.intp]) -> 
         share = (nearest & same).sum(axis=1) / nearest.sum(axis=1)
         shares += map(float, share[sizes[groups[block]] > 1])
     return fsum(shares) / len(shares) if shares else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Several sets of vectors on one plane, so that their pictures have the same axes.
+
+    Attributes:
+        points: by the name of the set, shape (n, 2).
+        note: what a reader must know: the variance that the axes hold, or seed and perplexity.
+    """
+
+    method: Method
+    points: Mapping[str, Plane] = field(repr=False, compare=False)
+    note: str
+
+
+def project(
+    sets: Mapping[str, NDArray[np.floating]],
+    *,
+    method: Method = "pca",
+    perplexity: float = 30.0,
+    seed: int = 0,
+) -> Projection:
+    """Project all sets together onto one plane.
+
+    - "pca": `X - mean = U S V^T`, the points are the first two columns of `U S`; the entry of V that is largest in
+      size is positive in each column, since singular vectors have no sign of their own.
+    - "t-sne": on cosine distances, started from PCA. Its distances are no evidence: neighbours are kept, lengths
+      are not. Give numbers from `cohesion` beside it.
+
+    Args:
+        sets: by name, each of shape (n, dim) with one dim.
+        method: as above.
+        perplexity: of t-SNE, about the number of neighbours kept; lowered to a third of the points if these are few.
+        seed: of t-SNE.
+
+    Raises:
+        ParameterError: the method is not known, or the perplexity is not above 0.
+        EvaluationError: there are fewer than 3 vectors in all, their dims differ, or one is not finite.
+        MissingExtraError: t-SNE without scikit-learn.
+    """
+    if method not in get_args(Method):
+        raise ParameterError("method", method, f"one of {', '.join(get_args(Method))}")
+    if not perplexity > 0:
+        raise ParameterError("perplexity", perplexity, "a number above 0")
+    stacked = _stacked(sets)
+    if method == "pca":
+        plane, shares = pca(stacked)
+        note = f"PCA of {len(stacked):,} vectors; the axes hold {shares[0]:.0%} and {shares[1]:.0%} of the variance"
+    else:
+        fitting = min(perplexity, max(1.0, (len(stacked) - 1) / 3))
+        plane = _t_sne(stacked, fitting, seed)
+        note = (
+            f"t-SNE of {len(stacked):,} vectors (cosine, perplexity {fitting:.3g}, seed {seed}); lengths say nothing"
+        )
+    cuts = np.cumsum([len(rows) for rows in sets.values()])[:-1]
+    return Projection(method=method, points=dict(zip(sets, np.split(plane, cuts), strict=True)), note=note)
+
+
+def pca(rows: NDArray[np.floating]) -> tuple[Plane, tuple[float, float]]:
+    """Return the rows on their first two principal axes, and the share of the variance that each axis holds."""
+    centred = np.asarray(rows, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    left, sizes, right = np.linalg.svd(centred, full_matrices=False)
+    left, sizes, right = (_padded(part) for part in (left.T, sizes, right))
+    signs = np.where(right[np.arange(2), np.abs(right[:2]).argmax(axis=1)] < 0, -1.0, 1.0)
+    plane = (left[:2] * (sizes[:2] * signs)[:, None]).T
+    total = float((sizes**2).sum())
+    shares = sizes[:2] ** 2 / total if total else np.zeros(2)
+    return np.ascontiguousarray(plane), (float(shares[0]), float(shares[1]))
+
+
+def _padded(part: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return at least two entries: vectors of one dimension have a second axis on which they do not differ."""
+    missing = 2 - len(part)
+    return part if missing <= 0 else np.concatenate([part, np.zeros((missing, *part.shape[1:]))])
+
+
+def _stacked(sets: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float64]:
+    rows = [np.asarray(part, dtype=np.float64) for part in sets.values()]
+    if any(part.ndim != 2 for part in rows) or len({part.shape[1] for part in rows}) > 1:
+        raise EvaluationError(f"the sets must be matrices of one width, got {[part.shape for part in rows]}")
+    if sum(map(len, rows)) < FEWEST:
+        raise EvaluationError(f"a plane needs at least {FEWEST} vectors, got {sum(map(len, rows))}")
+    stacked = np.concatenate(rows)
+    if not np.isfinite(stacked).all():
+        raise EvaluationError("a vector holds NaN or infinity")
+    return stacked
+
+
+def _t_sne(rows: NDArray[np.float64], perplexity: float, seed: int) -> Plane:
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    except ImportError as error:
+        raise MissingExtraError("scikit-learn", "catena-core[eval]") from error
+    start, _ = pca(rows)
+    spread = float(start[:, 0].std())
+    start = start * (1e-4 / spread) if spread else start  # the size that the method's authors start from
+    model = TSNE(perplexity=perplexity, metric="cosine", init=start, random_state=seed, n_jobs=1)
+    with threadpool_limits(limits=1):  # sums of several threads come in any order, and small sets only wait
+        return np.asarray(model.fit_transform(rows), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The Log-Rank Index of HiQA: how near the top of the whole ranking the relevant pieces stand, on a log scale."""
+"""Compute the Log-Rank Index of HiQA: how near the top of the whole ranking relevant pieces are, on a log scale."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, fsum, inf, log
+from functools import lru_cache
+from math import exp, fsum, inf, log, log1p
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from catena.evaluation.judgements import (
@@ -21,14 +23,61 @@ from catena.evaluation.judgements import (
     relevant_ids,
     scored_ids,
 )
-from catena.evaluation.log_ranks import Place, geometric_mean_rank, log_rank_mean
 from catena.model.errors import EvaluationError
 from catena.model.options import check_options
 
+Place: TypeAlias = tuple[float, float]  # a piece stands at each rank from the first to the last with equal chance
+
+_TINY_GAMMA = 1e-30  # below, the index is the linear 1 - (r-1)/(N-1) to the last bit, and products would underflow
+_HUGE_GAMMA = 1e18  # above, ln(1 + gamma x) = ln gamma + ln x to the last bit, and products would overflow
+_BLOCK = 1 << 20  # ranks summed at a time: 8 MiB
 Ties: TypeAlias = Literal["mid-rank", "expected"]
 Unretrieved: TypeAlias = Literal["last", "expected", "next"]
-
 _MAX_PIECES = 100_000_000  # expected values sum over ranks; beyond, that would look like a hang
+
+
+def log_rank_mean(places: Collection[Place], n: int, gamma: float) -> float:
+    """Return `1 - mean ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))` over at least one place; 1 for n = 1."""
+    if n == 1:
+        return 1.0
+    gamma = max(gamma, _TINY_GAMMA)
+    share = _mean_log(places, gamma) / _log_growth(n - 1, gamma)
+    return min(1.0, max(0.0, 1.0 - share))  # the share may be one rounding above 1
+
+
+def geometric_mean_rank(places: Collection[Place]) -> float:
+    """Return exp(mean ln r), from 1, over at least one place."""
+    return exp(_mean_log(places, 1.0))
+
+
+def _mean_log(places: Collection[Place], gamma: float) -> float:
+    return fsum(_place_log(first, last, gamma) for first, last in places) / len(places)
+
+
+@lru_cache(maxsize=4096)  # the tail of unretrieved pieces is the same for every query of a run
+def _place_log(first: float, last: float, gamma: float) -> float:
+    """Return the mean of ln(1 + gamma (r - 1)) over the ranks first … last."""
+    if first == last:
+        return _log_growth(first - 1, gamma)
+    start, stop = int(first) - 1, int(last)
+    sums = [_log_sum(low, min(low + _BLOCK, stop), gamma) for low in range(start, stop, _BLOCK)]
+    return fsum(sums) / (stop - start)
+
+
+def _log_growth(offset: float, gamma: float) -> float:
+    """Return ln(1 + gamma x); a plain logarithm would lose a small gamma x beside the 1."""
+    if gamma > _HUGE_GAMMA:
+        return log(gamma) + log(offset) if offset else 0.0
+    return log1p(gamma * offset)
+
+
+def _log_sum(low: int, high: int, gamma: float) -> float:
+    """Return the sum of ln(1 + gamma x) over x = low … high - 1."""
+    offsets = np.arange(low, high, dtype=np.float64)
+    if gamma > _HUGE_GAMMA:
+        offsets = offsets[offsets > 0]
+        return float(np.log(offsets).sum()) + len(offsets) * log(gamma)
+    return float(np.log1p(gamma * offsets).sum())
 
 
 class Standing(NamedTuple):
@@ -41,7 +90,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRankRules:
-    """What the index is computed under; checked here, and part of every result, because values mean nothing without.
+    """Rules of the index, checked here; part of every result, as values mean nothing without them.
 
     Attributes:
         n: number of pieces that were ranked; indexes of different n must not be compared.
@@ -60,7 +109,7 @@ class LogRankRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRankIndex(LogRankRules):
+class LogRankScore(LogRankRules):
     """The index of one query and what is needed to read it; the values are None where the index is undefined.
 
     Attributes:
@@ -111,7 +160,7 @@ class MeanLogRankIndex(LogRankRules):
     n_tied: int
     n_unretrieved: int
     queries: QuerySet
-    per_query: Mapping[str, LogRankIndex] = field(hash=False, repr=False)
+    per_query: Mapping[str, LogRankScore] = field(hash=False, repr=False)
 
     def __str__(self) -> str:
         return f"mean LRI {_reading(self)}; {self.queries}"
@@ -148,7 +197,7 @@ def log_rank_index(
     gamma: float = 1.0,
     ties: Ties = "mid-rank",
     unretrieved: Unretrieved = "last",
-) -> LogRankIndex:
+) -> LogRankScore:
     """Return the mean of `S(r) = 1 - ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))` over the relevant pieces.
 
     The index is the area under recall@k over a logarithmic k axis: it needs the whole ranking and has no cutoff. A
@@ -249,7 +298,7 @@ def mean_log_rank_index(
     )
 
 
-def _of_query(query: str, relevant: frozenset[str], run: Run, rules: LogRankRules) -> LogRankIndex:
+def _of_query(query: str, relevant: frozenset[str], run: Run, rules: LogRankRules) -> LogRankScore:
     n, missing = rules.n, query not in run
     try:
         index = log_rank_index(
@@ -316,10 +365,10 @@ def _index(
     n_relevant: int,
     n_tied: int = 0,
     n_unretrieved: int,
-) -> LogRankIndex:
+) -> LogRankScore:
     ideal = None if value is None else log_rank_mean([(1, n_relevant)], rules.n, rules.gamma)
     pessimistic, optimistic = bounds or (value, value)
-    return LogRankIndex(
+    return LogRankScore(
         n=rules.n,
         gamma=rules.gamma,
         ties=rules.ties,
@@ -341,7 +390,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fsum(known) / len(known) if known else None
 
 
-def _reading(index: LogRankIndex | MeanLogRankIndex) -> str:
+def _reading(index: LogRankScore | MeanLogRankIndex) -> str:
     """Return the value for people, with gamma, N and the policies beside it."""
     rules = (
         f"gamma {index.gamma:g}, N {index.n}, ties {index.ties} ({index.n_tied}), "

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.evaluation.spans import GoldSpan, chunks_of_items
+from catena.evaluation.evidence import GoldSpan, chunks_of_items
 from catena.model import Chunk, Entry
 from catena.model.errors import EvaluationError
-from catena.text.json_lines import objects_of
+from catena.text.files import objects_of
 from catena.text.words import same_words
 
 KIND = "other"  # of a question that names none

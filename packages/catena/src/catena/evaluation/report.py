@@ -1,4 +1,4 @@
-"""What a retriever found of a question bank: recall, Log-Rank Index, nDCG and MRR, by kind and with intervals."""
+"""Score a retriever on a question bank: recall, Log-Rank Index, nDCG and MRR, by kind and with intervals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from statistics import stdev
 
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.curves import ranks_of
+from catena.evaluation.evidence import item_recall
 from catena.evaluation.judgements import Ranked, ranked_ids, scored_ids
 from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, mean_log_rank_index
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
 from catena.evaluation.significance import detectable_difference
-from catena.evaluation.spans import item_recall
 from catena.evaluation.standard import evaluate
 from catena.model import Entry
 from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
@@ -25,7 +25,7 @@ MEASURES = ("ndcg@10", "mrr@10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Which chunks answer which question.
+    """Relevant chunks of each question.
 
     Attributes:
         items: by question id, for each question with gold; an item that no chunk holds is an empty set.
@@ -37,7 +37,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasureValue:
     """One measure over the questions of a kind, or over all.
 
     Attributes:
@@ -51,7 +51,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalReport:
-    """What was found. Kinds are sorted; "" is all questions together.
+    """Scores of a retriever by kind of question. Kinds are sorted; "" is all questions together.
 
     Attributes:
         k: recall is taken at max(k, number of gold places) of each question.
@@ -67,7 +67,7 @@ class RetrievalReport:
     k: int
     n: int
     gamma: float
-    measures: Mapping[str, Mapping[str, Measured]] = field(hash=False)
+    measures: Mapping[str, Mapping[str, MeasureValue]] = field(hash=False)
     geometric_mean_rank: Mapping[str, float] = field(hash=False)
     ranks: Mapping[str, tuple[float, ...]] = field(hash=False, repr=False)
     n_questions: int
@@ -230,7 +230,7 @@ def _with_room(ranked: Ranked, gold: Items, n: int) -> dict[str, float]:
     return dict(scored_ids(ranked)[: max(0, n - lost)])
 
 
-def _measured(values: Sequence[float], level: float, seed: int) -> Measured:
+def _measured(values: Sequence[float], level: float, seed: int) -> MeasureValue:
     score = mean_score(values, level=level, seed=seed)
     detectable = detectable_difference(len(values), deviation=stdev(values)) if len(values) > 1 else None
-    return Measured(score=score, detectable=detectable)
+    return MeasureValue(score=score, detectable=detectable)

@@ -1,4 +1,4 @@
-"""Whether one system beats another: paired randomisation, bootstrap interval, effect size, Holm's correction.
+"""Test whether one system beats another: paired randomisation, bootstrap interval, effect size, Holm's correction.
 
 Choice made: a sign-flip randomisation test on the mean difference (Smucker, Allan and Carterette, CIKM 2007), with
 the effect size beside every p, because with many queries nearly every difference is significant. Queries are taken as

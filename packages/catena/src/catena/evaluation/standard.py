@@ -134,5 +134,5 @@ def _ir_measures() -> ModuleType:
     try:
         import ir_measures
     except ImportError as error:
-        raise MissingExtraError("ir_measures", "eval") from error
+        raise MissingExtraError("ir_measures", "catena-core[eval]") from error
     return ir_measures

@@ -1,4 +1,4 @@
-"""Which word of an answer is which word of its source: in order, joined or divided, and moved.
+"""Match the words of an answer with those of its source: in order, joined or divided, and moved.
 
 Everything here is linear in the words but for logarithms: gaps between two anchors are compared cell by cell only
 when they are small, the search for anchors stops at a fixed depth, and a moved run is looked for at few places.
@@ -218,7 +218,7 @@ def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -
 
 
 def joinable(parts: Sequence[str]) -> bool:
-    """Whether words may be written as one: letters, or letters and their exponent; never two values."""
+    """Tell if words may be written as one: letters, or letters and their exponent; never two values."""
     if all(map(str.isalpha, parts)):
         return True
     return len(parts) == 2 and parts[0].isalpha() and len(parts[1]) == 1

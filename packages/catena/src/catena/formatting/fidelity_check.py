@@ -1,41 +1,48 @@
-"""Whether a model's Markdown says what its source says: recall, precision and order of words, and named faults."""
+"""Compare a model's Markdown with its source: recall, precision and order of words, and named faults."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum, inf
-from typing import Annotated, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from annotated_types import Ge, Le, Lt
 
 from catena.formatting import fidelity_excuses as excuses
-from catena.formatting.anomalies import (
-    Fault,
-    added_numbers,
-    first_of_each,
-    heading_faults,
-    origin,
-    shingles,
-    wholesale,
-)
 from catena.formatting.fidelity_alignment import Alignment, align, gaps
-from catena.formatting.fidelity_columns import unread_across
-from catena.formatting.fidelity_words import Kind, Word, Words, markdown_words, source_words
-from catena.model.errors import ParameterError
+from catena.formatting.fidelity_words import ComparedLine, Kind, Word, Words, markdown_words, source_words
 from catena.model.options import check_options
+from catena.text.headings import heading_number
 
-__all__ = ["Fault", "Fidelity", "FidelityOptions", "fidelity", "page_fidelity"]
-
+SHINGLE = 4  # words; a run this long is no coincidence
 _CHANGED = 6  # words; a longer difference is an omission and an invention
 _CUT = 3  # words missing at the end of a source, from where on an answer was cut
 _VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
 
 
+PageSource: TypeAlias = Literal["llm", "re-asked", "layout"]
+"""The model's first answer was taken; its second; none, and the page is as the layout formatter wrote it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong with an answer: its kind and, in a few words, what and where.
+
+    Kinds: "omission", "truncation", "changed-value", "changed-word", "invention", "repetition", "echo", "refusal",
+    "translation", "summary", "order", "heading-drift", "heading-number", "fence", "merged-words", "low-recall",
+    "low-precision".
+    """
+
+    kind: str
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityOptions:
-    """What counts how much, and what is let pass.
+    """Weights of words, thresholds, and differences that are let pass.
 
     A value, a negation or a word that is lost, changed or added is a fault at once: one digit may be all that matters
     on a page. The thresholds hold against the sum of what is let pass one by one (corrected spelling, added titles).
@@ -72,12 +79,12 @@ class FidelityOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """How faithful an answer is.
+    """The fidelity of one answer.
 
     Attributes:
         recall: share of the source's weight that the answer has; page furniture does not count.
         precision: share of the answer's weight that the source has.
-        order: share of the weight of the shared words that stands in the source's order, or is out of it for a good
+        order: share of the weight of the shared words that is in the source's order, or is out of it for a good
             reason (a caption put above its table, a wrapped cell, columns that were read line by line).
         missing: what the source says and the answer does not, as printed, in the order of the source.
         invented: what the answer says and the source does not, in the order of the answer; additions that are let
@@ -94,8 +101,105 @@ class Fidelity:
 
     @property
     def faithful(self) -> bool:
-        """Whether nothing is wrong with the answer."""
+        """Tell if nothing is wrong with the answer."""
         return not self.faults
+
+    @property
+    def worst(self) -> float:
+        """Return the least of the three shares."""
+        return min(self.recall, self.precision, self.order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFidelity:
+    """The fidelity of the Markdown of one page.
+
+    Attributes:
+        page: counted from 1.
+        recall, precision, order: shares from 0 to 1, as in `Fidelity`, of the answer that was judged last.
+        state: whose text the page has in the end.
+        faults: what was wrong with the answers that were not taken; kept although the page was mended.
+    """
+
+    page: int
+    recall: float
+    precision: float
+    order: float
+    state: PageSource = "llm"
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def worst(self) -> float:
+        """Return the least of the three shares."""
+        return min(self.recall, self.precision, self.order)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the page as an object of `FidelityReport.as_json`."""
+        return {
+            "page": self.page,
+            "recall": round(self.recall, 6),
+            "precision": round(self.precision, 6),
+            "order": round(self.order, 6),
+            "state": self.state,
+            "faults": [{"kind": fault.kind, "detail": fault.detail} for fault in self.faults],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FidelityReport:
+    """The fidelity of one document.
+
+    Attributes:
+        document_id: of the document in the library.
+        source: where it was read from.
+        pages: in order.
+    """
+
+    document_id: str
+    source: str
+    pages: tuple[PageFidelity, ...]
+
+    def worst(self, n: int = 5) -> tuple[PageFidelity, ...]:
+        """Return at most `n` pages, the least faithful first; equal ones in order."""
+        return tuple(sorted(self.pages, key=lambda page: (page.worst, page.page))[:n])
+
+    @property
+    def states(self) -> dict[PageSource, int]:
+        """Return the number of pages in each state."""
+        counts = Counter(page.state for page in self.pages)
+        return {"llm": counts["llm"], "re-asked": counts["re-asked"], "layout": counts["layout"]}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return a stable object of plain JSON values.
+
+        `{"version": 1, "document_id": str, "source": str, "summary": {"pages": int, "states": {"llm": int,
+        "re-asked": int, "layout": int}, "recall": {"mean": float, "min": float}, "precision": …, "order": …,
+        "faults": {kind: count}}, "worst": [page, …], "pages": [{"page": int from 1, "recall": float, "precision":
+        float, "order": float, "state": str, "faults": [{"kind": str, "detail": str}, …]}, …]}`. Shares are rounded
+        to six places; those of a document without pages are 1. `worst` holds at most five page numbers.
+        """
+        return {
+            "version": 1,
+            "document_id": self.document_id,
+            "source": self.source,
+            "summary": {
+                "pages": len(self.pages),
+                "states": dict(self.states),
+                "recall": _summary(page.recall for page in self.pages),
+                "precision": _summary(page.precision for page in self.pages),
+                "order": _summary(page.order for page in self.pages),
+                "faults": dict(sorted(Counter(fault.kind for page in self.pages for fault in page.faults).items())),
+            },
+            "worst": [page.page for page in self.worst()],
+            "pages": [page.as_json() for page in self.pages],
+        }
+
+
+def _summary(values: Iterable[float]) -> dict[str, float]:
+    shares = tuple(values)
+    if not shares:
+        return {"mean": 1.0, "min": 1.0}
+    return {"mean": round(sum(shares) / len(shares), 6), "min": round(min(shares), 6)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +227,12 @@ class _Comparison:
     spelling: tuple[frozenset[int], frozenset[int]]  # corrected words
 
     def lost(self, index: int) -> bool:
-        """Whether a word of the source is missing without an excuse."""
+        """Tell if a word of the source is missing without an excuse."""
         excused = index in self.dropped or index in self.marks[0] or index in self.spelling[0]
         return self.aligned.there[index] < 0 and not excused
 
     def new(self, index: int) -> bool:
-        """Whether a word of the answer is added without an excuse."""
+        """Tell if a word of the answer is added without an excuse."""
         excused = any(index in words for words in (self.marks[1], self.titles, self.numbers, self.spelling[1]))
         return self.aligned.here[index] < 0 and not excused
 
@@ -155,42 +259,19 @@ def fidelity(
         options: weights, and what is let pass.
         prompt: the rules that the model was given, to know an echo of them.
         previous: the answer for the window before, to know a drift of heading levels.
-        furniture: lines known to be running headers or footers, which may be dropped wherever they stand.
+        furniture: lines known to be running headers or footers, which may be dropped anywhere.
 
     Returns:
         Shares from 0 to 1, and the faults in the order of the source.
     """
-    return page_fidelity([source], markdown, options, prompt=prompt, previous=previous, furniture=furniture)[0]
-
-
-def page_fidelity(
-    pages: Sequence[str],
-    markdown: str,
-    options: FidelityOptions = FidelityOptions(),
-    *,
-    prompt: str = "",
-    previous: str = "",
-    furniture: Sequence[str] = (),
-) -> tuple[Fidelity, ...]:
-    """Compare pages with the one Markdown that was made of all of them; return one result per page.
-
-    Arguments as in `fidelity`. A word that was added belongs to the page of the matched word before it, a fault of
-    the whole answer to its first page.
-
-    Raises:
-        ParameterError: there is no page.
-    """
-    if not pages:
-        raise ParameterError("pages", pages, "at least one text")
-    side = _compare(source_words(pages), markdown_words(markdown), options, furniture)
-    faults = _faults(side, options, prompt, markdown_words(previous, headings_only=True))
-    return tuple(_of_page(side, options, page) for page in _pages(side, len(pages), faults))
+    side = _compare(source_words(source), markdown_words(markdown), options, furniture)
+    return _shares(side, options, _faults(side, options, prompt, markdown_words(previous, headings_only=True)))
 
 
 def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
     aligned = _aligned(source, answer)
     if any(aligned.moved):
-        reread = unread_across(source, answer)
+        reread = excuses.unread_across(source, answer)
         if reread is not None:
             source, aligned = reread, _aligned(reread, answer)
     dropped = excuses.furniture(source, aligned, furniture) | excuses.repeated_heads(source, answer, aligned)
@@ -217,7 +298,7 @@ def _aligned(source: Words, answer: Words) -> Alignment:
 
 
 def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: frozenset[int]) -> bool:
-    """Whether an added number stands where the source has another one: before the word that follows it."""
+    """Tell if the source has another number in the place of an added one: before the word that follows it."""
     after = aligned.here[index + 1] if index + 1 < len(aligned.here) else -1
     lost = after > 0 and aligned.there[after - 1] < 0 and after - 1 not in dropped
     return lost and source.words[after - 1].kind == "number"
@@ -226,7 +307,7 @@ def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: froz
 def _corrected(
     source: Words, answer: Words, aligned: Alignment, between: Sequence[tuple[range, range]]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the words, on both sides, that differ by one letter only and stand at the same place."""
+    """Return the words, on both sides, that differ by one letter only and have the same place."""
     there: set[int] = set()
     here: set[int] = set()
     for lost, new in between:
@@ -240,12 +321,12 @@ def _corrected(
     return frozenset(there), frozenset(here)
 
 
-def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: Words) -> list[_Found]:
+def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: Words) -> list[Fault]:
     found = list(_residues(side, prompt))
     if sum(one.words for one in found) <= options.stray_words:
         found = [one for one in found if not one.words]
     found += [_Found(fault=fault, at=0) for fault in _of_the_whole(side, previous)]
-    return sorted(found, key=lambda one: one.at)
+    return [one.fault for one in sorted(found, key=lambda one: one.at)]
 
 
 def _residues(side: _Comparison, prompt: str) -> Iterator[_Found]:
@@ -346,35 +427,10 @@ def _of_the_whole(side: _Comparison, previous: Words) -> Iterator[Fault]:
     yield from added_numbers(side.answer, previous, side.numbers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """What belongs to one page: word indexes of both sides, and faults."""
-
-    there: list[int] = field(default_factory=list)
-    here: list[int] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-
-def _pages(side: _Comparison, n: int, faults: Iterable[_Found]) -> list[_Page]:
-    pages = [_Page() for _ in range(n)]
-    page_of = [side.source.lines[word.line].page for word in side.source.words]
-    for index, page in enumerate(page_of):
-        if index not in side.dropped:
-            pages[page].there.append(index)
-    page = 0
-    for index, place in enumerate(side.aligned.here):
-        page = page_of[place] if place >= 0 else page
-        pages[page].here.append(index)
-    for one in faults:
-        at = min(one.at, len(page_of) - 1)
-        pages[page_of[at] if one.at else 0].faults.append(one.fault)
-    return pages
-
-
-def _of_page(side: _Comparison, options: FidelityOptions, page: _Page) -> Fidelity:
-    """Return the shares and faults of one page."""
+def _shares(side: _Comparison, options: FidelityOptions, faults: Sequence[Fault]) -> Fidelity:
     source, answer, aligned = side.source, side.answer, side.aligned
-    there, here = page.there, page.here
+    there = [i for i in range(len(source.words)) if i not in side.dropped]
+    here = range(len(answer.words))
     in_row = {i: answer.lines[answer.words[i].line].kind == "row" for i in here}
     in_table = {source.words[aligned.here[i]].line for i in here if aligned.here[i] >= 0 and in_row[i]}
     weights = {kind: 1.0 for kind in get_args(Kind)} | {
@@ -395,7 +451,7 @@ def _of_page(side: _Comparison, options: FidelityOptions, page: _Page) -> Fideli
     shared = [i for i in here if aligned.here[i] >= 0]
     ordered = (said[i] for i in shared if not aligned.moved[i] or i in side.settled)
     order = _share(ordered, (said[i] for i in shared))
-    faults = list(page.faults)
+    faults = list(faults)
     for kind, value, least, weights_of in (
         ("low-recall", recall, options.recall, printed),
         ("low-precision", precision, options.precision, said),
@@ -429,3 +485,132 @@ def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
 def _phrase(words: Sequence[Word], most: int = 80) -> str:
     text = " ".join(word.text for word in words)
     return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def shingles(keys: Sequence[str], size: int = SHINGLE) -> frozenset[tuple[str, ...]]:
+    """Return every run of `size` words."""
+    return frozenset(tuple(keys[index : index + size]) for index in range(len(keys) - size + 1))
+
+
+def origin(run: Sequence[str], known: frozenset[tuple[str, ...]], prompt: frozenset[tuple[str, ...]]) -> str:
+    """Name an added run: said twice or in a loop ("repetition"), the rules ("echo"), or an "invention".
+
+    Args:
+        run: the words.
+        known: the runs of `SHINGLE` words of the source.
+        prompt: the same of the rules that the model was given.
+    """
+    own = shingles(run) or frozenset([tuple(run)])
+    if len(run) > 2 * SHINGLE and len(own) <= len(run) / 2:
+        return "repetition"
+    if len(own & prompt) > 0.5 * len(own):
+        return "echo"
+    return "repetition" if len(own & known) > 0.5 * len(own) else "invention"
+
+
+def wholesale(recall: float, precision: float, value_recall: float, length: float) -> Fault | None:
+    """Name the fault of an answer that as a whole says something else than its source.
+
+    Only shares are looked at, so that a refusal in any language is one: few words, and hardly any the source's.
+
+    Args:
+        recall: share of the source's plain words that the answer has, from 0 to 1.
+        precision: share of the answer's words that are the source's, from 0 to 1.
+        value_recall: the recall of numbers, codes and units; 0 in a source without any.
+        length: words of the answer per word of the source.
+    """
+    if recall < 0.2 and precision < 0.6 and length < 0.5 and value_recall < 0.5:
+        return Fault(kind="refusal", detail=f"{recall:.0%} of the words, {length:.0%} of the length")
+    if recall < 0.4 and length >= 0.5 and value_recall - recall > 0.3:
+        return Fault(kind="translation", detail=f"{recall:.0%} of the words, but {value_recall:.0%} of the values")
+    if recall < 0.75 and length < 0.75 and precision < 0.98:
+        return Fault(kind="summary", detail=f"{recall:.0%} of the words in {length:.0%} of the length")
+    return None
+
+
+def heading_faults(answer: Words, previous: Words) -> Iterator[Fault]:
+    """Give headings whose level does not agree with their number, with each other or with the answer before.
+
+    One depth of number has one level ("2.1" and "3.4" are alike), a deeper one no higher level, and a heading that
+    is in the overlap of two windows has the same level in both.
+    """
+    known: dict[tuple[str, ...], int] = {}
+    for line, _, keys in _headings(previous):
+        known[keys] = line.level
+    levels: dict[int, int] = {}
+    for line, depth, _ in _headings(previous):
+        if depth:
+            levels.setdefault(depth, line.level)
+    for line, depth, keys in _headings(answer):
+        expected = levels.setdefault(depth, line.level) if depth else known.get(keys, line.level)
+        if expected != line.level:
+            yield Fault(
+                kind="heading-drift", detail=f"{_short(line.text)!r} is of level {line.level}, not {expected}"
+            )
+    depths = sorted(levels)
+    for shallow, deep in pairwise(depths):
+        if levels[deep] < levels[shallow]:
+            detail = f"numbers of depth {deep} have level {levels[deep]}, those of depth {shallow} {levels[shallow]}"
+            yield Fault(kind="heading-drift", detail=detail)
+
+
+def number_of(text: str) -> tuple[int, ...] | None:
+    """Return the number that opens a heading, letters as their place in the alphabet, or None."""
+    found = heading_number(text)
+    if found is None or not (found.key[0].isdigit() or len(found.key) > 1 == len(found.key[0])):
+        return None
+    return tuple(int(part) if part.isdigit() else ord(part) - 64 for part in found.key)
+
+
+def added_numbers(answer: Words, previous: Words, added: Collection[int]) -> Iterator[Fault]:
+    """Give added heading numbers that do not go on with the heading numbers before them.
+
+    Args:
+        answer: the words of the answer.
+        previous: those of the answer before, whose headings come first.
+        added: word indexes of the numbers in the answer that the source does not have.
+    """
+    last: tuple[int, ...] = ()
+    for words, checked in ((previous, False), (answer, True)):
+        for line in words.lines:
+            number = number_of(line.text) if line.kind == "heading" else None
+            if number is None:
+                continue
+            if checked and line.start in added and last and not _follows(last, number):
+                yield Fault(
+                    kind="heading-number", detail=f"{_short(line.text)!r} cannot follow {'.'.join(map(str, last))}"
+                )
+            last = number
+
+
+def _follows(last: tuple[int, ...], number: tuple[int, ...]) -> bool:
+    """Tell if a number is the first below the last one, or the next of one of its parts."""
+    return number == (*last, 1) or any(number == (*last[:size], last[size] + 1) for size in range(len(last)))
+
+
+def _headings(words: Words) -> Iterator[tuple[ComparedLine, int, tuple[str, ...]]]:
+    """Give (line, depth of its number or 0, keys of its words) of each heading."""
+    for line in words.lines:
+        if line.kind == "heading":
+            number = number_of(line.text)
+            yield line, len(number or ()), tuple(word.key for word in words.words[line.start : line.end])
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def first_of_each(faults: Iterable[Fault], most: int) -> tuple[Fault, ...]:
+    """Return the faults in order, at most `most` of a kind; the last one says how many more there are."""
+    found = tuple(faults)
+    totals = Counter(fault.kind for fault in found)
+    seen: Counter[str] = Counter()
+    kept = []
+    for fault in found:
+        seen[fault.kind] += 1
+        last = seen[fault.kind] == most < totals[fault.kind]
+        if last:
+            kept.append(Fault(kind=fault.kind, detail=f"{fault.detail} and {totals[fault.kind] - most} more"))
+        elif seen[fault.kind] <= most:
+            kept.append(fault)
+    return tuple(kept)

@@ -1,17 +1,17 @@
-"""What a faithful formatter may drop, add or move: furniture, marks of items, captions, wrapped cells, columns."""
+"""Find words that may be dropped, added or moved: furniture, marks of items, captions, wrapped cells, columns."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from catena.formatting.fidelity_alignment import Alignment
-from catena.formatting.fidelity_words import Line, Words
-from catena.formatting.words import is_caption, key
+from catena.formatting.fidelity_words import ComparedLine, Word, Words
+from catena.formatting.styled_lines import is_caption, key
 
 _PAGE_NAME = re.compile(
     r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*+(?:\d{1,4}|[ivxlc]{1,6})\s*+(?:[页頁]\s*+)?"
@@ -32,9 +32,8 @@ _DIGITS = re.compile(r"\d{1,9}")
 def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> frozenset[int]:
     """Return the words of dropped running headers and footers and of page numbers.
 
-    A dropped line is furniture when the caller knows it, when it names a page ("Page 3", "3 / 12"), when it is a bare
-    number at the edge of one of several pages, or when lines like it are dropped throughout: the same words, but for
-    a number at either end that counts up.
+    A dropped line is furniture when the caller knows it, when it names a page ("Page 3", "3 / 12"), or when lines
+    like it are dropped throughout: the same words, but for a number at either end that counts up.
     """
     lines = source.lines
     keys = frozenset(_pattern(text) for text in known)
@@ -47,7 +46,6 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
     running = {
         index for group in alike.values() if _runs([lines[i].text for i in group], group, gone) for index in group
     }
-    several = bool(lines) and lines[-1].page > 0
     found = [
         line
         for index, line in enumerate(lines)
@@ -56,7 +54,6 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
             index in running
             or (bool(keys) and _pattern(line.text) in keys)
             or (len(line.text) <= _PAGE_NAME_LENGTH and _PAGE_NAME.fullmatch(line.text))
-            or (several and line.text.strip("-() ").isdigit() and _at_edge(lines, index))
         )
     ]
     return frozenset(i for line in found for i in range(line.start, line.end))
@@ -73,7 +70,7 @@ def _pattern(text: str) -> str:
 
 
 def _runs(texts: Sequence[str], places: Sequence[int], gone: Sequence[bool]) -> bool:
-    """Whether lines are printed page after page and dropped as one: all of them, or all but one of three and more."""
+    """Tell if lines are printed page after page and dropped as one: all of them, or all but one of three and more."""
     dropped = sum(gone[place] for place in places)
     if len(places) < 2 or dropped < 2 or dropped < len(places) - 1:
         return False
@@ -84,13 +81,6 @@ def _runs(texts: Sequence[str], places: Sequence[int], gone: Sequence[bool]) -> 
     numbers = [_DIGITS.findall(text) for text in texts]
     ends = [[int(found[end]) for found in numbers if found] for end in (0, -1)]
     return all(numbers) and any(all(one < other for one, other in pairwise(values)) for values in ends)
-
-
-def _at_edge(lines: Sequence[Line], index: int) -> bool:
-    """Whether a line is the first or the last of its page."""
-    return any(
-        not 0 <= index + step < len(lines) or lines[index + step].page != lines[index].page for step in (-1, 1)
-    )
 
 
 def repeated_heads(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
@@ -112,8 +102,8 @@ def repeated_heads(source: Words, answer: Words, aligned: Alignment) -> frozense
     return frozenset(found)
 
 
-def _is_head(answer: Words, row: Line) -> bool:
-    """Whether a row is the first of its table."""
+def _is_head(answer: Words, row: ComparedLine) -> bool:
+    """Tell if a row is the first of its table."""
     index = answer.words[row.start].line
     return index == 0 or answer.lines[index - 1].table != row.table
 
@@ -195,7 +185,7 @@ def added_titles(answer: Words, aligned: Alignment, most: int, longest: int) -> 
 
 
 def similar(one: str, other: str) -> bool:
-    """Whether two words of five letters or more differ by one letter, or by two neighbours that changed places."""
+    """Tell if two words of five letters or more differ by one letter, or by two neighbours that changed places."""
     if min(len(one), len(other)) < 5 or abs(len(one) - len(other)) > 1:
         return False
     start = 0
@@ -221,8 +211,8 @@ def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset
     return frozenset(settled)
 
 
-def _tables(answer: Words) -> Iterator[list[Line]]:
-    tables: dict[int, list[Line]] = defaultdict(list)
+def _tables(answer: Words) -> Iterator[list[ComparedLine]]:
+    tables: dict[int, list[ComparedLine]] = defaultdict(list)
     for line in answer.lines:
         if line.kind == "row":
             tables[line.table].append(line)
@@ -230,7 +220,7 @@ def _tables(answer: Words) -> Iterator[list[Line]]:
 
 
 def moved_runs(aligned: Alignment) -> Iterator[range]:
-    """Give the runs of neighbouring words of the answer that stand together, but elsewhere, in the source."""
+    """Give the runs of neighbouring words of the answer that are together, but elsewhere, in the source."""
     start = 0
     for index in range(1, len(aligned.here) + 1):
         goes_on = (
@@ -270,12 +260,12 @@ def _is_caption(source: Words, words: range) -> bool:
 
 
 def _in_rows(answer: Words, aligned: Alignment, words: range) -> bool:
-    """Whether words of the source stand in a table of the answer."""
+    """Tell if words of the source are in a table of the answer."""
     places = (aligned.there[i] for i in words)
     return all(place < 0 or answer.lines[answer.words[place].line].kind == "row" for place in places)
 
 
-def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[Line]) -> set[int]:
+def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[ComparedLine]) -> set[int]:
     """Return moved words of rows whose cells were printed side by side on several lines."""
     spans = [(row, span) for row in rows if (span := _source_lines(source, aligned, row)) is not None]
     found: set[int] = set()
@@ -290,13 +280,13 @@ def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[Line]) -> s
     return found
 
 
-def _source_lines(source: Words, aligned: Alignment, row: Line) -> tuple[int, int] | None:
+def _source_lines(source: Words, aligned: Alignment, row: ComparedLine) -> tuple[int, int] | None:
     lines = [source.words[aligned.here[i]].line for i in range(row.start, row.end) if aligned.here[i] >= 0]
     return (min(lines), max(lines)) if lines else None
 
 
-def _reads_as_wrapped(source: Words, aligned: Alignment, row: Line) -> bool:
-    """Whether every cell is read downwards, and every printed line from its first cell to its last."""
+def _reads_as_wrapped(source: Words, aligned: Alignment, row: ComparedLine) -> bool:
+    """Tell if every cell is read downwards, and every printed line from its first cell to its last."""
     by_line: dict[int, list[int]] = defaultdict(list)
     begins = -1
     for start, end in row.cells:
@@ -315,7 +305,7 @@ def _reads_as_wrapped(source: Words, aligned: Alignment, row: Line) -> bool:
     return all(sorted(places) == places for places in by_line.values())
 
 
-def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Line]) -> set[int]:
+def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[ComparedLine]) -> set[int]:
     """Return moved words of a table whose source gives one cell per line, and the columns one after the other."""
     width = max(len(row.cells) for row in rows)
     last = -1
@@ -333,3 +323,105 @@ def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Line]) -
             if (places[0], places[-1] + 1) != (line.start, line.end):
                 return set()
     return {i for row in rows for i in range(row.start, row.end) if aligned.moved[i]}
+
+
+_LEAST = 3  # words of a line that is looked for
+_TRIED = 16  # places at which a line is looked for
+_BEFORE = 3  # lines after which a line may go on
+_FALLS = 2  # times that the reading jumps back to the first column: a block that was moved jumps back once
+
+
+def unread_across(source: Words, answer: Words) -> Words | None:
+    """Return the source with the lines of two columns one column after the other, or None if it has no such lines.
+
+    Where a page of two columns is read across, its lines come in turn, and an answer in the right order has first all
+    lines of the one and then all of the other: two rising sequences, the second above the first, that alternate more
+    than once. Swapped rows and moved paragraphs do not alternate.
+    """
+    places = _places(source, answer)
+    order = list(range(len(source.lines)))
+    changed = False
+    for region in _regions(places):
+        columns = _columns([place for _, place in region])
+        if columns is not None:
+            first, last = region[0][0], region[-1][0]
+            known = {line: column for (line, _), column in zip(region, columns, strict=True)}
+            order[first : last + 1] = _one_by_one(range(first, last + 1), known)
+            changed = True
+    return _reordered(source, order) if changed else None
+
+
+def _places(source: Words, answer: Words) -> list[tuple[int, int]]:
+    """Return (line, where the answer has it) of the lines that are whole in both.
+
+    A line that is there more than once, or too short to be looked for, begins where one of the lines before it ends,
+    or ends where one of the lines after it begins.
+    """
+    said = [word.key for word in answer.words]
+    starts: dict[tuple[str, ...], list[int]] = {}
+    for index in range(len(said) - _LEAST + 1):
+        starts.setdefault(tuple(said[index : index + _LEAST]), []).append(index)
+    printed = [tuple(word.key for word in source.words[line.start : line.end]) for line in source.lines]
+    counts = Counter(printed)
+    found: dict[int, int] = {}
+    ends: deque[int] = deque(maxlen=_BEFORE)
+    for index, keys in enumerate(printed):
+        places = [at for at in ends if tuple(said[at : at + len(keys)]) == keys]
+        if not places and counts[keys] == 1:
+            near = starts.get(keys[:_LEAST], ())[:_TRIED]
+            places = [at for at in near if tuple(said[at : at + len(keys)]) == keys]
+        if len(places) == 1:
+            found[index] = places[0]
+            ends.append(places[0] + len(keys))
+    begins: deque[int] = deque(maxlen=_BEFORE)
+    for index, keys in reversed(list(enumerate(printed))):
+        places = [at - len(keys) for at in begins if tuple(said[max(0, at - len(keys)) : at]) == keys]
+        if index not in found and len(places) == 1:
+            found[index] = places[0]
+        if index in found:
+            begins.append(found[index])
+    return sorted(found.items())
+
+
+def _regions(places: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+    """Give the shortest runs of lines that no line before or after them belongs into."""
+    highest = list(accumulate((place for _, place in places), max))
+    lowest = list(accumulate((place for _, place in reversed(places)), min))[::-1]
+    start = 0
+    for index in range(len(places)):
+        if index + 1 == len(places) or highest[index] < lowest[index + 1]:
+            if index > start:
+                yield places[start : index + 1]
+            start = index + 1
+
+
+def _columns(places: Sequence[int]) -> list[int] | None:
+    """Return 0 or 1 per line, its column, or None where the places are no two columns in turn."""
+    if sum(one > other for one, other in pairwise(places)) < _FALLS:
+        return None
+    fall = next(index for index, (one, other) in enumerate(pairwise(places)) if one > other)
+    second = min(place for place in places[: fall + 1] if place > places[fall + 1])  # where the second column begins
+    columns = [int(place >= second) for place in places]
+    parts = [[p for p, column in zip(places, columns, strict=True) if column == side] for side in (0, 1)]
+    return columns if all(one < other for part in parts for one, other in pairwise(part)) else None
+
+
+def _one_by_one(lines: range, known: dict[int, int]) -> list[int]:
+    """Return lines, column after column; one that was not found is of the other column than the one before."""
+    columns: list[list[int]] = [[], []]
+    last = 1
+    for line in lines:
+        last = known.get(line, 1 - last)
+        columns[last].append(line)
+    return [*columns[0], *columns[1]]
+
+
+def _reordered(source: Words, order: Sequence[int]) -> Words:
+    words: list[Word] = []
+    lines: list[ComparedLine] = []
+    for index in order:
+        line = source.lines[index]
+        start = len(words)
+        words += [word._replace(line=len(lines)) for word in source.words[line.start : line.end]]
+        lines.append(line._replace(start=start, end=len(words)))
+    return Words(words=tuple(words), lines=tuple(lines))

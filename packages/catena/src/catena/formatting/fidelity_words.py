@@ -1,4 +1,4 @@
-"""The words of a source and of a Markdown answer, in one form, so that only what was said can differ.
+"""Read the words of a source and of a Markdown answer in one form, so that only their content can differ.
 
 What a faithful formatter changes is no word here: marks of headings, emphasis and lists, pipes and rules, typographic
 quotes and dashes, ligatures, capitals, HTML entities. What carries a value is one: numbers with their sign and
@@ -10,22 +10,20 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
+
+from catena.text.words import UNSPACED
 
 Kind: TypeAlias = Literal["word", "number", "unit", "symbol", "negation"]
 LineKind: TypeAlias = Literal["text", "heading", "item", "row", "code"]
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
-    "\u3005-\u3007\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"  # kana, bopomofo, Han
-)
-_LETTER = rf"[^\W\d_{_UNSPACED}]"
+_LETTER = rf"[^\W\d_{UNSPACED}]"
 _TOKEN = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}])"
+    rf"(?P<unspaced>[{UNSPACED}])"
     r"|(?P<number>(?:(?<![\w)\]%°.,])[-+])?(?:(?<![\w.,])[.,])?\d+(?:[.,:']\d+)*)"
-    rf"|(?P<word>{_LETTER}(?:[^\W_{_UNSPACED}]|(?<=[^\W_])['_]+(?=[^\W_]))*)"
+    rf"|(?P<word>{_LETTER}(?:[^\W_{UNSPACED}]|(?<=[^\W_])['_]+(?=[^\W_]))*)"
     r"|(?P<symbol>[±≤≥<>=≈≠%‰°$€£¥×÷√∞→←↑↓⇒✓✔✗✘✕☐☑☒★☆⚠]|(?<=\d)-(?=\d)|~(?=\d))"
 )
 _SPELLING = (
@@ -79,7 +77,7 @@ class Word(NamedTuple):
     marker: bool = False  # the ordinal that opens an item: "2." or "b)"
 
 
-class Line(NamedTuple):
+class ComparedLine(NamedTuple):
     """One line that has words: a half-open range of word indexes and what the line is."""
 
     start: int
@@ -88,18 +86,16 @@ class Line(NamedTuple):
     text: str
     level: int = 0  # of a heading, from 1
     cells: tuple[tuple[int, int], ...] = ()  # word ranges of the cells of a table's row, empty cells included
-    page: int = 0  # 0-based
-    gap: bool = False  # whether an empty line, or the edge of a page, comes before it
     table: int = -1  # 0-based number of the answer's table
     broken: bool = False  # whether the line ends in a hyphen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """All words of one side, in order, and the lines they stand on."""
+    """All words of one side, in order, and their lines."""
 
     words: tuple[Word, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedLine, ...]
     fenced: bool = False  # a Markdown answer that is one code block as a whole
 
     def phrase(self, start: int, end: int) -> str:
@@ -107,22 +103,16 @@ class Words:
         return " ".join(word.text for word in self.words[start:end])
 
 
-def source_words(pages: Sequence[str]) -> Words:
-    """Return the words of a source, page after page, lines as printed."""
+def source_words(text: str) -> Words:
+    """Return the words of a source, lines as printed."""
     words: list[Word] = []
-    lines: list[Line] = []
-    for page, text in enumerate(pages):
-        gap = True
-        for printed in _normal(text).splitlines():
-            if not printed.strip():
-                gap = True
-                continue
-            start = len(words)
-            _add_line(words, printed, len(lines))
-            if len(words) > start:
-                broken = printed.rstrip().endswith("-")
-                lines.append(Line(start, len(words), "text", printed.strip(), page=page, gap=gap, broken=broken))
-                gap = False
+    lines: list[ComparedLine] = []
+    for printed in _normal(text).splitlines():
+        start = len(words)
+        _add_line(words, printed, len(lines))
+        if len(words) > start:
+            broken = printed.rstrip().endswith("-")
+            lines.append(ComparedLine(start, len(words), "text", printed.strip(), broken=broken))
     return Words(words=tuple(words), lines=tuple(lines))
 
 
@@ -130,32 +120,25 @@ def markdown_words(markdown: str, *, headings_only: bool = False) -> Words:
     """Return the words of a Markdown answer, or of its headings, without the words of its markup."""
     text, fenced = _unfenced(markdown)
     words: list[Word] = []
-    lines: list[Line] = []
+    lines: list[ComparedLine] = []
     table = -1
     rows_before = False
-    gap = True
     for kind, printed, level in _blocks(text):
         if headings_only and kind != "heading":
             continue
-        if kind == "row":
-            table += not rows_before
-        rows_before = kind == "row"
-        start = len(words)
-        cells: tuple[tuple[int, int], ...] = ()
-        if kind == "row":
-            cells = tuple(_cells(words, printed, len(lines)))
-        elif kind == "blank":
-            gap = True
+        row = kind == "row"
+        table += row and not rows_before
+        rows_before = row
+        if kind == "blank":
             continue
-        else:
+        start = len(words)
+        cells = tuple(_cells(words, printed, len(lines))) if row else ()
+        if not row:
             _add_line(words, printed, len(lines), code=kind == "code")
         if len(words) > start:
-            marked = kind == "text" and (words[start].marker or bool(_BULLET.match(printed)[0].strip()))  # type: ignore[index]
-            shown: LineKind = "item" if marked else kind
-            lines.append(
-                Line(start, len(words), shown, printed.strip(), level, cells, 0, gap, table if kind == "row" else -1)
-            )
-            gap = False
+            item = kind == "text" and (words[start].marker or bool(_BULLET.match(printed)[0].strip()))  # type: ignore[index]
+            shown: LineKind = "item" if item else kind
+            lines.append(ComparedLine(start, len(words), shown, printed.strip(), level, cells, table if row else -1))
     return Words(words=tuple(words), lines=tuple(lines), fenced=fenced)
 
 
@@ -173,7 +156,7 @@ def _add_line(words: list[Word], text: str, line: int, *, code: bool = False) ->
 
 
 def _add(words: list[Word], text: str, line: int, *, marker: bool = False) -> None:
-    follows = False  # a number stands directly before
+    follows = False  # a number is directly before
     for match in _TOKEN.finditer(text):
         group = match.lastgroup
         shown = match.group()

@@ -1,22 +1,25 @@
-"""Where figures stand in the text: before their caption, or between the lines above and below them."""
+"""Place figures in the text: before their caption, or between the lines above and below them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from catena.formatting.blocks import Block, Piece
-from catena.formatting.rows import Row
-from catena.model import Figure
+from catena.formatting.blocks import MarkdownBlock, PagedText
+from catena.formatting.styled_lines import Rows, StyledLine
+from catena.model import Document, Figure
 from catena.model.figures import Link, figure_link, figure_links, figure_name, is_figure_caption
 from catena.model.layout import FigureCrop, Page, Parsed
 
-_CAPTION_GAP = 72.0  # points between a figure and its caption, at most; no other line stands there
-_MARKS = 12  # characters of a line that may stand there all the same, such as "(a)   (b)"
+_WORD = re.compile(r"\w+")
+_ENOUGH = 6  # words by which a caption is known again
+_CAPTION_GAP = 72.0  # points between a figure and its caption, at most; with no other line between
+_MARKS = 12  # characters of a line that may be there all the same, such as "(a)   (b)"
 _BESIDE = 24.0  # points between a figure and a caption at its side
 _PANELS = 120.0  # points between two figures that share a caption, at most
 _PITCH = 1.7  # of the size: lines of one caption are no farther apart
-_LONGEST = 160  # characters of a title; the whole caption stands below the figure
+_LONGEST = 160  # characters of a title; the whole caption is below the figure
 _JUST = 2.0  # points by which a line may reach into a figure without being a label of it
 
 
@@ -25,7 +28,7 @@ class PlacedFigure:
     """A figure on its way into the text.
 
     Attributes:
-        before: index of the line that it stands before; the number of lines for "at the end".
+        before: index of the line that follows it; the number of lines for "at the end".
         captioned: that line begins its caption.
         labels: the text printed inside it, which is nowhere else in the document.
     """
@@ -37,10 +40,8 @@ class PlacedFigure:
     labels: str
 
 
-def place_figures(
-    pages: Sequence[Page], rows: Sequence[Row], document_id: str
-) -> tuple[list[Row], list[PlacedFigure]]:
-    """Return the lines without those inside figures, and where each figure stands among them.
+def place_figures(pages: Sequence[Page], rows: Rows, document_id: str) -> tuple[list[StyledLine], list[PlacedFigure]]:
+    """Return the lines without those inside figures, and the place of each figure among them.
 
     Args:
         pages: with their figures.
@@ -48,7 +49,7 @@ def place_figures(
         document_id: what the figures are named after.
     """
     labels: dict[tuple[int, int], list[str]] = {}
-    kept: list[Row] = []
+    kept: list[StyledLine] = []
     figures = {page.number: page.figures for page in pages if page.figures}
     for row in rows:
         number = _holder(figures.get(row.page, ()), row)
@@ -78,7 +79,7 @@ def place_figures(
     return kept, sorted(placed, key=lambda figure: figure.before)
 
 
-def _holder(figures: Sequence[FigureCrop], row: Row) -> int | None:
+def _holder(figures: Sequence[FigureCrop], row: StyledLine) -> int | None:
     """Return the 0-based number of the figure that a line is printed in; a caption is never inside one."""
     across, down = (row.line.x0 + row.line.x1) / 2, (row.line.top + row.line.bottom) / 2
     for number, figure in enumerate(figures):
@@ -87,7 +88,7 @@ def _holder(figures: Sequence[FigureCrop], row: Row) -> int | None:
     return None
 
 
-def _captions(figures: Sequence[FigureCrop], rows: Sequence[Row]) -> dict[int, int]:
+def _captions(figures: Sequence[FigureCrop], rows: Rows) -> dict[int, int]:
     """Return figure number -> index of the line where its caption begins: the nearest pairs first, each once.
 
     A figure that is left without one shares that of a figure beside it: "Figure 3: left …, right …".
@@ -112,8 +113,8 @@ def _captions(figures: Sequence[FigureCrop], rows: Sequence[Row]) -> dict[int, i
     return taken
 
 
-def _distance(figure: FigureCrop, rows: Sequence[Row], index: int) -> float | None:
-    """Return how far the caption that begins at a line is from a figure, in points; None where it is too far."""
+def _distance(figure: FigureCrop, rows: Rows, index: int) -> float | None:
+    """Return the distance of a figure from the caption that begins at a line, in points; None where it is too far."""
     end = index + 1
     while end < len(rows) and _goes_on(rows[end - 1], rows[end]):
         end += 1
@@ -133,7 +134,7 @@ def _distance(figure: FigureCrop, rows: Sequence[Row], index: int) -> float | No
     return beside if beside <= _BESIDE and figure.top <= (top + bottom) / 2 <= figure.bottom else None
 
 
-def _goes_on(above: Row, below: Row) -> bool:
+def _goes_on(above: StyledLine, below: StyledLine) -> bool:
     pitch = below.line.bottom - above.line.bottom
     alike = abs(above.size - below.size) < 0.1 * above.size and above.block == below.block
     return alike and 0 < pitch <= _PITCH * max(1.0, above.size) and not is_figure_caption(below.text)
@@ -145,7 +146,7 @@ def _side_by_side(one: FigureCrop, two: FigureCrop) -> bool:
     return apart <= _PANELS and shared >= 0.5 * min(one.bottom - one.top, two.bottom - two.top)
 
 
-def _position(figure: FigureCrop, rows: Sequence[Row]) -> int:
+def _position(figure: FigureCrop, rows: Rows) -> int:
     """Return the index of the first line below a figure's middle, among those of its column where there are any."""
     middle = (figure.top + figure.bottom) / 2
     in_column = [i for i, row in enumerate(rows) if row.line.x0 <= figure.x1 and figure.x0 <= row.line.x1]
@@ -155,12 +156,12 @@ def _position(figure: FigureCrop, rows: Sequence[Row]) -> int:
     return in_column[-1] + 1 if in_column else len(rows)
 
 
-def figure_block(figure: PlacedFigure) -> Block:
+def figure_block(figure: PlacedFigure) -> MarkdownBlock:
     """Return a figure as a block of its own; its title comes when its caption is written."""
-    return Block(kind="figure", pieces=(Piece(figure.page, figure_link(figure.name, "", figure.labels)),))
+    return MarkdownBlock(kind="figure", pieces=(PagedText(figure.page, figure_link(figure.name, "", figure.labels)),))
 
 
-def with_titles(blocks: Sequence[Block], figures: Iterable[PlacedFigure]) -> list[Block]:
+def with_titles(blocks: Sequence[MarkdownBlock], figures: Iterable[PlacedFigure]) -> list[MarkdownBlock]:
     """Return the blocks with each captioned figure named by the paragraph that follows it."""
     captioned = {figure_block(figure): figure for figure in figures if figure.captioned}
     out = list(blocks)
@@ -169,7 +170,7 @@ def with_titles(blocks: Sequence[Block], figures: Iterable[PlacedFigure]) -> lis
         figure = captioned.get(out[index])
         if figure is not None:
             link = figure_link(figure.name, title, figure.labels)
-            out[index] = Block(kind="figure", pieces=(Piece(figure.page, link),))
+            out[index] = MarkdownBlock(kind="figure", pieces=(PagedText(figure.page, link),))
         elif out[index].kind != "figure":
             title = _shortened("".join(piece.glue + piece.text for piece in out[index].pieces))
     return out
@@ -210,3 +211,49 @@ def _shortened(text: str) -> str:
     if len(words) <= _LONGEST:
         return words
     return words[: words.rindex(" ", 0, _LONGEST)] + " …" if " " in words[:_LONGEST] else words[:_LONGEST]
+
+
+def with_figures(document: Document, printed: Document) -> Document:
+    """Return the document with the figures that only `printed` shows, each on its page.
+
+    A figure goes before the line that begins its caption; without one, at the end of its page, or before the
+    paragraph that goes on to the next.
+
+    Args:
+        document: a file as a model wrote it.
+        printed: the same file as the layout formatter wrote it, with the same pages.
+    """
+    there = {link.name for link in figure_links(document.text)}
+    text, starts = document.text, list(document.page_starts)
+    for link in figure_links(printed.text):
+        page = printed.page_at(link.start)
+        if link.name in there or page is None or page > len(starts):
+            continue
+        at = _place(text, starts[page - 1], starts[page] if page < len(starts) else len(text), link)
+        markup = _apart(text[:at], printed.text[link.start : link.end], text[at:])
+        text = f"{text[:at]}{markup}{text[at:]}"
+        starts = [start + len(markup) if number > page else start for number, start in enumerate(starts, start=1)]
+    return replace(document, text=text, page_starts=tuple(starts))
+
+
+def _place(text: str, start: int, end: int, link: Link) -> int:
+    """Return the offset within a page, [start, end), for a figure."""
+    wanted = _words(link.title)[:_ENOUGH]
+    at = start
+    for line in text[start:end].splitlines(keepends=True) if wanted else ():
+        if _words(line)[: len(wanted)] == wanted:
+            return at
+        at += len(line)
+    if end == len(text) or text[:end].endswith("\n"):
+        return end
+    return max(text.rfind("\n\n", start, end) + 2, start)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _apart(before: str, markup: str, after: str) -> str:
+    """Return an image as a paragraph of its own."""
+    opening = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
+    return f"{opening}{markup}\n\n" if after else f"{opening}{markup}\n"

@@ -1,35 +1,63 @@
-"""A file as Markdown, written by a language model window by window, with no word lost (HiQA's Markdown Formatter)."""
+"""Write a file as Markdown with a language model, window by window, with no word lost (HiQA's Markdown Formatter)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Annotated
 
 from annotated_types import Ge
 
+from catena import prompts
+from catena.effects.budget import approximate_tokens
 from catena.effects.planning import StandIn
-from catena.effects.steps import Complete, Request, Step
-from catena.formatting.alignment import Piece, atom_keys, piece_of
-from catena.formatting.assembly import Assembled, assemble
-from catena.formatting.drafts import Draft, draft, planned_answer
-from catena.formatting.fidelity_check import FidelityOptions
-from catena.formatting.fidelity_report import FidelityReport, PageFidelity
+from catena.effects.ports import Completion
+from catena.effects.steps import Complete, Failed, Request, Step
+from catena.formatting.aligned_text import (
+    AlignedText,
+    NoBorder,
+    Stretch,
+    atom_keys,
+    atoms_of,
+    piece_of,
+    placed,
+    stitch,
+)
+from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
+from catena.formatting.heading_levels import flat, heading_lines, with_levels
 from catena.formatting.layout_markdown import LayoutOptions, format_layout
-from catena.formatting.numbered_headings import flat
-from catena.formatting.source import SourceText, source_of
-from catena.formatting.windows import Window, windows_of
+from catena.formatting.source import SourceText, SourceWindow, source_of, windows_of
 from catena.model import Document
+from catena.model.errors import ServiceError
 from catena.model.layout import Parsed
-from catena.model.options import check_options
+from catena.model.options import Doc, check_options
+from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
-PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: planned_answer}
-"""For `plan(format_markdown(...), stand_ins=PLANNED_ANSWERS)`: each window is answered with its own words."""
+PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
+NO_ANSWER = "no-answer"  # the kind of fault of a window for which no answer came
+
+_NONE = "(nothing: this is the beginning of the document)"
+_OWN_TAG = re.compile(r"<(?=/?(?:window|previous_input|previous_output|first_answer)\b)")
+_REFUSED = "the model refused to convert the window"
+_ENDINGS = {"'length'": "truncation", "'refusal'": "refusal", "'content_filter'": "refusal", _REFUSED: "refusal"}
+_ECHOED = re.compile(r"\A\s*+</?(?:window|markdown|output|answer|result|response|document)>")
+_ECHOED_LAST = re.compile(r"</?(?:window|markdown|output|answer|result|response|document)>\Z")
+_REMARK = re.compile(
+    r"(?i)[\s*_(\[<!-]*+(?:to be )?(?:continued|end of (?:the )?(?:window|page|markdown|document|output))\b"
+)
+_LONGEST_REMARK = 300  # characters
+_LAYERS = 4  # of tag, fence and talk around an answer
+_NAMED = 40  # missing or invented words that a second request names
+_SPARE_TOKENS = 512  # for the marks of Markdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """How a model is shown a file.
+    """Sizes of the windows that a model is shown, and what it is held to.
 
     Attributes:
         window: W, words for which one call answers. The answer to 800 words and their padding stays under the
@@ -37,11 +65,11 @@ class FormatOptions:
         padding: K, words shown before and after them. Twice as many overlap with each neighbour; 100 hold the
             longest heading, a row of a wide table or a long sentence, at one fourth more input.
         fidelity: what counts as faithful.
-        layout: of the formatter that stands in for the model where it fails.
+        layout: of the formatter that replaces the model where it fails.
     """
 
-    window: Annotated[int, Ge(1)] = 800
-    padding: Annotated[int, Ge(1)] = 100
+    window: Annotated[int, Ge(1), Doc("Words that one call answers for")] = 800
+    padding: Annotated[int, Ge(1), Doc("Words shown before and after them")] = 100
     fidelity: FidelityOptions = field(default_factory=FidelityOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
 
@@ -86,7 +114,7 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
         the document.
 
     Raises:
-        MissingServiceError: nobody answers `Complete`.
+        MissingServiceError: no service answers `Complete`.
 
     Source: HiQA (arXiv:2402.01767), Algorithm 1. Published code passes the last characters of the previous prompt,
         which hold rules and no input; joins by concatenation; keeps the last of equal headings. None of it here.
@@ -97,41 +125,335 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
     source, windows = _windows(parsed, options)
     keys = atom_keys(source.text, source.atoms)
     fallback = piece_of(printed.text, keys, 0, len(keys))
-    drafts: list[Draft] = []
+    drafts: list[WindowDraft] = []
     before = ("", "")
     for window in windows:
         drafts.append((yield from draft(window, keys, before, options.fidelity)))
         before = (window.text, flat(_taken(drafts[-1], fallback)))
-    assembled = assemble(source, drafts, fallback, options.fidelity, reach=2 * options.padding)
-    return Formatted(document=_document(printed, assembled), fidelity=_report(printed, assembled.pages))
+    return assemble(source, drafts, (printed, fallback), options.fidelity, reach=2 * options.padding)
 
 
-def _windows(parsed: Parsed, options: FormatOptions) -> tuple[SourceText, tuple[Window, ...]]:
+def _windows(parsed: Parsed, options: FormatOptions) -> tuple[SourceText, tuple[SourceWindow, ...]]:
     source = source_of(parsed, running_heads=options.layout.running_heads)
     windows = windows_of(source, window=options.window, padding=options.padding)
     return source, tuple(window for window in windows if window.core_start < window.core_end)
 
 
-def _taken(found: Draft, fallback: Piece) -> str:
-    """Return what the next window is shown: a faithful answer, or the layout's text, so that errors end here."""
+def _taken(found: WindowDraft, fallback: AlignedText) -> str:
+    """Return the guide for the next window: a faithful answer, or the layout's text, so that errors end here."""
     if found.faithful and found.piece is not None:
         return found.piece.text
     return fallback.excerpt(found.window.start, found.window.end)
 
 
-def _document(printed: Document, assembled: Assembled) -> Document:
-    layout_pages = [str(page.page) for page in assembled.pages if page.state == "layout"]
-    marked = {"layout_pages": ", ".join(layout_pages)} if layout_pages else {}
-    labels = printed.page_labels if len(printed.page_labels) == len(assembled.page_starts) else ()
-    return replace(
-        printed,
-        text=assembled.text,
-        media_type="text/markdown",
-        page_starts=assembled.page_starts if printed.page_starts else (),
-        page_labels=labels if printed.page_starts else (),
-        metadata={**printed.metadata, **marked},
+def _report(document: Document, pages: tuple[PageFidelity, ...]) -> FidelityReport:
+    return FidelityReport(document_id=document.id, source=document.source, pages=pages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowDraft:
+    """The answer for one window.
+
+    Attributes:
+        piece: the answer, aligned with the source; None where the model gave none.
+        fidelity: of that answer; None with it.
+        again: whether a second answer was asked for.
+        faults: what was wrong with each answer.
+    """
+
+    window: SourceWindow
+    piece: AlignedText | None = None
+    fidelity: Fidelity | None = None
+    again: bool = False
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def faithful(self) -> bool:
+        """Tell if there is an answer and nothing is wrong with it."""
+        return self.fidelity is not None and self.fidelity.faithful
+
+
+def draft(
+    window: SourceWindow, keys: Sequence[str], before: tuple[str, str], options: FidelityOptions
+) -> Step[WindowDraft]:
+    """Ask for the Markdown of a window, and once again where the answer is not faithful.
+
+    Args:
+        window: what to convert.
+        keys: what the atoms of the whole source are compared by.
+        before: the input of the window before and what was made of it, D_I(t-1) and D_M(t-1); "" at the beginning.
+        options: what counts as faithful.
+    """
+    prompt = prompts.load("markdown_format")
+    asked = prompt.filled(
+        previous_input=_quoted(before[0]) or _NONE,
+        previous_output=_quoted(before[1]) or _NONE,
+        window=_quoted(window.text),
+    )
+    checker = _Checker(window, keys, f"{prompt.system}\n{prompt.template}", before[1], options)
+    first = yield from _answer(prompt, asked, PURPOSE, checker)
+    if first.faithful or first.piece is None or first.fidelity is None:
+        return first
+    prompt = prompts.load("markdown_reask")
+    asked = prompt.filled(
+        window=_quoted(window.text), answer=_quoted(first.piece.text), faults=complaint(first.fidelity)
+    )
+    second = yield from _answer(prompt, asked, PURPOSE_AGAIN, checker)
+    best = max((first, second), key=lambda found: (found.faithful, found.fidelity.worst if found.fidelity else -1.0))
+    return WindowDraft(
+        window=window,
+        piece=best.piece,
+        fidelity=best.fidelity,
+        again=True,
+        faults=(*first.faults, *second.faults),
     )
 
 
-def _report(document: Document, pages: tuple[PageFidelity, ...]) -> FidelityReport:
-    return FidelityReport(document_id=document.id, source=document.source, pages=pages)
+def complaint(found: Fidelity) -> str:
+    """Write the faults of an answer as a second request names them to the model."""
+    lines = [f"- {fault.kind}: {fault.detail}" for fault in found.faults]
+    for what, words in (("missing from it", found.missing), ("in it, but not in the window", found.invented)):
+        if words:
+            more = f" (and {len(words) - _NAMED} more)" if len(words) > _NAMED else ""
+            lines.append(f"- {what}: {', '.join(words[:_NAMED])}{more}")
+    return _quoted("\n".join(lines))
+
+
+def planned_answer(request: Complete) -> Completion:
+    """Return the window itself, for a dry run to go on with: as long as a real answer, and faithful."""
+    window, closed, _ = request.prompt.partition("<window>\n")[2].partition("\n</window>")
+    return Completion(text=window if closed else request.prompt)
+
+
+PLANNED_ANSWERS: Mapping[type[Request], StandIn] = {Complete: planned_answer}
+"""For `plan(format_markdown(...), stand_ins=PLANNED_ANSWERS)`: each window is answered with its own words."""
+
+
+def markdown_of(answer: str, source: str) -> str:
+    """Return the Markdown in an answer, without what the model put around it and the source does not print.
+
+    That is a tag that it repeats, a code fence, a line that announces the Markdown, a closing remark, white space
+    and control characters.
+    """
+    text = UNPRINTED.sub("", answer).replace("\r\n", "\n").strip()
+    printed = _visible(source)
+    for _ in range(_LAYERS):
+        text = _ECHOED_LAST.sub("", _ECHOED.sub("", text)).strip()
+        first, _, rest = text.partition("\n")
+        if rest.strip() and _announces(first) and _visible(first) not in printed:
+            text = rest.strip()
+        rest, _, last = text.rpartition("\n")
+        if rest.strip() and _takes_leave(last) and _visible(last) not in printed:
+            text = rest.strip()
+        text = unfenced(text, "markdown", "md", "text")
+    return text
+
+
+def _announces(line: str) -> bool:
+    return len(line) < _LONGEST_REMARK and (is_announcement(line) or TALK.match(line.strip(" *_#")) is not None)
+
+
+def _takes_leave(line: str) -> bool:
+    said = line.strip(" *_([<!-")
+    return len(line) < _LONGEST_REMARK and (CLOSING.match(said) or _REMARK.match(line)) is not None
+
+
+def _visible(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """All that an answer is judged by."""
+
+    window: SourceWindow
+    keys: Sequence[str]
+    rules: str
+    previous: str
+    options: FidelityOptions
+
+    def refuse(self, answer: str) -> None:
+        """Raise ValueError for an answer that must not be kept: there is nothing of the window in it."""
+        found = self.judge(markdown_of(answer, self.window.text))
+        if any(fault.kind == "refusal" for fault in found.faults):
+            raise ValueError(_REFUSED)
+
+    def judge(self, text: str) -> Fidelity:
+        return _judged(self.window.text, text, self.options, self.rules, self.previous)
+
+    def draft(self, answer: str) -> WindowDraft:
+        piece = piece_of(markdown_of(answer, self.window.text), self.keys, self.window.start, self.window.end)
+        piece = _without_repeats(piece, self.keys, self.previous)
+        found = self.judge(piece.text)
+        return WindowDraft(window=self.window, piece=piece, fidelity=found, faults=found.faults)
+
+
+@lru_cache(maxsize=8)  # an answer is judged when it comes, and again when it is taken
+def _judged(source: str, text: str, options: FidelityOptions, rules: str, previous: str) -> Fidelity:
+    return fidelity(source, text, options, prompt=rules, previous=previous)
+
+
+def _answer(prompt: prompts.Prompt, asked: str, purpose: str, checker: _Checker) -> Step[WindowDraft]:
+    """Ask for one answer and judge it; a service that fails gives a draft without one."""
+    request = Complete(
+        prompt=asked,
+        purpose=purpose,
+        system=prompt.system,
+        max_tokens=2 * approximate_tokens(checker.window.text) + _SPARE_TOKENS,
+        prompt_version=prompt.version,
+        validate=checker.refuse,
+    )
+    (reply,) = yield [request]
+    if isinstance(reply, Failed):
+        if not isinstance(reply.error, ServiceError):
+            raise reply.error
+        why = str(reply.error)
+        kind = next((kind for ending, kind in _ENDINGS.items() if ending in why), NO_ANSWER)
+        return WindowDraft(window=checker.window, faults=(Fault(kind=kind, detail=why),))
+    return checker.draft(reply.text)
+
+
+def _without_repeats(piece: AlignedText, keys: Sequence[str], previous: str) -> AlignedText:
+    """Drop headings that the window does not print and that repeat one from before, as over every further table."""
+    seen = {heading.key for heading in heading_lines(previous)}
+    starts = [start for start, _ in piece.atoms]
+    parts: list[str] = []
+    at = 0
+    for heading in heading_lines(piece.text):
+        own = piece.places[bisect_left(starts, heading.start) : bisect_left(starts, heading.end)]
+        if heading.key in seen and own and max(own) < 0:
+            parts.append(piece.text[at : heading.start].rstrip("\n"))
+            at = heading.end
+        seen.add(heading.key)
+    if not parts:
+        return piece
+    return piece_of("".join([*parts, piece.text[at:]]).strip(), keys, piece.start, piece.end)
+
+
+def _quoted(text: str) -> str:
+    """Return a text that cannot end the tags around it."""
+    return _OWN_TAG.sub("< ", text).strip("\n")
+
+
+def assemble(
+    source: SourceText,
+    drafts: Sequence[WindowDraft],
+    printed: tuple[Document, AlignedText],
+    options: FidelityOptions,
+    *,
+    reach: int,
+) -> Formatted:
+    """Join the drafts; pages that no draft has faithfully are taken from the layout formatter.
+
+    Args:
+        source: what the drafts were made of.
+        drafts: one per window, in order; their cores tile the source.
+        printed: the document as the layout formatter wrote it, and its text aligned with the whole source.
+        options: what counts as faithful, of a page as of a window.
+        reach: atoms around the wanted border of two windows among which one is looked for.
+    """
+    document, fallback = printed
+    ends = [0, *(end for _, end in source.atoms)]
+    gaps = [source.text[end:start] for end, (start, _) in zip(ends, source.atoms, strict=False)]
+    lost = {page for found in drafts if found.piece is None for page in _pages(source, found)}
+    judged: dict[int, Fidelity] = {}
+    while True:
+        stretches = _stretches(source, drafts, fallback, lost)
+        joined = stitch(stretches, gaps, reach=reach) if stretches else fallback
+        if isinstance(joined, NoBorder):
+            lost |= {_page_at(source, atom) for place in joined.places for atom in (place - 1, place)}
+            continue
+        if joined is not fallback:
+            text = with_levels(joined.text, fallback.text)
+            joined = placed(text, tuple(atoms_of(text)), joined.places, joined.start, joined.end)
+        starts = _page_starts(joined, source)
+        failed = set()
+        for page in range(source.pages):
+            if page not in lost:
+                judged[page] = _judged_page(source, joined, starts, page, options)
+                failed |= set() if judged[page].faithful else {page}
+        if not failed:
+            break
+        lost |= failed
+    pages = tuple(_page(source, drafts, page, page in lost, judged.get(page)) for page in range(source.pages))
+    by_layout = [str(page.page) for page in pages if page.state == "layout"]
+    paged = bool(document.page_starts)
+    made = replace(
+        document,
+        text=joined.text,
+        media_type="text/markdown",
+        page_starts=starts if paged else (),
+        page_labels=document.page_labels if paged and len(document.page_labels) == len(starts) else (),
+        metadata={**document.metadata, **({"layout_pages": ", ".join(by_layout)} if by_layout else {})},
+    )
+    return Formatted(document=made, fidelity=_report(made, pages))
+
+
+def _page_at(source: SourceText, atom: int) -> int:
+    """Return the page, from 0, that an atom is printed on."""
+    return max(0, min(bisect_right(source.page_atoms, atom), source.pages) - 1)
+
+
+def _pages(source: SourceText, found: WindowDraft) -> range:
+    """Return the pages, from 0, of what a window answers for."""
+    window = found.window
+    return range(_page_at(source, window.core_start), _page_at(source, window.core_end - 1) + 1)
+
+
+def _stretches(
+    source: SourceText, drafts: Sequence[WindowDraft], fallback: AlignedText, lost: AbstractSet[int]
+) -> list[Stretch]:
+    """Return the piece that is taken for each part of the source."""
+    stretches: list[Stretch] = []
+    for found in drafts:
+        for page in _pages(source, found):
+            start = max(found.window.core_start, source.page_atoms[page])
+            end = min(found.window.core_end, source.page_atoms[page + 1])
+            piece = fallback if page in lost or found.piece is None else found.piece
+            if stretches and stretches[-1].piece is piece:
+                start = stretches.pop().start
+            if start < end:
+                stretches.append(Stretch(piece=piece, start=start, end=end, firm=piece is fallback))
+    return stretches
+
+
+def _page_starts(piece: AlignedText, source: SourceText) -> tuple[int, ...]:
+    """Return where each page begins: at its first word, marks of Markdown before it on its line included."""
+    starts: list[int] = []
+    for first in source.page_atoms[:-1]:
+        atom = piece.cut_at(first)
+        if atom < 0:  # words of both pages are mixed, as in a row of a table that goes over the page
+            atom = next((index for index, place in enumerate(piece.places) if place >= first), len(piece.atoms))
+        offset = piece.atoms[atom][0] if atom < len(piece.atoms) else len(piece.text)
+        gap = piece.gap(atom)
+        marks = gap.rpartition("\n")[2] if "\n" in gap else ""
+        starts.append(max(offset - len(marks), starts[-1] if starts else 0) if starts else 0)
+    return tuple(starts)
+
+
+def _judged_page(
+    source: SourceText, joined: AlignedText, starts: Sequence[int], page: int, options: FidelityOptions
+) -> Fidelity:
+    end = starts[page + 1] if page + 1 < len(starts) else len(joined.text)
+    words = source.slice(source.page_atoms[page], source.page_atoms[page + 1])
+    return fidelity(words, joined.text[starts[page] : end], options)
+
+
+def _page(
+    source: SourceText, drafts: Sequence[WindowDraft], page: int, lost: bool, judged: Fidelity | None
+) -> PageFidelity:
+    """Return the final state of a page, and the faults of the answers for it."""
+    own = [found for found in drafts if page in _pages(source, found)]
+    faults = dict.fromkeys(fault for found in own for fault in found.faults)
+    faults |= dict.fromkeys(judged.faults if judged else ())
+    again = any(found.again for found in own)
+    if lost and not faults:
+        faults[Fault(kind="order", detail="the answers for it could not be joined")] = None
+    return PageFidelity(
+        page=page + 1,
+        recall=judged.recall if judged else 0.0,
+        precision=judged.precision if judged else 1.0,
+        order=judged.order if judged else 1.0,
+        state="layout" if lost else "re-asked" if again else "llm",
+        faults=tuple(faults),
+    )

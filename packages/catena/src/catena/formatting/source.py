@@ -1,4 +1,4 @@
-"""What a model is shown of a file: its lines as they are printed, with the page of each, running heads left out."""
+"""Write the lines of a file as they are printed, for a model to read, and cut them into overlapping windows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.formatting.alignment import atoms_of
-from catena.formatting.joining import Compounds, glue
-from catena.formatting.rows import Measures, Row, measure, rows_of
-from catena.formatting.running import running_rows
-from catena.formatting.words import UNSPACED, is_cjk
+from catena.formatting.aligned_text import atoms_of
+from catena.formatting.blocks import Compounds, glue
+from catena.formatting.styled_lines import (
+    UNSPACED,
+    Measures,
+    Rows,
+    StyledLine,
+    is_cjk,
+    measure,
+    rows_of,
+    running_rows,
+)
 from catena.model.layout import Layout, Parsed
 
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -27,7 +34,7 @@ class SourceText:
     """The text of a file, line by line, and three ways to count in it.
 
     Attributes:
-        text: lines as printed; cells of a table stand below each other.
+        text: lines as printed; cells of a table are below each other.
         words: [start, end) of each word in `text`; a character of a script without spaces is a word.
         atoms: [start, end) of each run of letters and digits: what alignment compares.
         page_atoms: per page, the index of its first atom, then the number of all atoms.
@@ -48,12 +55,12 @@ class SourceText:
         return bisect_left(self.atoms, (offset, offset))
 
     def slice(self, first: int, last: int) -> str:
-        """Return the text of the atoms [first, last), with what stands between them."""
+        """Return the text of the atoms [first, last), with the text between them."""
         return self.text[self.atoms[first][0] : self.atoms[last - 1][1]] if first < last else ""
 
 
 def source_of(parsed: Parsed, *, running_heads: bool = False) -> SourceText:
-    """Return what a model is shown of a file.
+    """Return the text of a file that a model is shown.
 
     A word that is divided at the end of a line is made whole, on the line and the page where it begins. A file
     without a layout is shown as its document has it.
@@ -83,7 +90,7 @@ def _printed(layout: Layout, *, running_heads: bool) -> tuple[str, tuple[int, ..
     parts: list[str] = []
     starts: list[int] = []
     length = 0
-    above: Row | None = None
+    above: StyledLine | None = None
     for row, line in zip(rows, lines, strict=True):
         if above is not None and line:
             apart = above.block == row.block and measures.gap(above, row) > _PARAGRAPH_GAP
@@ -97,8 +104,8 @@ def _printed(layout: Layout, *, running_heads: bool) -> tuple[str, tuple[int, ..
     return "".join(parts), (0, *starts[1:])
 
 
-def _line(row: Row, measures: Measures) -> str:
-    """Return a line; where white parts it into cells, each stands in the column where it is printed."""
+def _line(row: StyledLine, measures: Measures) -> str:
+    """Return a line; where white parts it into cells, each is put in the column where it is printed."""
     inked = [span for span in row.line.spans if span.text.strip()]
     if not any(below.x0 - above.x1 >= _CELL_GAP * row.size for above, below in pairwise(inked)):
         return " ".join(row.text.split())
@@ -114,7 +121,7 @@ def _line(row: Row, measures: Measures) -> str:
     return text
 
 
-def _whole_words(rows: Sequence[Row], lines: Sequence[str]) -> list[str]:
+def _whole_words(rows: Rows, lines: Sequence[str]) -> list[str]:
     """Move the rest of a word that a line's end divides to the line where it begins."""
     compounds = Compounds(row.text for row in rows)
     whole = list(lines)
@@ -127,3 +134,48 @@ def _whole_words(rows: Sequence[Row], lines: Sequence[str]) -> list[str]:
                 whole[last], whole[index] = above + first, rest.lstrip()
         last = index if whole[index] else last
     return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceWindow:
+    """One window; all bounds count atoms of the source, from 0, half-open.
+
+    Attributes:
+        text: the words of the window with its padding, lines and white space as in the source.
+        start, end: what the text covers, padding included.
+        core_start, core_end: what this window alone answers for; the cores tile the source.
+    """
+
+    text: str
+    start: int
+    end: int
+    core_start: int
+    core_end: int
+
+
+def windows_of(source: SourceText, *, window: int, padding: int) -> tuple[SourceWindow, ...]:
+    """Cut a source of N words into `T = ceil(N / W)` windows; window t covers words `[tW - K, (t + 1)W + K)`.
+
+    Args:
+        source: the text to cut.
+        window: W, the words by which a window advances and which it answers for, >= 1.
+        padding: K, the words shown before and after them, >= 1.
+
+    Source: HiQA (arXiv:2402.01767), Algorithm 1.
+    """
+    words = source.words
+    cores = [source.atom_at(words[first][0]) for first in range(0, len(words), window)] + [len(source.atoms)]
+    found = []
+    for position, first in enumerate(range(0, len(words), window)):
+        begin = words[max(0, first - padding)][0]
+        finish = words[min(len(words), first + window + padding) - 1][1]
+        found.append(
+            SourceWindow(
+                text=source.text[begin:finish],
+                start=source.atom_at(begin),
+                end=source.atom_at(finish),
+                core_start=cores[position] if position else 0,
+                core_end=cores[position + 1],
+            )
+        )
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Tables: ruled ones as the parser found them, and simple unruled ones by the white between their columns."""
+"""Find tables: ruled ones as the parser saw them, and simple unruled ones by the white between their columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.formatting.rows import Measures, Row
-from catena.formatting.words import has_leader, key
+from catena.formatting.styled_lines import Measures, Rows, StyledLine, has_leader, key, rows_by_page
 from catena.model.layout import Line, Page, RuledTable
 from catena.model.merged_cells import Merged, header_rows, moved, title_rows, unmerged
 
@@ -32,14 +31,12 @@ class Table:
     cells: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-def ruled_tables(pages: Sequence[Page], rows: Sequence[Row]) -> list[Table]:
+def ruled_tables(pages: Sequence[Page], rows: Rows) -> list[Table]:
     """Return the ruled tables of every page that print the same characters as the lines inside their box."""
-    by_page: dict[int, list[int]] = {}
-    for index, row in enumerate(rows):
-        by_page.setdefault(row.page, []).append(index)
+    by_page = rows_by_page(rows)
     found: list[Table] = []
     for page in pages:
-        free = list(by_page.get(page.number, ()))
+        free = by_page[page.number]
         for ruled in page.tables:
             inside = [index for index in free if _inside(rows[index].line, ruled)]
             cells, merged = _without_empty(ruled)
@@ -68,7 +65,7 @@ def _without_empty(table: RuledTable) -> tuple[list[tuple[str, ...]], tuple[Merg
 
 
 def _titles(cells: Sequence[Sequence[str]], merged: Sequence[Merged], lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many rows at the top are a title, and how many lines print it: these stay text above the table."""
+    """Return the number of title rows at the top, and of lines that print them: these stay text above the table."""
     titles = title_rows(cells, merged)
     title = key("".join(row[0] for row in cells[:titles]))
     printed = 0
@@ -78,13 +75,11 @@ def _titles(cells: Sequence[Sequence[str]], merged: Sequence[Merged], lines: Seq
 
 
 def _same_characters(cells: Sequence[Sequence[str]], lines: Sequence[str]) -> bool:
-    """Whether cells and lines have the same letters and digits: nothing dropped, nothing invented."""
+    """Tell if cells and lines have the same letters and digits: nothing dropped, nothing invented."""
     return Counter(key("".join(map("".join, cells)))) == Counter(key("".join(lines)))
 
 
-def unruled_tables(
-    rows: Sequence[Row], measures: Measures, taken: frozenset[int], contents: frozenset[int]
-) -> list[Table]:
+def unruled_tables(rows: Rows, measures: Measures, taken: frozenset[int], contents: frozenset[int]) -> list[Table]:
     """Return runs of at least three lines whose words line up in two or more columns.
 
     Rows of `taken` (ruled tables), code, and lines with dot leaders or on pages of contents are left alone.
@@ -114,7 +109,7 @@ def unruled_tables(
 _Cell = tuple[float, float, str]  # left and right edge in points, text
 
 
-def _cells(row: Row) -> list[_Cell]:
+def _cells(row: StyledLine) -> list[_Cell]:
     """Return the spans of a line joined into cells; none for a line with dot leaders."""
     if has_leader(row.text):
         return []
@@ -131,7 +126,7 @@ def _cells(row: Row) -> list[_Cell]:
     return cells
 
 
-def _follows(rows: Sequence[Row], start: int, index: int, split: Sequence[list[_Cell]], measures: Measures) -> bool:
+def _follows(rows: Rows, start: int, index: int, split: Sequence[list[_Cell]], measures: Measures) -> bool:
     above, below = rows[index - 1], rows[index]
     if above.block != below.block or not _MIN_GAP <= measures.gap(above, below) <= _ROW_GAP:
         return False
@@ -141,9 +136,7 @@ def _follows(rows: Sequence[Row], start: int, index: int, split: Sequence[list[_
     return left > split[start][0][1] and measures.gap(above, below) <= 1.25
 
 
-def _table(
-    rows: Sequence[Row], start: int, end: int, split: Sequence[list[_Cell]], measures: Measures
-) -> Table | None:
+def _table(rows: Rows, start: int, end: int, split: Sequence[list[_Cell]], measures: Measures) -> Table | None:
     several = [index for index in range(start, end) if len(split[index]) >= 2]
     if len(several) < _MIN_ROWS:
         return None
@@ -176,7 +169,7 @@ def _placed(cells: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> t
 
 
 def _merged(
-    rows: Sequence[Row], lines: Sequence[tuple[int, tuple[str, ...]]], measures: Measures
+    rows: Rows, lines: Sequence[tuple[int, tuple[str, ...]]], measures: Measures
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Join a line that goes on with the cells of the line above it: its first cell is empty and it is close."""
     gaps = [measures.gap(rows[a], rows[b]) for (a, _), (b, _) in pairwise(lines)]

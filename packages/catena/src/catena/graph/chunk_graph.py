@@ -1,4 +1,4 @@
-"""The chunk-interaction graph in memory: built from nodes and vectors, kept up to date, asked by walks."""
+"""Build the chunk-interaction graph in memory from nodes and vectors, keep it up to date, answer walks."""
 
 from __future__ import annotations
 
@@ -12,32 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from catena.effects.steps import DescribeEdges
-from catena.graph.covering import covering
-from catena.graph.export import to_networkx, write_graphml
-from catena.graph.layers import starts_of
+from catena.effects.services import Cancel
+from catena.effects.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.graph.edges import JoinedBy, NodeSets, all_edges, joined_by, shared_words
 from catena.graph.node import Node
-from catena.graph.node_lines import to_line, to_node
 from catena.graph.options import GraphOptions
-from catena.graph.reading import Sets, all_edges
 from catena.graph.semantic import Tick, nearest, unit
-from catena.graph.shared_words import JoinedBy, joined_by, shared_words
-from catena.graph.state import GraphState, state_of
-from catena.graph.storage import load, save
-from catena.graph.updating import Places, updated_state
-from catena.model import Edge
+from catena.graph.state import GraphState, PlaceChanges, state_of, updated_state
+from catena.graph.storage import load, save, to_line, to_networkx, to_node, write_graphml
+from catena.graph.term_index import starts_of
+from catena.model import Chunk, Edge
 from catena.model.errors import CancelledError, ParameterError
 from catena.model.ids import digest
 from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     import networkx
-    from numpy.typing import ArrayLike, NDArray
-
-    from catena.effects.services import Cancel
-    from catena.effects.steps import CountEdges, CountWords, Expand, FetchById, FetchNodes, FindCovering
-    from catena.model import Chunk
 
 _EDGES_KEPT = 1 << 14  # nodes whose edges are kept once they were asked for; some kilobytes each
 _NODES_KEPT = 1 << 10  # nodes that are kept once their lines were read
@@ -45,7 +38,7 @@ _NODES_KEPT = 1 << 10  # nodes that are kept once their lines were read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphProgress:
-    """How far the building of a graph has come: parts of the work that are done, and all of them."""
+    """Progress of the building of a graph: parts of the work that are done, of all."""
 
     done: int
     total: int
@@ -55,7 +48,7 @@ Progress: TypeAlias = Callable[[GraphProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Links:
+class EdgeTable:
     """All edges of one kind, by rows; those of node i are in [starts[i], starts[i + 1]), by ascending target.
 
     A kind that has no direction has each edge twice, once from either end.
@@ -106,7 +99,7 @@ class ChunkGraph:
 
         Args:
             nodes: of distinct chunks, in any order.
-            vectors: of each node, shape (nodes, dim); they are brought to unit length, and a zero row is near nobody.
+            vectors: of each node, shape (nodes, dim); they are scaled to unit length, and a zero row is near none.
             options: which edges there are.
             progress: told how far it is, some thousand times at most.
             cancel: stops it.
@@ -171,7 +164,7 @@ class ChunkGraph:
                     "added", f"chunk {node.id!r} of the graph", "of new chunks, or also in `removed`"
                 )
         new_ids = [node.id for node in newcomers]
-        places = Places(self.ids, new_ids, np.array(sorted(gone), np.int64))
+        places = PlaceChanges(self.ids, new_ids, np.array(sorted(gone), np.int64))
         tick = ticker(progress, cancel)
         state = updated_state(self._state, places, newcomers, unit(rows[order]), options=self.options, tick=tick)
         return ChunkGraph(
@@ -259,28 +252,40 @@ class ChunkGraph:
     def covering(self, request: FindCovering) -> Nodes:
         """Return the nodes that cover most of some terms, best first, `k` at most.
 
+        A node covers a term when its text or its titles hold all words of the term. Ties go by the dot product with
+        the vector, then by id; a node that covers none is left out. Time: one look at all words a distinct word.
+
         Raises:
             ParameterError: the vector of the question is of another length than the nodes'.
         """
         if len(self) and np.shape(request.vector) != (self.dim,):
             allowed = f"of shape ({self.dim},): by the embedder of the graph's nodes"
             raise ParameterError("vector of the question", np.shape(request.vector), allowed)
-        places = covering(self._state, request.terms, request.vector, request.k)
-        return self._nodes_at(places, request.words)
+        state, k = self._state, request.k
+        covered = np.zeros(state.size, dtype=np.int32)
+        for term in request.terms:
+            if words := sorted(set(word_keys(term))):
+                covered += np.logical_and.reduce([state.words.slots_with(word) for word in words])[state.slots]
+        places = np.flatnonzero(covered)
+        if len(places) > k > 0:  # a node that covers fewer than the k-th cannot be among the k
+            places = places[covered[places] >= np.partition(covered[places], -k)[-k]]
+        cosines = state.vectors.take(state.slots[places]) @ np.asarray(request.vector, dtype=np.float32)
+        order = np.lexsort((places, -cosines, -covered[places]))
+        return self._nodes_at(places[order[: max(k, 0)]], request.words)
 
     def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
-        """Return what joins pairs of chunks, each seen from its first; None where nothing does."""
+        """Return the edges of pairs of chunks, each seen from its first; None where nothing joins them."""
         return tuple(self._edge(self._place(one), self._place(other)) for one, other in request.pairs)
 
     def count_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """Return how many neighbours nodes have, by whatever kinds; 0 for what it does not have."""
+        """Return how many neighbours nodes have, by any kind; 0 for a node that it does not have."""
         known = [chunk_id for chunk_id in dict.fromkeys(request.chunk_ids) if chunk_id in self]
         source, _, _ = self._sets.edges(self._places(known))
         counts = dict(zip(known, np.bincount(source, minlength=len(known)).tolist(), strict=True))
         return tuple(counts.get(chunk_id, 0) for chunk_id in request.chunk_ids)
 
     def edge(self, one: str, other: str) -> Edge | None:
-        """Return what joins two chunks, seen from the first, None where nothing does.
+        """Return the edge of two chunks, seen from the first; None where nothing joins them.
 
         Raises:
             ParameterError: the graph has no such node.
@@ -290,7 +295,7 @@ class ChunkGraph:
         return edge
 
     def _edge(self, one: int | None, other: int | None) -> Edge | None:
-        """Return what joins the nodes of two places, seen from the first."""
+        """Return the edge of the nodes of two places, seen from the first."""
         if one is None or other is None:
             return None
         target, weights = self._edges_from(one)
@@ -306,7 +311,7 @@ class ChunkGraph:
         return shared_words(self._state, self.options, *ends, kind)
 
     def shared_words(self, one: str, other: str, kind: str) -> tuple[str, ...]:
-        """Return what two chunks share in one kind of edge; nothing where it does not join them by words.
+        """Return the words that two chunks share in one kind of edge; none where it does not join them by words.
 
         Raises:
             ParameterError: the graph has no such node, or no such kind of edge.
@@ -315,7 +320,7 @@ class ChunkGraph:
         return self._shared_words(self._known_place(one), self._known_place(other), kind)
 
     def joined_by(self, chunk_id: str) -> JoinedBy:
-        """Return by which terms and titles a node may be joined to others.
+        """Return the terms and titles that may join a node to others.
 
         Raises:
             ParameterError: the graph has no such node.
@@ -323,7 +328,7 @@ class ChunkGraph:
         place = self._known_place(chunk_id)
         return joined_by(self._state, self.options, place, self._node_at(place))
 
-    def links(self, kind: str) -> Links:
+    def links(self, kind: str) -> EdgeTable:
         """Return all edges of one kind.
 
         Raises:
@@ -332,10 +337,10 @@ class ChunkGraph:
         (kind,) = self._kinds((kind,))
         edges = all_edges(self._state, self.options, kind)
         starts = starts_of(np.bincount(edges.source, minlength=len(self)))
-        return Links(starts=starts, targets=edges.target.astype(np.int32), weights=edges.weight)
+        return EdgeTable(starts=starts, targets=edges.target.astype(np.int32), weights=edges.weight)
 
     def degrees(self) -> NDArray[np.int32]:
-        """Return how many neighbours each node has, by whatever kinds, shape (nodes,)."""
+        """Return how many neighbours each node has, by any kind, shape (nodes,)."""
         links = [self.links(kind) for kind in self.kinds]
         size = max(len(self), 1)
         pairs = np.concatenate([each.sources * np.int64(size) + each.targets for each in links])
@@ -364,7 +369,7 @@ class ChunkGraph:
         return cls(*load(Path(folder), options))
 
     def to_networkx(self) -> networkx.Graph[str]:
-        """Return the graph for NetworkX (extra `graph`): see `catena.graph.export.to_networkx`.
+        """Return the graph for NetworkX (extra `graph`): see `catena.graph.storage.to_networkx`.
 
         Raises:
             MissingExtraError: NetworkX is not installed.
@@ -382,23 +387,23 @@ class ChunkGraph:
 
     @cached_property
     def _node_at(self) -> Callable[[int], Node]:
-        """The node at a place: lines are read once for all that is asked about what a walk took."""
+        """The node at a place; a line is read once for all questions about it."""
         nodes = self._nodes
         return lru_cache(maxsize=_NODES_KEPT)(lambda place: to_node(nodes[place]))
 
     @cached_property
-    def _sets(self) -> Sets:
-        return Sets.of(self._state, self.options, self.kinds)
+    def _sets(self) -> NodeSets:
+        return NodeSets.of(self._state, self.options, self.kinds)
 
     @cached_property
     def _edges_from(self) -> Callable[[int], tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Where the edges of the node at a place lead, and their weights: kept, as a walk describes what it took."""
+        """The targets of the edges of the node at a place, and their weights; kept, as a walk asks again."""
         sets = self._sets
 
         @lru_cache(maxsize=_EDGES_KEPT)
         def edges_from(place: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             _, target, weights = sets.edges(np.array([place]))
-            target.flags.writeable = weights.flags.writeable = False  # shared by all who ask
+            target.flags.writeable = weights.flags.writeable = False  # shared by all callers
             return target, weights
 
         return edges_from
@@ -485,7 +490,7 @@ def check_distinct(nodes: Sequence[Node]) -> None:
 
 
 def ticker(progress: Progress | None, cancel: Cancel | None) -> Tick:
-    """Return what reports progress and raises `CancelledError` where the caller wants to stop."""
+    """Return a function that reports progress, and raises `CancelledError` where the caller wants to stop."""
 
     def tick(done: int, total: int) -> None:
         if cancel is not None and cancel.is_set:

@@ -1,36 +1,30 @@
-"""Training the small scorer on numpy alone: from questions with their supporting chunks, in seconds.
+"""Train the small scorer with numpy alone: from questions with their supporting chunks, in seconds.
 
-The choices that it learns from are those of real walks: a walk is made for each training question, by hand-set
-weights first and by what was learned then, and every choice is kept that had a supporting chunk among its candidates.
+It learns from the choices of real walks: a walk is made for each training question, with hand-set weights first and
+with the learned ones then, and every choice is kept that had a supporting chunk among its candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
+from numpy.typing import NDArray
 
-from catena.graph.feature_scorer import FeatureScorer
-from catena.graph.features import FEATURES, features
-from catena.graph.untrained import UntrainedScorer
-from catena.graph.walk_options import WalkOptions
+from catena.effects.services import Cancel
+from catena.effects.steps import Step
+from catena.graph.options import WalkOptions
+from catena.graph.scoring import FEATURES, Candidates, FeatureScorer, Scorer, UntrainedScorer, WalkQuestion, features
 from catena.graph.walking import walk
+from catena.model import Ranking
 from catena.model.errors import CancelledError, ParameterError
 from catena.model.options import check_options
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.effects.services import Cancel
-    from catena.effects.steps import Step
-    from catena.graph.scoring import Candidates, Question, Scorer
-    from catena.model import Ranking
-
-_LEAST_SPREAD = 1e-3  # of a feature; one that varies less in training tells nothing
+_LEAST_SPREAD = 1e-3  # of a feature; nothing can be learned from one that varies less
 _NOTHING_TO_LEARN = (
     "more questions, with supporting passages in several chunks that the graph leads to from the first hits"
 )
@@ -38,9 +32,9 @@ _NOTHING_TO_LEARN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCase:
-    """A question as a walk is told it, the ranking it begins with, and the ids of its supporting chunks."""
+    """The input of a training walk: a question, the ranking it begins with, the ids of its supporting chunks."""
 
-    question: Question
+    question: WalkQuestion
     ranking: Ranking
     supporting: frozenset[str]
 
@@ -55,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureTraining:
-    """How the small scorer is trained.
+    """Options of the training of the small scorer.
 
     Attributes:
         networks: that are averaged; they differ in their random start and in what is hidden from them.
@@ -65,7 +59,7 @@ class FeatureTraining:
         rate: of learning (Adam).
         batch: choices per step.
         hidden: share of the features that are replaced by their means in a second copy of each choice, so that no
-            single one is relied on: what is told by one collection is not told by the next.
+            single one is relied on: a feature that helps in one collection may not help in the next.
         hops: chunks that a training walk takes.
         seed: of all random numbers.
         walk: of the training walks; its `max_chunks` is `hops`.
@@ -139,17 +133,16 @@ def choices_of(
     options = replace(training.walk, max_chunks=training.hops)
     found: list[Choice] = []
     for done, case in enumerate(cases, start=1):
-        _go_on(cancel)
-        notes = _Notes(scorer, case.supporting)
+        check_cancelled(cancel)
+        notes = _RecordingScorer(scorer, case.supporting)
         yield from walk(case.question, case.ranking, options, notes, k=training.hops)
         found.extend(choice for choice in notes.choices if choice.right.any() and not choice.right.all())
-        if watch is not None:
-            watch(FeatureProgress(stage="walks", done=done, total=len(cases)))
+        tell(watch, "walks", done, len(cases))
     return found
 
 
-class _Notes:
-    """A scorer that notes what it is shown."""
+class _RecordingScorer:
+    """A scorer that records the candidates it is shown, and scores them by another one."""
 
     def __init__(self, scorer: Scorer, supporting: frozenset[str]) -> None:
         self._scorer, self._supporting = scorer, supporting
@@ -182,33 +175,28 @@ def fit(
         raise ParameterError("choices of the training walks", len(choices), allowed, _NOTHING_TO_LEARN)
     rows = np.concatenate([choice.rows for choice in usable]).astype(np.float64)
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-    told = deviation > _LEAST_SPREAD  # of the others nothing can be learned, and nothing is to be made of them
-    spread = np.where(told, deviation + _LEAST_SPREAD, 1.0)
-    networks, losses = [], []
+    varied = deviation > _LEAST_SPREAD  # nothing can be learned from the others: their weights are 0
+    spread = np.where(varied, deviation + _LEAST_SPREAD, 1.0)
+    networks, losses, count = [], [], len(FEATURES)
     for number in range(training.networks):
         random = np.random.default_rng((training.seed, number))
         standard = [((choice.rows - mean) / spread, choice.right) for choice in usable]
-        network, loss = _fitted([*standard, *_with_gaps(standard, training.hidden, random)], training, random, cancel)
+        if training.hidden:  # a second copy of each choice, some of its features at their means
+            gaps = [(np.where(random.random(count) < training.hidden, 0.0, rows), right) for rows, right in standard]
+            standard += gaps
+        network, loss = _fitted(standard, training, random, cancel)
         networks.append(network)
         losses.append(loss)
-        if watch is not None:
-            watch(FeatureProgress(stage="networks", done=number + 1, total=training.networks))
+        tell(watch, "networks", number + 1, training.networks)
     arrays = [np.stack(each).astype(np.float32) for each in zip(*networks, strict=True)]
     weights = dict(zip(("hidden", "bias", "out"), arrays, strict=True))
-    weights["hidden"][:, ~told] = 0.0
+    weights["hidden"][:, ~varied] = 0.0
     weights |= {"mean": mean.astype(np.float32), "spread": spread.astype(np.float32)}
     record = {"choices": len(usable), "loss_per_epoch": np.mean(losses, axis=0).round(4).tolist()}
     return FeatureScorer(weights=weights, record=record)
 
 
 _Standard = tuple["NDArray[np.float64]", "NDArray[np.bool_]"]
-
-
-def _with_gaps(choices: Sequence[_Standard], share: float, random: np.random.Generator) -> Iterator[_Standard]:
-    """Yield each choice with some of its features hidden, that is, at their mean."""
-    if share:
-        for rows, right in choices:
-            yield np.where(random.random(rows.shape[1]) < share, 0.0, rows), right
 
 
 def _fitted(
@@ -224,7 +212,7 @@ def _fitted(
     adam = _Adam(weights, training.rate)
     losses: list[float] = []
     for _ in range(training.epochs):
-        _go_on(cancel)
+        check_cancelled(cancel)
         order = random.permutation(len(choices))
         total = 0.0
         for first, last in pairwise([*range(0, len(order), training.batch), len(order)]):
@@ -273,6 +261,13 @@ class _Adam:
             weights[at][...] -= self._rate * first / (np.sqrt(second) + 1e-8)
 
 
-def _go_on(cancel: Cancel | None) -> None:
+def tell(watch: Watch | None, stage: str, done: int, total: int) -> None:
+    """Report the progress of a stage to a callback, if there is one."""
+    if watch is not None:
+        watch(FeatureProgress(stage=stage, done=done, total=total))
+
+
+def check_cancelled(cancel: Cancel | None) -> None:
+    """Raise `CancelledError` if the caller wants to stop."""
     if cancel is not None and cancel.is_set:
         raise CancelledError

@@ -1,29 +1,27 @@
-"""Where a walk can go next: rows of (node of the path, candidate, edge), as arrays, and their scores."""
+"""Find and score the ways on from a path: rows of (node of the path, candidate, edge), as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catena.effects.steps import CountEdges, Expand, FetchById, Step, ask
-from catena.graph.scoring import Candidates, Question, Scorer, scores_by
-from catena.graph.walk_options import WalkOptions
+from catena.graph.options import WalkOptions
+from catena.graph.scoring import Candidates, Scorer, WalkQuestion, scores_by
+from catena.model import Chunk, Hit, Ranking
 from catena.model.neighbourhood import Neighbourhood, Nodes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.model import Chunk, Hit, Ranking
+from catena.text.words import count_tokens
 
 Allows: TypeAlias = "Callable[[Chunk], bool]"
 """Whether a chunk that the graph brings may be returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class First:
+class FirstRanking:
     """The first ranking, by id.
 
     Attributes:
@@ -39,37 +37,108 @@ class First:
     dense: dict[str, float]
 
     @classmethod
-    def of(cls, ranking: Ranking) -> First:
-        """Look a ranking up by id; a ranking whose hits do not say their routes has ranks only."""
+    def of(cls, ranking: Ranking) -> FirstRanking:
+        """Index a ranking by id; a ranking whose hits do not say their routes has ranks only."""
         hits = {hit.chunk.id: hit for hit in ranking.hits}
-        lexical = _raw(hits, "lexical")
+        lexical, dense = (
+            {i: way.score for i, hit in hits.items() for way in hit.provenance if way.route == route}
+            for route in ("lexical", "dense")
+        )
         best = max(lexical.values(), default=0.0)
         return cls(
             hits=hits,
             ranks={chunk_id: rank for rank, chunk_id in enumerate(hits, start=1)},
             lexical={chunk_id: max(score, 0.0) / best for chunk_id, score in lexical.items()} if best > 0 else {},
-            dense=_raw(hits, "dense"),
+            dense=dense,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ground:
-    """What stays the same during a walk.
+class WalkContext:
+    """The inputs of a walk, which do not change while it runs.
 
     Attributes:
         first: the first ranking.
         pool: its top, as far as the graph has it, in order.
         allows: whether a chunk that the graph brings may be returned; None allows all.
-        limit: chunks that the walk takes, at most.
+        limit: chunks that the walk visits, at most.
     """
 
-    question: Question
-    first: First
+    question: WalkQuestion
+    first: FirstRanking
     pool: Nodes
     options: WalkOptions
     scorer: Scorer
     allows: Allows | None
     limit: int
+
+    def allowed(self, ids: Sequence[str]) -> Step[frozenset[str]]:
+        """Return the ids that may be returned; a chunk of the first ranking always may."""
+        if self.allows is None:
+            return frozenset(ids)
+        others = tuple(chunk_id for chunk_id in ids if chunk_id not in self.first.hits)
+        chunks: Sequence[Chunk | None] = ()
+        if others:
+            (chunks,) = yield from ask([FetchById(chunk_ids=others)])
+        refused = {i for i, chunk in zip(others, chunks, strict=True) if chunk is None or not self.allows(chunk)}
+        return frozenset(ids) - refused
+
+
+@dataclass(slots=True)
+class TokenBudget:
+    """The tokens that are left, and the chunks whose tokens were counted.
+
+    Attributes:
+        left: tokens; None for no limit.
+        chunks: known so far, by id.
+    """
+
+    left: int | None
+    chunks: dict[str, Chunk]
+
+    def pay(self, chunk_id: str) -> Step[bool]:
+        """Take a chunk's tokens from the budget; return whether there were enough."""
+        if self.left is None:
+            return True
+        yield from self.fetch([chunk_id])
+        if chunk_id not in self.chunks or (tokens := count_tokens(self.chunks[chunk_id].text)) > self.left:
+            return False
+        self.left -= tokens
+        return True
+
+    def refund(self, chunk_id: str) -> None:
+        """Give back the tokens of a chunk that was paid for."""
+        if self.left is not None:
+            self.left += count_tokens(self.chunks[chunk_id].text)
+
+    def fetch(self, ids: Sequence[str]) -> Step[None]:
+        """Fetch chunks into `chunks`; chunks that the graph does not have stay unknown."""
+        wanted = tuple(chunk_id for chunk_id in ids if chunk_id not in self.chunks)
+        if wanted:
+            (chunks,) = yield from ask([FetchById(chunk_ids=wanted)])
+            self.chunks.update({i: chunk for i, chunk in zip(wanted, chunks, strict=True) if chunk is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VisitedNode:
+    """One node that a walk visited, and the hop that led to it.
+
+    Attributes:
+        row: the node, as `Nodes` of one row.
+        score: of the scorer, less the penalty on hubs; of a seed that of its selection.
+        came_from: id of the node whose neighbour it is; "" for a seed, and for a candidate of the first ranking.
+        weights: of the edge that led to it, by kind, without zeros.
+    """
+
+    row: Nodes
+    score: float
+    came_from: str = ""
+    weights: dict[str, float]
+
+    @property
+    def id(self) -> str:
+        """Id of its chunk."""
+        return self.row.ids[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,127 +191,161 @@ class Frontier:
                 yield row
 
 
-_OF_NODES = ("ranks", "lexical", "dense", "degrees")
-_OF_ROWS = ("rows", "froms", "weights")
-
-
-def nowhere(ground: Ground) -> Step[Frontier]:
+def empty_frontier(context: WalkContext) -> Step[Frontier]:
     """Return a frontier without rows, whose nodes are those of the pool where the walk looks at it."""
-    nodes = ground.pool if ground.options.looks_at != "graph" else ground.pool.take(np.empty(0, dtype=np.intp))
-    return (yield from _with_rows(ground, nodes, {}, np.empty(0, dtype=np.intp), 0))
+    none = np.empty(0, dtype=np.intp)
+    nodes = context.pool if context.options.looks_at != "graph" else context.pool.take(none)
+    return (yield from _new_rows(context, nodes, {}, none, 0))
 
 
-def rows_to_pool(ground: Ground) -> Step[Frontier]:
-    """Return one row from nowhere (-1) to each node of the pool: to choose seeds from."""
-    return (yield from _with_rows(ground, ground.pool, {}, np.arange(len(ground.pool.ids)), -1))
+def pool_frontier(context: WalkContext) -> Step[Frontier]:
+    """Return one row from no node (-1) to each node of the pool: to choose seeds from."""
+    return (yield from _new_rows(context, context.pool, {}, np.arange(len(context.pool.ids)), -1))
 
 
-def leading_on(
-    ground: Ground, frontier: Frontier, hood: Neighbourhood, last: str, place: int, *, follow: bool = True
+def extended(
+    context: WalkContext, frontier: Frontier, near: Neighbourhood, last: str, place: int, *, follow: bool = True
 ) -> Step[Frontier]:
     """Return a frontier with the rows from one more node of the path.
 
-    These lead to the neighbours of the node, and to what the first ranking offers beside them.
+    These lead to the neighbours of the node, and to the rest of the pool where the walk looks at it.
 
     Args:
-        ground: of the walk.
+        context: of the walk.
         frontier: of the nodes before.
-        hood: holds the neighbours of the node.
-        last: the node.
+        near: holds the neighbours of the node.
+        last: id of the node.
         place: of the node in the path.
         follow: False takes no edge: the chain would become too long.
     """
-    looks_at, pool = ground.options.looks_at, len(ground.pool.ids)
-    edges = _edges_from(hood, last) if follow else slice(0)
-    target, weights = hood.target[edges], hood.weights[edges]
+    looks_at, pool = context.options.looks_at, len(context.pool.ids)
+    edges = _edges_from(near, last) if follow else slice(0)
+    target, weights = near.target[edges], near.weights[edges]
     if looks_at == "ranking":
-        held = frozenset(ground.pool.ids)
-        inside = [row for row, at in enumerate(target.tolist()) if hood.nodes.ids[at] in held]
+        held = frozenset(context.pool.ids)
+        inside = [row for row, at in enumerate(target.tolist()) if near.nodes.ids[at] in held]
         target, weights = target[inside], weights[inside]
     known = frontier.places
-    rows = np.array([known.get(hood.nodes.ids[at], -1) for at in target.tolist()], dtype=np.intp)
+    rows = np.array([known.get(near.nodes.ids[at], -1) for at in target.tolist()], dtype=np.intp)
     new = (rows < 0).nonzero()[0]
     rows[new] = np.arange(len(known), len(known) + len(new))
-    nodes = hood.nodes.take(target[new])
+    nodes = near.nodes.take(target[new])
     if looks_at != "graph":  # its nodes begin with the pool
         beside = np.ones(pool, dtype=np.bool_)
         beside[rows[rows < pool]] = False
         unlinked = beside.nonzero()[0]
         rows = np.concatenate([rows, unlinked])
-        weights = np.concatenate([weights, np.zeros((len(unlinked), len(hood.kinds)), dtype=np.float32)])
-    more = yield from _with_rows(ground, nodes, known, rows, place, kinds=hood.kinds, weights=weights)
-    return _joined(frontier, more)
-
-
-def neighbours(ground: Ground, ids: Sequence[str]) -> Step[Neighbourhood]:
-    """Return the neighbours of nodes along the kinds that the walk follows, without those it may not return."""
-    follows = ground.options.follows
-    if follows == ():
-        return _nobody(ground.pool)
-    hood: Neighbourhood
-    (hood,) = yield from ask([Expand(chunk_ids=tuple(ids), words=ground.question.words, kinds=follows)])
-    if ground.allows is None:
-        return hood
-    allowed = yield from allowed_of(ground.allows, ground.first, hood.nodes.ids)
-    keep = np.array([chunk_id in allowed for chunk_id in hood.nodes.ids], dtype=np.bool_)
-    edges = np.flatnonzero(keep[hood.target])
-    return Neighbourhood(
-        sources=hood.sources,
-        nodes=hood.nodes.take(np.flatnonzero(keep)),
-        source=hood.source[edges],
-        target=(np.cumsum(keep, dtype=np.int32) - 1)[hood.target[edges]],
-        kinds=hood.kinds,
-        weights=hood.weights[edges],
+        weights = np.concatenate([weights, np.zeros((len(unlinked), len(near.kinds)), dtype=np.float32)])
+    more = yield from _new_rows(context, nodes, known, rows, place, kinds=near.kinds, weights=weights)
+    both = [frontier, more] if len(frontier) else [more]  # where there are no rows, kinds are not known yet
+    return Frontier(
+        nodes=concatenated([frontier.nodes, more.nodes]) if more.places else frontier.nodes,
+        places={**frontier.places, **more.places},
+        kinds=more.kinds,
+        **{
+            name: np.concatenate([getattr(frontier, name), getattr(more, name)])
+            for name in ("ranks", "lexical", "dense", "degrees")  # of each node
+        },
+        **{name: np.concatenate([getattr(part, name) for part in both]) for name in ("rows", "froms", "weights")},
     )
 
 
-def allowed_of(allows: Allows, first: First, ids: Sequence[str]) -> Step[frozenset[str]]:
-    """Return those of the ids that may be returned; what the first ranking holds may."""
-    others = tuple(chunk_id for chunk_id in ids if chunk_id not in first.hits)
-    chunks: Sequence[Chunk | None] = ()
-    if others:
-        (chunks,) = yield from ask([FetchById(chunk_ids=others)])
-    refused = {i for i, chunk in zip(others, chunks, strict=True) if chunk is None or not allows(chunk)}
-    return frozenset(ids) - refused
+def neighbours(context: WalkContext, ids: Sequence[str]) -> Step[Neighbourhood]:
+    """Return the neighbours of nodes along the kinds that the walk follows, without those it may not return."""
+    follows = context.options.follows
+    if follows == ():
+        none = np.empty(0, dtype=np.int32)
+        weights = np.empty((0, 0), np.float32)
+        nodes = context.pool.take(none)
+        return Neighbourhood(sources=(), nodes=nodes, source=none, target=none, kinds=(), weights=weights)
+    near: Neighbourhood
+    (near,) = yield from ask([Expand(chunk_ids=tuple(ids), words=context.question.words, kinds=follows)])
+    if context.allows is None:
+        return near
+    allowed = yield from context.allowed(near.nodes.ids)
+    keep = np.array([chunk_id in allowed for chunk_id in near.nodes.ids], dtype=np.bool_)
+    edges = np.flatnonzero(keep[near.target])
+    return Neighbourhood(
+        sources=near.sources,
+        nodes=near.nodes.take(np.flatnonzero(keep)),
+        source=near.source[edges],
+        target=(np.cumsum(keep, dtype=np.int32) - 1)[near.target[edges]],
+        kinds=near.kinds,
+        weights=near.weights[edges],
+    )
 
 
-def scored(ground: Ground, path: Nodes, frontier: Frontier) -> Step[NDArray[np.float64]]:
+def scored(context: WalkContext, path: Nodes, frontier: Frontier) -> Step[NDArray[np.float64]]:
     """Return one score per row, less the penalty on hubs.
 
     Raises:
         ParameterError: as of `scores_by`.
         ServiceError: the scorer's code failed.
     """
+    rows = frontier.rows
     candidates = Candidates(
-        question=ground.question,
+        question=context.question,
         path=path,
         distinct=frontier.nodes,
-        rows=frontier.rows,
+        rows=rows,
         froms=frontier.froms,
         kinds=frontier.kinds,
         weights=frontier.weights,
-        ranks=frontier.ranks[frontier.rows],
-        lexical=frontier.lexical[frontier.rows],
-        dense=frontier.dense[frontier.rows],
+        ranks=frontier.ranks[rows],
+        lexical=frontier.lexical[rows],
+        dense=frontier.dense[rows],
     )
-    scores = yield from scores_by(ground.scorer, candidates)
-    return scores - ground.options.hub_penalty * np.log1p(frontier.degrees[frontier.rows])
+    scores = yield from scores_by(context.scorer, candidates)
+    return scores - context.options.hub_penalty * np.log1p(frontier.degrees[rows])
+
+
+def takeable(
+    context: WalkContext, path: Nodes, frontier: Frontier, scores: NDArray[np.float64], best: float
+) -> Iterator[VisitedNode]:
+    """Yield the nodes that a walk may visit next, best first, down to where it stops early.
+
+    Args:
+        context: of the walk.
+        path: from which the frontier leads on.
+        frontier: at least one row.
+        scores: of its rows.
+        best: score of the best hop before; -inf where there was none.
+    """
+    options = context.options
+    least = -np.inf if options.min_score is None else options.min_score
+    if options.max_drop is not None:
+        least = max(least, best - options.max_drop)
+    for row in frontier.ordered(scores):
+        if scores[row] < least:
+            return
+        weights = dict(zip(frontier.kinds, frontier.weights[row].tolist(), strict=True))
+        weights = {kind: weight for kind, weight in weights.items() if weight}
+        yield VisitedNode(
+            row=frontier.nodes.take(frontier.rows[row : row + 1]),
+            score=float(scores[row]),
+            came_from=path.ids[frontier.froms[row]] if weights else "",
+            weights=weights,
+        )
+
+
+def path_of(visited: Sequence[VisitedNode]) -> Nodes:
+    """Return the nodes of a path that is not empty, in order."""
+    return concatenated([node.row for node in visited])
 
 
 def concatenated(parts: Sequence[Nodes]) -> Nodes:
     """Return the nodes of all parts, in order."""
     return Nodes(
         ids=tuple([chunk_id for part in parts for chunk_id in part.ids]),
-        vectors=np.concatenate([part.vectors for part in parts]),
-        counts=np.concatenate([part.counts for part in parts]),
-        in_title=np.concatenate([part.in_title for part in parts]),
-        lengths=np.concatenate([part.lengths for part in parts]),
-        title_lengths=np.concatenate([part.title_lengths for part in parts]),
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("vectors", "counts", "in_title", "lengths", "title_lengths")
+        },
     )
 
 
-def _with_rows(
-    ground: Ground,
+def _new_rows(
+    context: WalkContext,
     nodes: Nodes,
     known: Mapping[str, int],
     rows: NDArray[np.intp],
@@ -252,14 +355,18 @@ def _with_rows(
     weights: NDArray[np.float32] | None = None,
 ) -> Step[Frontier]:
     """Return nodes that come after those that are known, and rows to any of both from one place of the path."""
-    ids, first = nodes.ids, ground.first
+    ids, first = nodes.ids, context.first
+    degrees = np.zeros(len(ids), dtype=np.float32)
+    if context.options.hub_penalty:
+        (counts,) = yield from ask([CountEdges(chunk_ids=ids)])
+        degrees = np.array(counts, dtype=np.float32)
     return Frontier(
         nodes=nodes,
         places={chunk_id: place for place, chunk_id in enumerate(ids, start=len(known))},
         ranks=np.array([first.ranks.get(chunk_id, 0) for chunk_id in ids], dtype=np.int32),
         lexical=np.array([first.lexical.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
         dense=np.array([first.dense.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
-        degrees=(yield from _degrees(ground, ids)),
+        degrees=degrees,
         rows=rows,
         froms=np.full(len(rows), place, dtype=np.int32),
         kinds=kinds,
@@ -267,40 +374,11 @@ def _with_rows(
     )
 
 
-def _joined(one: Frontier, more: Frontier) -> Frontier:
-    """Return the nodes and the rows of both; rows of `more` may lead to nodes of `one`."""
-    of_rows = [one, more] if len(one) else [more]  # where there are none, kinds are not known yet
-    return Frontier(
-        nodes=concatenated([one.nodes, more.nodes]) if more.places else one.nodes,
-        places={**one.places, **more.places},
-        kinds=more.kinds,
-        **{name: np.concatenate([getattr(one, name), getattr(more, name)]) for name in _OF_NODES},
-        **{name: np.concatenate([getattr(part, name) for part in of_rows]) for name in _OF_ROWS},
-    )
-
-
-def _raw(hits: dict[str, Hit], route: str) -> dict[str, float]:
-    return {i: way.score for i, hit in hits.items() for way in hit.provenance if way.route == route}
-
-
-def _edges_from(hood: Neighbourhood, of: str) -> slice:
-    if of not in hood.sources:  # the graph does not have it
+def _edges_from(near: Neighbourhood, of: str) -> slice:
+    """Return the rows of the edges that leave one node, which are next to each other."""
+    if of not in near.sources:  # the graph does not have it
         return slice(0)
-    if len(hood.sources) == 1:
+    if len(near.sources) == 1:
         return slice(None)
-    first, end = np.searchsorted(hood.source, [place := hood.sources.index(of), place + 1])
+    first, end = np.searchsorted(near.source, [place := near.sources.index(of), place + 1])
     return slice(first, end)
-
-
-def _degrees(ground: Ground, ids: tuple[str, ...]) -> Step[NDArray[np.float32]]:
-    if ground.options.hub_penalty == 0:
-        return np.zeros(len(ids), dtype=np.float32)
-    (counts,) = yield from ask([CountEdges(chunk_ids=ids)])
-    return np.array(counts, dtype=np.float32)
-
-
-def _nobody(like: Nodes) -> Neighbourhood:
-    none = np.empty(0, dtype=np.int32)
-    return Neighbourhood(
-        sources=(), nodes=like.take(none), source=none, target=none, kinds=(), weights=np.empty((0, 0), np.float32)
-    )

@@ -1,7 +1,9 @@
-"""Neighbours by meaning: the k nearest of each node by cosine, exact, whatever the blocks and threads that find them.
+"""Find neighbours by meaning: the k nearest of each node by cosine, exact, or with faiss approximately.
 
-Products of blocks, which BLAS rounds as it likes, only say who may be near. The cosines that count are then taken row
-by row, rounded to six decimals, and ties go to the lower place: so a list is the same however it was come by.
+Products of blocks, whose rounding depends on BLAS, only say which nodes may be near. The cosines that count are then
+taken row by row, rounded to six decimals, and ties go to the lower place: so no list depends on blocks, threads or
+updates. Approximate neighbours come from an inverted file: rows are divided among about 4 sqrt(n) centres, and a
+row is compared with those of the centres nearest to it; their cosines are taken in the same way.
 """
 
 from __future__ import annotations
@@ -9,32 +11,37 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from importlib.util import find_spec
+from math import isqrt
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena.graph.approximate import candidates
-from catena.graph.layers import Layers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from catena.graph.term_index import GrowingRows
+from catena.model.errors import MissingExtraError
 
 Tick: TypeAlias = Callable[[int, int], None]
 """Is told what is done, of what; raises to stop."""
 
-NOBODY = -1
+NO_NODE = -1
 _BLOCK = 2_048  # rows of a product: 16 MB at most, and large enough for BLAS
 _MARGIN = 2e-5  # above what BLAS and the rounding change in a cosine of unit vectors
 _ANEW = 0.25  # part of all lists from which on all are sought anew
 _PAIRS = 65_536  # cosines taken at once
+_PROBES = 48  # centres whose rows are compared
+_PER_CENTRE = 32  # rows by which each centre is found
+_ROUNDS = 8
+_BATCH = 8_192  # rows sought at once
+_MORE = 4  # candidates beside those that are kept: faiss does not round as we do
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearest:
-    """The nearest of n nodes, best first.
+class NearestNodes:
+    """The nearest nodes of each of n nodes, best first.
 
     Attributes:
-        places: of the neighbours, shape (n, k), int32; `NOBODY` after the last.
+        places: of the neighbours, shape (n, k), int32; `NO_NODE` after the last.
         cosines: above 0, shape (n, k), float32; 0 after the last.
     """
 
@@ -42,17 +49,20 @@ class Nearest:
     cosines: NDArray[np.float32]
 
     @classmethod
-    def nothing(cls, nodes: int, k: int) -> Nearest:
+    def nothing(cls, nodes: int, k: int) -> NearestNodes:
         """Return empty lists."""
-        return cls(np.full((nodes, k), NOBODY, np.int32), np.zeros((nodes, k), np.float32))
+        return cls(np.full((nodes, k), NO_NODE, np.int32), np.zeros((nodes, k), np.float32))
 
     def floors(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        """Return from which product on a node may belong into each of some lists."""
+        """Return the least product with which a node may belong into each of some lists."""
         floors: NDArray[np.float32] = self.cosines[rows, -1] - np.float32(_MARGIN)
         return floors
 
     def offer(self, rows: NDArray[np.integer], places: NDArray[np.integer], cosines: NDArray[np.float32]) -> None:
-        """Let nodes into the lists of some rows, where they belong; none is there yet, and no pair comes twice."""
+        """Insert nodes into the lists of some rows if they are near enough; no pair may come twice or be there.
+
+        Ties go to the lower place.
+        """
         near = cosines > 0
         rows, places, cosines = rows[near], places[near], cosines[near]
         k = self.places.shape[1]
@@ -77,32 +87,32 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows
 
 
-def nearest(vectors: NDArray[np.float32], k: int, tick: Tick, *, exact: bool = True) -> Nearest:
+def nearest(vectors: NDArray[np.float32], k: int, tick: Tick, *, exact: bool = True) -> NearestNodes:
     """Return the lists of all nodes among each other.
 
-    Of equal vectors, as boilerplate makes them, only one is compared: it stands for all, and the first k + 1 of them
+    Of equal vectors, as boilerplate makes them, only one is compared, for all of them, and the first k + 1 of them
     are as near as any.
 
     Args:
-        vectors: of unit length or zero, shape (n, dim); a zero row is near nobody.
+        vectors: of unit length or zero, shape (n, dim); a zero row is near none.
         k: neighbours of each.
         tick: told what is done.
-        exact: compare all with all; if not, only with those that an inverted file thinks near.
+        exact: compare all with all; if not, only with the candidates of an inverted file.
 
     Raises:
         MissingExtraError: not exact, and faiss is not installed.
     """
     if not k:
-        return Nearest.nothing(len(vectors), k)
-    groups = _groups(vectors)
-    distinct = vectors if len(groups.firsts) == len(vectors) else vectors[groups.firsts]
+        return NearestNodes.nothing(len(vectors), k)
+    firsts, group = _groups(vectors)
+    distinct = vectors if len(firsts) == len(vectors) else vectors[firsts]
     lists = _compared(distinct, k + 1, tick) if exact else _likely(distinct, k + 1, tick)
-    return _of_members(lists, groups, len(vectors), k)
+    return _of_members(lists, group, k)
 
 
-def _compared(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+def _compared(rows: NDArray[np.float32], k: int, tick: Tick) -> NearestNodes:
     """Return the lists of rows among each other, each itself among them; a product of two blocks serves both."""
-    lists = Nearest.nothing(len(rows), k)
+    lists = NearestNodes.nothing(len(rows), k)
     starts = range(0, len(rows), _BLOCK)
     pairs = [(a, a) for a in starts] + [(a, b) for a in starts for b in starts if a < b]
     for done, (a, b) in enumerate(pairs):
@@ -117,9 +127,9 @@ def _compared(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
     return lists
 
 
-def _likely(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
+def _likely(rows: NDArray[np.float32], k: int, tick: Tick) -> NearestNodes:
     """Return about the same, from candidates."""
-    lists = Nearest.nothing(len(rows), k)
+    lists = NearestNodes.nothing(len(rows), k)
     for first, places in candidates(rows, k, tick):
         row, at = np.nonzero(places >= 0)
         row, column = row + first, places[row, at]
@@ -128,14 +138,14 @@ def _likely(rows: NDArray[np.float32], k: int, tick: Tick) -> Nearest:
 
 
 def let_in(
-    lists: Nearest,
+    lists: NearestNodes,
     sought: NDArray[np.integer],
     newcomers: NDArray[np.integer],
     *,
-    vectors: Layers,
+    vectors: GrowingRows,
     slots: NDArray[np.integer],
 ) -> None:
-    """Seek the lists of some nodes anew, and let those that are new into the lists of all others.
+    """Seek the lists of some nodes anew, and insert new nodes into the lists of all others.
 
     One product of their vectors with all serves both: reading all vectors is what takes the time.
 
@@ -147,12 +157,12 @@ def let_in(
         slots: of each node.
     """
     k = lists.places.shape[1]
-    here = np.full(len(vectors), NOBODY, np.int64)
+    here = np.full(len(vectors), NO_NODE, np.int64)
     here[slots] = np.arange(len(slots))
     others = here.copy()
-    others[slots[sought]] = NOBODY
+    others[slots[sought]] = NO_NODE
     rows = vectors.take(slots[sought])
-    found = Nearest.nothing(len(sought), k + 1)
+    found = NearestNodes.nothing(len(sought), k + 1)
     alive = np.flatnonzero(rows.any(axis=1))
     for a in range(0, len(alive), _BLOCK):
         mine = alive[a : a + _BLOCK]
@@ -162,12 +172,12 @@ def let_in(
             products = columns @ block.T  # BLAS is quicker with the many rows first
             hosts, nodes = others[piece], here[piece]
             if len(new):
-                floors = np.where(hosts == NOBODY, np.float32(np.inf), lists.floors(hosts))
+                floors = np.where(hosts == NO_NODE, np.float32(np.inf), lists.floors(hosts))
                 column, row = _promising(products[:, new] if len(new) < len(mine) else products, floors, len(new))
                 if len(row):
                     cosines = _cosines(block, new[row], columns, column)
                     lists.offer(hosts[column], sought[mine[new[row]]], cosines)
-            products[nodes == NOBODY] = -np.inf
+            products[nodes == NO_NODE] = -np.inf
             row, column = _promising(products.T, found.floors(mine), k + 1)
             if len(row):
                 found.offer(mine[row], nodes[column], _cosines(block, row, columns, column))
@@ -175,7 +185,7 @@ def let_in(
     lists.places[sought], lists.cosines[sought] = found.places, found.cosines
 
 
-def _pieces(vectors: Layers) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+def _pieces(vectors: GrowingRows) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Yield the rows in pieces, each with the slots of its own."""
     for start, part in vectors.parts():
         for a in range(0, len(part), 4 * _BLOCK):
@@ -184,23 +194,23 @@ def _pieces(vectors: Layers) -> Iterator[tuple[slice, NDArray[np.float32]]]:
 
 
 def updated(
-    old: Nearest,
+    old: NearestNodes,
     moved: NDArray[np.integer],
     newcomers: NDArray[np.integer],
     *,
     slots: NDArray[np.integer],
-    vectors: Layers,
+    vectors: GrowingRows,
     tick: Tick,
     exact: bool = True,
-) -> Nearest:
+) -> NearestNodes:
     """Return the lists after nodes moved, went and came, equal to those of `nearest`.
 
-    Those of newcomers, and of nodes that had in their lists one who went, are sought anew; into those of all others
-    newcomers are let. Where that is a large part of all, `nearest` is quicker.
+    The lists of new nodes, and of nodes whose lists held one that went, are sought anew; new nodes are inserted into
+    all other lists. Where that is a large part of all, `nearest` is quicker.
 
     Args:
         old: the lists before.
-        moved: the new place of each node, `NOBODY` of one that went; the others keep their order.
+        moved: the new place of each node, `NO_NODE` of one that went; the others keep their order.
         newcomers: places, ascending.
         slots: of each node there is now.
         vectors: of all slots.
@@ -208,13 +218,13 @@ def updated(
         exact: as for `nearest`, where all are sought anew.
     """
     k = old.places.shape[1]
-    stayed = np.flatnonzero(moved != NOBODY)
-    followed = np.append(moved, NOBODY).astype(np.int32)[old.places]  # `NOBODY` takes the last, which is nobody
-    short = ((followed == NOBODY) & (old.places != NOBODY)).any(axis=1)
+    stayed = np.flatnonzero(moved != NO_NODE)
+    followed = np.append(moved, NO_NODE).astype(np.int32)[old.places]  # `NO_NODE` takes the last one
+    short = ((followed == NO_NODE) & (old.places != NO_NODE)).any(axis=1)
     sought = np.union1d(moved[stayed[short[stayed]]], newcomers)
     if not k or len(sought) > _ANEW * len(slots):
         return nearest(np.ascontiguousarray(vectors.take(slots)), k, tick, exact=exact)
-    lists = Nearest.nothing(len(slots), k)
+    lists = NearestNodes.nothing(len(slots), k)
     lists.places[moved[stayed]], lists.cosines[moved[stayed]] = followed[stayed], old.cosines[stayed]
     tick(0, 1)
     let_in(lists, sought, newcomers, vectors=vectors, slots=slots)
@@ -222,12 +232,12 @@ def updated(
     return lists
 
 
-def without(lists: Nearest, own: NDArray[np.integer], k: int) -> Nearest:
+def without(lists: NearestNodes, own: NDArray[np.integer], k: int) -> NearestNodes:
     """Return lists of k without each row's own node, of lists of k + 1 that may hold it."""
     others = lists.places != own[:, None]
     others[others.all(axis=1), -1] = False  # not in its list: the last one has no place in it
     places, cosines = lists.places[others], lists.cosines[others]
-    return Nearest(places.reshape(-1, k), cosines.reshape(-1, k))
+    return NearestNodes(places.reshape(-1, k), cosines.reshape(-1, k))
 
 
 def _promising(
@@ -261,48 +271,91 @@ def _cosines(
     return np.round(np.concatenate(parts).astype(np.float64), 6).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
-    """Nodes of equal vectors; groups are ordered by their first node.
+def _groups(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Group nodes of equal vectors: return the first node of each group, ascending, and the group of each node.
 
-    Attributes:
-        firsts: place of the first node of each group, ascending.
-        of: group of each node; `NOBODY` of a zero vector.
+    Groups are ordered by their first node; `NO_NODE` is the group of a zero vector.
     """
-
-    firsts: NDArray[np.int64]
-    of: NDArray[np.int64]
-
-
-def _groups(vectors: NDArray[np.float32]) -> _Groups:
-    seen = {_digest(np.zeros(vectors.shape[1], np.float32)): NOBODY}
+    seen = {_digest(np.zeros(vectors.shape[1], np.float32)): NO_NODE}
     of = np.fromiter((seen.setdefault(_digest(row), len(seen) - 1) for row in vectors), np.int64, len(vectors))
     firsts = np.unique(of, return_index=True)[1]
-    return _Groups(firsts[of[firsts] != NOBODY], of)
+    return firsts[of[firsts] != NO_NODE], of
 
 
 def _digest(row: NDArray[np.float32]) -> bytes:
     return hashlib.blake2b(row.data, digest_size=16).digest()
 
 
-def _of_members(lists: Nearest, groups: _Groups, nodes: int, k: int) -> Nearest:
-    """Return the lists of nodes of those of groups: who is near a group is near each of its nodes."""
-    order = np.argsort(groups.of, kind="stable")
-    order = order[groups.of[order] != NOBODY]
-    counts = np.bincount(groups.of[order], minlength=len(groups.firsts))
+def _of_members(lists: NearestNodes, group: NDArray[np.int64], k: int) -> NearestNodes:
+    """Return the lists of nodes from the lists of their groups: a node near a group is near each of its nodes."""
+    groups = len(lists.places)
+    order = np.argsort(group, kind="stable")
+    order = order[group[order] != NO_NODE]
+    counts = np.bincount(group[order], minlength=groups)
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    members = np.full((len(groups.firsts) + 1, k + 1), NOBODY, np.int64)  # the last row is that of nobody
+    members = np.full((groups + 1, k + 1), NO_NODE, np.int64)  # the last row is that of `NO_NODE`
     early = rank <= k
-    members[groups.of[order[early]], rank[early]] = order[early]
-    result = Nearest.nothing(nodes, k)
+    members[group[order[early]], rank[early]] = order[early]
+    result = NearestNodes.nothing(len(group), k)
     for a in range(0, len(order), _BLOCK):
         mine = order[a : a + _BLOCK]
-        near = lists.places[groups.of[mine]]
+        near = lists.places[group[mine]]
         places = members[near].reshape(len(mine), -1)
-        cosines = np.repeat(lists.cosines[groups.of[mine]], k + 1, axis=1)
-        cosines[(places == NOBODY) | (places == mine[:, None])] = 0.0
+        cosines = np.repeat(lists.cosines[group[mine]], k + 1, axis=1)
+        cosines[(places == NO_NODE) | (places == mine[:, None])] = 0.0
         best = np.lexsort((places, -cosines), axis=1)[:, :k]
         kept = np.take_along_axis(cosines, best, axis=1)
         result.cosines[mine] = kept
-        result.places[mine] = np.where(kept > 0, np.take_along_axis(places, best, axis=1), NOBODY)
+        result.places[mine] = np.where(kept > 0, np.take_along_axis(places, best, axis=1), NO_NODE)
     return result
+
+
+def require_faiss() -> None:
+    """Raise `MissingExtraError` if faiss is not installed."""
+    if find_spec("faiss") is None:
+        raise MissingExtraError("faiss-cpu", "catena-core[ann]")
+
+
+def candidates(
+    rows: NDArray[np.float32], k: int, tick: Callable[[int, int], None]
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """Return the rows that may be among the k nearest of each: batches of rows, by their first, shape (batch, k + 4).
+
+    Args:
+        rows: of unit length, shape (n, dim).
+        k: neighbours of each, itself among them.
+        tick: told the rows done.
+
+    Raises:
+        MissingExtraError: faiss is not installed.
+    """
+    require_faiss()
+    import faiss
+
+    index = _index(faiss, rows)
+    found = []
+    for a in range(0, len(rows), _BATCH):
+        tick(a, len(rows))
+        found.append((a, index.search(rows[a : a + _BATCH], min(k + _MORE, len(rows)))[1]))
+    tick(len(rows), len(rows))
+    return found
+
+
+def _index(faiss: Any, rows: NDArray[np.float32]) -> Any:
+    """Return the rows by centre; one thread finds the centres, as the sums of several come in any order."""
+    size, dim = rows.shape
+    centres = max(1, min(4 * isqrt(size), size // _PER_CENTRE))
+    sample = np.linspace(0, size - 1, min(size, _PER_CENTRE * centres)).astype(np.int64)
+    quantizer = faiss.IndexFlatIP(dim)
+    index = faiss.IndexIVFFlat(quantizer, dim, centres, faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter, index.cp.seed = _ROUNDS, 1
+    index.cp.min_points_per_centroid, index.cp.spherical = 1, True
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        index.train(np.ascontiguousarray(rows[sample]))
+    finally:
+        faiss.omp_set_num_threads(threads)
+    index.add(rows)
+    index.nprobe = min(_PROBES, centres)
+    return index

@@ -1,33 +1,68 @@
-"""A graph as a folder: arrays without pickle, vectors and words mapped into memory, a manifest that tells damage."""
+"""Write a graph into a folder and read it again; export it to NetworkX and GraphML.
+
+Arrays are kept without pickle, vectors and words are mapped into memory, and a manifest tells damage. Nodes are lines
+of JSON, which a loaded graph holds in memory and reads one by one, when it is asked for them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena.graph.edge_kinds import TermEdges, function_name, keywords_of_node, names_of_node
-from catena.graph.joins import Terms
-from catena.graph.layers import Layers
-from catena.graph.node_lines import to_line
-from catena.graph.options import FORMAT, GraphOptions
-from catena.graph.semantic import Nearest
-from catena.graph.state import GraphState
-from catena.graph.structural import Reading
-from catena.graph.updating import compact
-from catena.graph.words import Vocabulary, Words
-from catena.model.errors import LibraryError, ParameterError
+from catena.graph.node import Node
+from catena.graph.options import FORMAT, GraphOptions, TermEdges, function_name, keywords_of_node, names_of_node
+from catena.graph.semantic import NearestNodes
+from catena.graph.state import GraphState, ReadingOrder, compact
+from catena.graph.term_index import GrowingRows, TermIndex
+from catena.graph.words import NodeWords, Vocabulary
+from catena.model import Chunk, FrozenMetadata, plain_metadata
+from catena.model.errors import LibraryError, MissingExtraError, ParameterError
+from catena.model.neighbourhood import SEMANTIC, STRUCTURAL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import networkx
 
-    from catena.graph.node import Node
+    from catena.graph.chunk_graph import ChunkGraph
+
+
+_OF_CHUNK = ("id", "document_id", "position", "start", "end", "kind", "path", "section", "pages", "lines", "text")
+
+
+def to_line(node: Node | bytes) -> bytes:
+    """Return a node as one line, without its end; ASCII, so that broken characters survive.
+
+    Raises:
+        ParameterError: metadata that no store can keep.
+    """
+    if isinstance(node, bytes):
+        return node
+    chunk = node.chunk
+    said = plain_metadata(chunk.metadata, f"chunk {chunk.id!r}")
+    fields = [getattr(chunk, name) for name in _OF_CHUNK]
+    line = json.dumps([*fields, said, node.titles, node.keywords, node.names, chunk.page_labels])
+    return line.encode("ascii")
+
+
+def to_node(line: Node | bytes) -> Node:
+    """Return the node of a line."""
+    if isinstance(line, Node):
+        return line
+    fields = [tuple(each) if isinstance(each, list) else each for each in json.loads(line)]
+    metadata, titles, keywords, names, *labels = fields[len(_OF_CHUNK) :]  # lines of older graphs have no labels
+    of_chunk: dict[str, Any] = dict(zip(_OF_CHUNK, fields, strict=False))
+    chunk = Chunk(**of_chunk, page_labels=labels[0] or None if labels else None, metadata=FrozenMetadata(metadata))
+    return Node(chunk=chunk, titles=titles, keywords=keywords, names=names)
+
 
 T = TypeVar("T")
 
@@ -77,7 +112,7 @@ def save(
 def load(
     folder: Path, options: GraphOptions | None
 ) -> tuple[tuple[bytes, ...], tuple[str, ...], GraphState, GraphOptions]:
-    """Return what `save` wrote; nodes as lines.
+    """Read the graph that `save` wrote; return its nodes as lines, ids, state and options.
 
     Args:
         folder: of the graph.
@@ -105,7 +140,7 @@ def load(
 
 
 def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Put a new file in the place of one that may still be mapped into somebody's memory."""
+    """Replace a file, which may still be mapped into the memory of a process."""
     draft = path.with_name(f"{path.name}.tmp")
     with draft.open("wb") as file:
         write(file)
@@ -114,15 +149,11 @@ def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def _arrays(state: GraphState) -> dict[str, NDArray[Any]]:
     """Return all arrays of a compact state but vectors and words, by name."""
-    indexes: dict[str, Any] = {f"terms/{i}": index for i, index in enumerate(state.terms.values())}
-    parts: dict[str, Any] = {
-        "vocabulary": state.vocabulary,
-        "reading": state.reading,
-        "nearest": state.nearest,
-        "words": state.words,
-    }
+    parts: dict[str, Any] = {name: getattr(state, name) for name in ("vocabulary", "reading", "nearest", "words")}
+    parts |= {"sayers": state.mentions, "bearers": state.titles}
+    parts |= {f"terms/{i}": index for i, index in enumerate(state.terms.values())}
     found: dict[str, NDArray[Any]] = {}
-    for name, part in {**parts, "sayers": state.sayers, "bearers": state.bearers, **indexes}.items():
+    for name, part in parts.items():
         found |= {
             f"{name}/{field.name}": value
             for field in fields(part)
@@ -141,14 +172,14 @@ def _state(folder: Path, manifest: Mapping[str, Any], options: GraphOptions) -> 
 
         return GraphState(
             slots=np.arange(manifest["nodes"]),
-            vectors=Layers.of(_mapped(folder / VECTORS)),
-            words=part(Words, "words", words=Layers.of(_mapped(folder / WORDS))),
+            vectors=GrowingRows.of(_mapped(folder / VECTORS)),
+            words=part(NodeWords, "words", words=GrowingRows.of(_mapped(folder / WORDS))),
             vocabulary=part(Vocabulary, "vocabulary", length=manifest["words"]),
-            reading=part(Reading, "reading"),
-            nearest=part(Nearest, "nearest"),
-            terms={kind.name: part(Terms, f"terms/{i}") for i, kind in enumerate(options.term_kinds)},
-            sayers=part(Terms, "sayers"),
-            bearers=part(Terms, "bearers"),
+            reading=part(ReadingOrder, "reading"),
+            nearest=part(NearestNodes, "nearest"),
+            terms={kind.name: part(TermIndex, f"terms/{i}") for i, kind in enumerate(options.term_kinds)},
+            mentions=part(TermIndex, "sayers"),
+            titles=part(TermIndex, "bearers"),
         )
 
 
@@ -187,7 +218,7 @@ def _stamp(path: Path) -> list[int]:
 
 
 def _read(folder: Path, read: Callable[[], T]) -> T:
-    """Return what is read from files, any way in which these may be wrong being one error."""
+    """Read from files; raise one error for any way in which they may be damaged."""
     try:
         return read()
     except FileNotFoundError as error:
@@ -202,3 +233,76 @@ def _damaged(folder: Path, what: str) -> LibraryError:
     return LibraryError(
         str(folder), f"no whole graph is in this folder: {what}; nothing was changed", "building it again"
     )
+
+
+# What XML 1.0 has no form for; a carriage return is among it, since readers make a line feed of one.
+_UNPRINTABLE = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_networkx(graph: ChunkGraph) -> networkx.Graph[str]:
+    """Return the graph for NetworkX: nodes by chunk id, one edge for each two that anything joins.
+
+    Nodes have `document`, `position`, `path`, `kind`, `titles`, `keywords` and `names`. Edges have the weight of each
+    kind that joins the two under the name of the kind, and what they share there under that name and "_words"; all is
+    seen from the lower id, so that "mention" is there where the text of the lower id holds a title of the higher.
+    Lists are strings, divided by "; " (headings by " > "), as GraphML has no lists.
+
+    Raises:
+        MissingExtraError: NetworkX is not installed.
+    """
+    if find_spec("networkx") is None:
+        raise MissingExtraError("networkx", "catena-core[graph]")
+    import networkx
+
+    made: networkx.Graph[str] = networkx.Graph()
+    for chunk_id in graph.ids:
+        made.add_node(chunk_id, **_node_attributes(graph, chunk_id))
+    for kind in graph.kinds:
+        links = graph.links(kind)
+        ends = zip(links.sources.tolist(), links.targets.tolist(), links.weights.tolist(), strict=True)
+        for one, other, weight in ((graph.ids[a], graph.ids[b], weight) for a, b, weight in ends if a < b):
+            made.add_edge(one, other, **{kind: round(weight, 6)})
+            if kind not in (STRUCTURAL, SEMANTIC):
+                made.add_edge(one, other, **{f"{kind}_words": "; ".join(graph.shared_words(one, other, kind))})
+    return made
+
+
+def write_graphml(graph: ChunkGraph, path: Path) -> None:
+    r"""Write what `to_networkx` returns as a GraphML file; characters that XML cannot hold are written as \u0000.
+
+    Raises:
+        MissingExtraError: NetworkX is not installed.
+        LibraryError: the file cannot be written.
+    """
+    made = to_networkx(graph)
+    import networkx
+
+    plain: networkx.Graph[str] = networkx.Graph()
+    plain.add_nodes_from((_printable(node), _plain(held)) for node, held in made.nodes(data=True))
+    plain.add_edges_from((_printable(a), _printable(b), _plain(held)) for a, b, held in made.edges(data=True))
+    try:
+        networkx.write_graphml_xml(plain, path)
+    except OSError as error:
+        what = f"the graph cannot be written ({error}); the graph in memory is whole"
+        raise LibraryError(str(path), what, "another folder") from None
+
+
+def _node_attributes(graph: ChunkGraph, chunk_id: str) -> dict[str, str | int]:
+    node = graph.node(chunk_id)
+    return {
+        "document": node.chunk.document_id,
+        "position": node.chunk.position,
+        "path": " > ".join(node.chunk.path),
+        "kind": node.chunk.kind,
+        "titles": "; ".join(node.titles),
+        "keywords": "; ".join(node.keywords),
+        "names": "; ".join(node.names),
+    }
+
+
+def _plain(held: dict[str, object]) -> dict[str, object]:
+    return {_printable(key): _printable(value) if isinstance(value, str) else value for key, value in held.items()}
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)

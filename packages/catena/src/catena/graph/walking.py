@@ -1,65 +1,88 @@
-"""The walk over the chunk-interaction graph: from a first ranking to chains of chunks, each hop with its reason."""
+"""Walk over the chunk-interaction graph: from a first ranking to chains of chunks, each hop with its reason.
+
+`walk` reads the seeds, runs one of three strategies (`best_first`, `paper_walk`, `beam`), and describes the result.
+What a walk can reach next, and how it is scored, is in `catena.graph.frontier`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
 
-from catena.effects.steps import FetchNodes, Step, ask
-from catena.graph.beam import beam
-from catena.graph.best_first import best_first
-from catena.graph.explaining import explained, merged
-from catena.graph.frontier import Allows, First, Ground, concatenated
-from catena.graph.paper_walk import paper_walk
-from catena.graph.scoring import Question, Scorer, SimilarityScorer
+from catena.effects.steps import DescribeEdges, Failed, FetchNodes, Step, ask
+from catena.graph.frontier import (
+    Allows,
+    FirstRanking,
+    TokenBudget,
+    VisitedNode,
+    WalkContext,
+    concatenated,
+    empty_frontier,
+    extended,
+    neighbours,
+    path_of,
+    scored,
+    takeable,
+)
+from catena.graph.options import Strategy, WalkOptions
+from catena.graph.scoring import Scorer, SimilarityScorer, WalkQuestion
 from catena.graph.seeds import find_seeds
-from catena.graph.trails import Purse, Taken, Trails
-from catena.graph.walk_options import Strategy, WalkOptions
-from catena.model import Chain, Ranking
-from catena.model.errors import ParameterError
-from catena.model.neighbourhood import Nodes
+from catena.model import Chain, Chunk, Edge, Hit, Hop, Provenance, Ranking, Scale
+from catena.model.errors import MissingServiceError, ParameterError
+from catena.model.neighbourhood import Neighbourhood, Nodes
+from catena.text.words import tokenise, word_keys
 
-_Walk: TypeAlias = Callable[[Ground, Sequence[Taken], Purse], Step[Trails]]
-_STRATEGIES: Mapping[Strategy, _Walk] = {"best_first": best_first, "paper": paper_walk, "beam": beam}
+Path: TypeAlias = tuple[VisitedNode, ...]
+ROUTE = "graph"
+"""The route of a chunk that a walk visited, in its provenance: its place in the walk, and its score there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
-    """What a walk comes back with.
+class WalkResult:
+    """The ranking and the chains of a walk.
 
     Attributes:
-        ranking: what was walked to, in order, then the rest of the first ranking; in `Scale.RANK`, score `1 / place`.
-            What was walked to has a provenance of route "graph": its place in the walk and its score, in the unit of
+        ranking: the visited chunks, in order, then the rest of the first ranking; in `Scale.RANK`, score `1 / place`.
+            A visited chunk has a provenance of route "graph": its place in the walk and its score, in the unit of
             the scorer.
-        chains: from each seed on, hop by hop; together they hold what was walked to.
+        chains: from each seed on, hop by hop; together they hold the visited chunks.
     """
 
     ranking: Ranking
     chains: tuple[Chain, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WalkPaths:
+    """The visited nodes in the order of the result, and the paths that become chains; both hold the same nodes."""
+
+    order: Path
+    paths: tuple[Path, ...]
+
+
 def walk(
-    question: Question,
+    question: WalkQuestion,
     ranking: Ranking,
     options: WalkOptions | None = None,
     scorer: Scorer | None = None,
     *,
     k: int = 10,
     allows: Allows | None = None,
-) -> Step[Walked]:
-    """Walk over the graph from a first ranking, and return what was found there, with the reason for each hop.
+) -> Step[WalkResult]:
+    """Walk over the graph from a first ranking; return the chunks found, with the reason for each hop.
 
     Args:
         question: as `catena.graph.scoring.pose` gives it; with keywords where the seeds are sought by them.
         ranking: of any retriever over the graph's chunks; hits that the graph does not have keep their order behind
-            what was walked to.
+            the visited chunks.
         options: how.
         scorer: of candidates; `SimilarityScorer()` by default.
         k: length of the ranking, >= 0.
-        allows: whether a chunk that the graph brings may be returned; what the first ranking holds may. All by
+        allows: whether a chunk that the graph brings may be returned; a chunk of the first ranking may. All by
             default.
 
     Returns:
@@ -69,17 +92,17 @@ def walk(
     Raises:
         ParameterError: k is out of range, the question's vector is of another length than the nodes', or the scorer
             gives no scores.
-        CatenaError: whatever the graph or a model that the scorer asks fails with.
+        CatenaError: the error of the graph, or of a model that the scorer asks.
     """
     if not isinstance(k, int) or isinstance(k, bool) or k < 0:
         raise ParameterError("k", k, "an integer >= 0")
     options = options or WalkOptions()
-    first = First.of(ranking)
+    first = FirstRanking.of(ranking)
     pool = yield from _pool(first, question.words, options.pool)
     if pool.ids and pool.vectors.shape[1:] != question.vector.shape:
         allowed = f"of shape {pool.vectors.shape[1:]}: by the embedder of the graph's nodes"
         raise ParameterError("vector of the question", question.vector.shape, allowed)
-    ground = Ground(
+    context = WalkContext(
         question=question,
         first=first,
         pool=pool,
@@ -88,15 +111,15 @@ def walk(
         allows=allows,
         limit=min(options.takes, k),
     )
-    purse = Purse(options.budget_tokens, {chunk_id: hit.chunk for chunk_id, hit in first.hits.items()})
-    seeds = yield from find_seeds(ground, purse)
-    trails = (yield from _STRATEGIES[options.strategy](ground, seeds, purse)) if seeds else Trails((), ())
-    chains = yield from explained(ground, trails, purse)
-    return Walked((yield from merged(ground, trails, ranking, k, purse)), chains)
+    budget = TokenBudget(options.budget_tokens, {chunk_id: hit.chunk for chunk_id, hit in first.hits.items()})
+    seeds = yield from find_seeds(context, budget)
+    visited = (yield from _STRATEGIES[options.strategy](context, seeds, budget)) if seeds else WalkPaths((), ())
+    chains = yield from _chains(context, visited, budget)
+    return WalkResult((yield from _merged(context, visited, ranking, k, budget)), chains)
 
 
-def _pool(first: First, words: tuple[str, ...], size: int) -> Step[Nodes]:
-    """Return the top of the first ranking; what the graph does not have takes nobody's place."""
+def _pool(first: FirstRanking, words: tuple[str, ...], size: int) -> Step[Nodes]:
+    """Return the top nodes of the first ranking, `size` at most; chunks that the graph does not have are left out."""
     ids = tuple(first.hits)
     top: Nodes
     (top,) = yield from ask([FetchNodes(chunk_ids=ids[:size], words=words)])
@@ -105,3 +128,264 @@ def _pool(first: First, words: tuple[str, ...], size: int) -> Step[Nodes]:
         (rest,) = yield from ask([FetchNodes(chunk_ids=ids[size:], words=words)])
         top = concatenated([top, rest.take(np.arange(min(len(rest.ids), size - len(top.ids))))])
     return top
+
+
+# The three strategies: from paid seeds, at least one, to the nodes visited and their paths.
+
+
+def best_first(context: WalkContext, seeds: Sequence[VisitedNode], budget: TokenBudget) -> Step[WalkPaths]:
+    """Visit the best candidate of all, rescored as the path grows, until the walk is long enough or none is left.
+
+    Each of the first `expand` nodes adds rows from itself to its neighbours and to the top of the first ranking; of
+    the rows to one candidate the best counts. The path that a scorer sees is all that was visited so far.
+
+    Returns:
+        A tree, as its paths from the roots to the leaves: a node hangs on the node whose edge brought it, and one
+        that the first ranking offered is a root.
+    """
+    options, visited = context.options, list(seeds)
+    path, depths = path_of(visited), {node.id: 1 for node in visited}
+    frontier = yield from empty_frontier(context)
+    expanded, best = 0, -np.inf
+    while len(visited) < context.limit:
+        for place in range(expanded, min(len(visited), options.expand)):
+            last = visited[place].id
+            near = yield from neighbours(context, [last])
+            follow = depths[last] < options.max_length
+            frontier = yield from extended(context, frontier, near, last, place, follow=follow)
+            expanded = place + 1
+        frontier = frontier.without(depths)
+        if not len(frontier):
+            break
+        scores = yield from scored(context, path, frontier)
+        too_long: list[str] = []
+        for node in takeable(context, path, frontier, scores, best):
+            if (yield from budget.pay(node.id)):
+                break
+            too_long.append(node.id)
+        else:
+            break
+        frontier = frontier.without(too_long)
+        visited.append(node)
+        path = concatenated([path, node.row])
+        depths[node.id] = depths.get(node.came_from, 0) + 1
+        best = max(best, node.score)
+    return WalkPaths(tuple(visited), _from_roots(visited))
+
+
+def _from_roots(visited: Sequence[VisitedNode]) -> tuple[Path, ...]:
+    """Return the paths from each root to its leaves, in the order in which roots, then children were visited."""
+    children: dict[str, list[VisitedNode]] = {}
+    for node in visited:
+        children.setdefault(node.came_from, []).append(node)
+    paths: list[Path] = []
+    stack: list[Path] = [(root,) for root in reversed(children.get("", []))]
+    while stack:
+        path = stack.pop()
+        below = children.get(path[-1].id, [])
+        if not below:
+            paths.append(path)
+        stack.extend((*path, node) for node in reversed(below))
+    return tuple(paths)
+
+
+def paper_walk(context: WalkContext, seeds: Sequence[VisitedNode], budget: TokenBudget) -> Step[WalkPaths]:
+    """Lengthen the path of each seed by the best candidate, until it is long enough or nothing leads on.
+
+    A path does not visit a node twice; two paths may visit the same one, which then counts and costs once. Paths grow
+    side by side, so that the result for a small `k` is the beginning of that for a large one.
+
+    Returns:
+        One path per seed; the order is by depth: all seeds, then the second nodes of all paths, and so on.
+
+    Source: IIER (arXiv 2408.02907), section 3.2.
+    """
+    paths: list[Path] = [(seed,) for seed in seeds]
+    known = {seed.id for seed in seeds}
+    growing = list(range(len(paths)))
+    for _ in range(1, context.options.max_length):
+        if not growing:
+            break
+        near = yield from neighbours(context, list(dict.fromkeys(paths[i][-1].id for i in growing)))
+        for i in tuple(growing):
+            for node in (yield from _continuations(context, near, paths[i])):
+                if node.id in known or (len(known) < context.limit and (yield from budget.pay(node.id))):
+                    paths[i] = (*paths[i], node)
+                    known.add(node.id)
+                    break
+                if len(known) >= context.limit:
+                    growing.remove(i)
+                    break
+            else:
+                growing.remove(i)
+    return WalkPaths(_by_depth(paths), tuple(paths))
+
+
+def beam(context: WalkContext, seeds: Sequence[VisitedNode], budget: TokenBudget) -> Step[WalkPaths]:
+    """Lengthen each path by its best candidates, keep the `width` best paths of all, and repeat.
+
+    A path is worth the mean score of its hops, its seed not counted; one that cannot go on stays as it is and
+    competes on. Of equals, the one whose beginning was better comes first, then the one whose last id does.
+
+    Returns:
+        The paths kept, best first, each cut before the first node that the budget cannot pay for; the order is by
+        depth, as of `paper_walk`.
+    """
+    width = context.options.width
+
+    def best_of(paths: Sequence[Path]) -> list[Path]:
+        return sorted(paths, key=_worth, reverse=True)[:width]
+
+    growing: list[Path] = [(seed,) for seed in seeds]
+    ended: list[Path] = []
+    for _ in range(1, context.options.max_length):
+        if not growing:
+            break
+        near = yield from neighbours(context, list(dict.fromkeys(path[-1].id for path in growing)))
+        longer: list[Path] = []
+        for path in growing:
+            nodes = yield from _continuations(context, near, path)
+            longer.extend((*path, node) for node in nodes[:width])
+            if not nodes:
+                ended.append(path)
+        best = best_of([*longer, *ended])
+        grown = {id(path) for path in longer}
+        growing = [path for path in best if id(path) in grown]
+        ended = [path for path in best if id(path) not in grown]
+    paths = yield from _within_limits(context, best_of([*growing, *ended]), seeds, budget)
+    return WalkPaths(_by_depth(paths), paths)
+
+
+def _worth(path: Path) -> float:
+    """Return the mean score of the hops; -inf for a seed alone."""
+    return float(np.mean([node.score for node in path[1:]])) if len(path) > 1 else -np.inf
+
+
+def _within_limits(
+    context: WalkContext, paths: Sequence[Path], seeds: Sequence[VisitedNode], budget: TokenBudget
+) -> Step[tuple[Path, ...]]:
+    """Return the paths, each cut before the first node, by depth, that there is no room or no budget for."""
+    paid = {path[0].id for path in paths}
+    for seed in seeds:
+        if seed.id not in paid:  # of a path that was not kept
+            budget.refund(seed.id)
+    kept: dict[str, None] = {}
+    lengths = [0] * len(paths)
+    for depth in range(max(map(len, paths))):
+        for i, path in enumerate(paths):
+            if len(path) <= depth or lengths[i] < depth:
+                continue
+            node = path[depth].id
+            room = node in kept or len(kept) < context.limit
+            if room and (node in kept or node in paid or (yield from budget.pay(node))):
+                kept[node] = None
+                lengths[i] += 1
+    return tuple(path[:length] for path, length in zip(paths, lengths, strict=True) if length)
+
+
+def _continuations(context: WalkContext, near: Neighbourhood, path: Path) -> Step[Path]:
+    """Return the next nodes that one path may visit, best first, down to where it stops early.
+
+    Args:
+        context: of the walk.
+        near: holds the neighbours of the last node.
+        path: seed first.
+    """
+    nodes = path_of(path)
+    frontier = yield from empty_frontier(context)
+    frontier = yield from extended(context, frontier, near, path[-1].id, len(path) - 1)
+    frontier = frontier.without(nodes.ids)
+    if not len(frontier):
+        return ()
+    scores = yield from scored(context, nodes, frontier)
+    best = max((node.score for node in path[1:]), default=-np.inf)
+    return tuple(takeable(context, nodes, frontier, scores, best))
+
+
+def _by_depth(paths: Sequence[Path]) -> Path:
+    """Return the nodes of all paths, the first of each, then the second of each, and so on; each node once."""
+    found: dict[str, VisitedNode] = {}
+    for level in zip_longest(*paths):
+        for node in level:
+            if node is not None:
+                found.setdefault(node.id, node)
+    return tuple(found.values())
+
+
+_Strategy: TypeAlias = Callable[[WalkContext, Sequence[VisitedNode], TokenBudget], Step[WalkPaths]]
+_STRATEGIES: Mapping[Strategy, _Strategy] = {"best_first": best_first, "paper": paper_walk, "beam": beam}
+
+
+# The result: chains with the reason for each hop, and the ranking.
+
+
+def _merged(context: WalkContext, visited: WalkPaths, first: Ranking, k: int, budget: TokenBudget) -> Step[Ranking]:
+    """Return the visited chunks, in order, then the rest of the first ranking, k hits at most.
+
+    A score is `1 / place`, in `Scale.RANK`: scores of the walk and of the first ranking do not compare.
+    """
+    hits: list[Hit] = []
+    for rank, node in enumerate(visited.order, start=1):
+        if node.id in budget.chunks:
+            way = Provenance(route=ROUTE, rank=rank, score=node.score)
+            known = context.first.hits.get(node.id)
+            hits.append(Hit(budget.chunks[node.id], 0.0, (*(known.provenance if known else ()), way)))
+    walked = {node.id for node in visited.order}
+    for chunk_id, hit in context.first.hits.items():
+        if len(hits) >= k or not context.options.fill:
+            break
+        if chunk_id not in walked and (yield from budget.pay(chunk_id)):
+            hits.append(hit)
+    placed = tuple(Hit(hit.chunk, 1.0 / place, hit.provenance) for place, hit in enumerate(hits[:k], start=1))
+    return replace(first, hits=placed, scale=Scale.RANK)
+
+
+def _chains(context: WalkContext, visited: WalkPaths, budget: TokenBudget) -> Step[tuple[Chain, ...]]:
+    """Return the chains; a path that visits a chunk which is gone by now ends before it."""
+    yield from budget.fetch([node.id for node in visited.order])
+    edges = yield from _edges([node for path in visited.paths for node in path])
+    said = _words_as_said(context.question)
+    chains = (_chain(path, edges, said, budget.chunks) for path in visited.paths)
+    return tuple(chain for chain in chains if chain.hops)
+
+
+def _edges(nodes: Sequence[VisitedNode]) -> Step[Mapping[tuple[str, str], Edge]]:
+    """Return the edges that led to nodes, with the words shared where the graph can say them."""
+    taken = {(node.came_from, node.id): node for node in nodes if node.came_from}
+    plain = {pair: Edge(weights=dict(sorted(node.weights.items()))) for pair, node in taken.items()}
+    if not taken:
+        return plain
+    (described,) = yield [DescribeEdges(pairs=tuple(taken))]
+    if isinstance(described, Failed):
+        if isinstance(described.error, MissingServiceError):
+            return plain
+        raise described.error
+    return {pair: edge or plain[pair] for pair, edge in zip(taken, described, strict=True)}
+
+
+def _chain(
+    path: Path, edges: Mapping[tuple[str, str], Edge], said: Sequence[str], chunks: Mapping[str, Chunk]
+) -> Chain:
+    """Return the hops of a path; each with the words of the question that no hop before it holds."""
+    hops: list[Hop] = []
+    covered: set[str] = set()
+    for node in path:
+        if node.id not in chunks:
+            break
+        held = {word for word, count in zip(said, node.row.counts[0], strict=True) if word and count}
+        new = tuple(word for word in said if word in held - covered)
+        edge = edges.get((node.came_from, node.id))
+        hops.append(Hop(chunk=chunks[node.id], score=node.score, came_from=node.came_from, edge=edge, words=new))
+        covered |= held
+    return Chain(tuple(hops))
+
+
+def _words_as_said(question: WalkQuestion) -> list[str]:
+    """Return each word of the question as it is written there; "" for one in more than half of the nodes."""
+    written: dict[str, str] = {}
+    for word, key in zip(tokenise(question.text), word_keys(question.text), strict=True):
+        written.setdefault(key, word)
+    return [
+        written.get(key, key) if 2 * held <= question.nodes else ""
+        for key, held in zip(question.words, question.holding.tolist(), strict=True)
+    ]

@@ -1,27 +1,19 @@
-"""The words of all nodes as numbers, in order: how often each is in a node, in how many, which titles they say."""
+"""Keep the words of all nodes as numbers: count them by node, by the nodes that hold them, find titles in texts."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena.graph.layers import Layers, distinct, ranges, starts_of
-from catena.graph.mentions import LONGEST, words_of
+from catena.graph.node import LONGEST, Node, Title, words_of
+from catena.graph.term_index import GrowingRows, TermPairs, distinct, ranges, starts_of
 from catena.text.words import tokenise, word_key, word_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from catena.graph.mentions import Title
-    from catena.graph.node import Node
 
 _AT_ONCE = 1 << 20  # words looked at together
 _FEW = 32  # words
@@ -30,7 +22,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: no multiple of it loses a bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Words:
+class NodeWords:
     """The words of the nodes of some slots, in order: those of the text, then those of the titles.
 
     Of a text in a script without spaces, the pairs of characters come after all single ones.
@@ -43,16 +35,16 @@ class Words:
         all: how many there are.
     """
 
-    words: Layers
+    words: GrowingRows
     starts: NDArray[np.int64]
     plain: NDArray[np.int32]
     text: NDArray[np.int32]
     all: NDArray[np.int32]
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> Words:
+    def of(cls, nodes: Sequence[Node]) -> NodeWords:
         """Return the words of some nodes, one slot each."""
-        numbers, titles = _Numbers(), _Titles()
+        numbers, title_words = _Numbers(), lru_cache(maxsize=None)(word_keys)
         words: array[int] = array("I")
         lengths = np.zeros((3, len(nodes)), np.int32)
         for slot, node in enumerate(nodes):
@@ -61,14 +53,14 @@ class Words:
             words.extend(map(numbers.__getitem__, plain))
             words.extend(map(numbers.__getitem__, rest))
             for title in node.titles:
-                words.extend(map(numbers.__getitem__, titles[title]))
+                words.extend(map(numbers.__getitem__, title_words(title)))
             lengths[:, slot] = len(plain), len(plain) + len(rest), len(words) - before
-        held = Layers.of(np.array(words, np.uint32))
+        held = GrowingRows.of(np.array(words, np.uint32))
         return cls(words=held, starts=starts_of(lengths[2])[:-1], plain=lengths[0], text=lengths[1], all=lengths[2])
 
-    def with_slots(self, others: Words) -> Words:
+    def with_slots(self, others: NodeWords) -> NodeWords:
         """Return these slots and some more."""
-        return Words(
+        return NodeWords(
             words=self.words.with_rows(others.words.base),
             starts=np.concatenate([self.starts, others.starts + len(self.words)]),
             plain=np.concatenate([self.plain, others.plain]),
@@ -76,12 +68,12 @@ class Words:
             all=np.concatenate([self.all, others.all]),
         )
 
-    def take(self, slots: NDArray[np.integer]) -> Words:
+    def take(self, slots: NDArray[np.integer]) -> NodeWords:
         """Return a copy of some slots, in this order."""
         lengths = self.all[slots]
-        words = Layers.of(self.words.take(ranges(self.starts[slots], lengths)))
+        words = GrowingRows.of(self.words.take(ranges(self.starts[slots], lengths)))
         plain, text = self.plain[slots], self.text[slots]
-        return Words(words=words, starts=starts_of(lengths)[:-1], plain=plain, text=text, all=lengths)
+        return NodeWords(words=words, starts=starts_of(lengths)[:-1], plain=plain, text=text, all=lengths)
 
     def counts(self, slots: NDArray[np.integer], words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Return how often each word is in each slot, and whether it is in a title, both of shape (slots, words)."""
@@ -106,10 +98,18 @@ class Words:
         in_title = np.bincount(cell[titled], minlength=size).reshape(len(slots), -1) > 0
         return counts[:, column].astype(np.int32), in_title[:, column]
 
+    def slots_with(self, word: str) -> NDArray[np.bool_]:
+        """Mark the slots that hold a word, in their text or in a title; reads all words."""
+        held = np.zeros(len(self.starts), dtype=np.bool_)
+        for before, part in self.words.parts():
+            at = np.flatnonzero(part == np.uint32(word_number(word))) + before
+            held[np.searchsorted(self.starts, at, side="right") - 1] = True
+        return held
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Vocabulary:
-    """In how many nodes each word is.
+    """The number of nodes that hold each word.
 
     Attributes:
         words: distinct, ascending, uint32.
@@ -122,7 +122,7 @@ class Vocabulary:
     length: int
 
     @classmethod
-    def of(cls, words: Words) -> Vocabulary:
+    def of(cls, words: NodeWords) -> Vocabulary:
         """Return the vocabulary of all slots."""
         found, counts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
         ends = np.cumsum(words.all, dtype=np.int64)
@@ -183,32 +183,25 @@ def title_number(title: Title) -> int:
     return number
 
 
-def titles_said(words: Words, titles: Iterable[Title]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return which titles stand in which texts: slots, and the numbers of the titles.
-
-    Each pair comes once, ordered by slot, then number.
-    """
+def titles_said(words: NodeWords, titles: Iterable[Title]) -> TermPairs:
+    """Find titles in texts; return pairs (slot, number of title), each once, ordered by slot, then number."""
     titles = set(titles)
     firsts = np.array(sorted({word_number(title[0]) for title in titles}), np.uint32)
     numbers = np.array(sorted(map(title_number, titles)), np.uint64)
-    found_slots, found_titles = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    found = [_said_at(words, np.empty(0, np.int64), numbers)]
     for start, part in words.words.parts():
         for a in range(0, len(part), _AT_ONCE):
             places = _places_of(np.asarray(part[a : a + _AT_ONCE]), firsts) + start + a
-            slots, said = _said_at(words, places, numbers)
-            found_slots.append(slots)
-            found_titles.append(said)
-    return _distinct_pairs(np.concatenate(found_slots), np.concatenate(found_titles))
+            found.append(_said_at(words, places, numbers))
+    return _distinct_pairs(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def numbers_said(words: Words, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the same of titles of which only the numbers are known, ascending: for few texts."""
+def numbers_said(words: NodeWords, numbers: NDArray[np.uint64]) -> TermPairs:
+    """Find titles of which only the numbers are known, ascending, as `titles_said` does: for few texts."""
     return _distinct_pairs(*_said_at(words, np.arange(len(words.words)), numbers))
 
 
-def _said_at(
-    words: Words, places: NDArray[np.int64], numbers: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _said_at(words: NodeWords, places: NDArray[np.int64], numbers: NDArray[np.uint64]) -> TermPairs:
     """Return the titles that begin at some places of the words."""
     slots = np.searchsorted(words.starts, places, side="right") - 1
     left = words.starts[slots] + words.plain[slots] - places  # words of the text from here on
@@ -224,25 +217,22 @@ def _said_at(
     return np.concatenate(found_slots), np.concatenate(found_titles)
 
 
-def _distinct_pairs(
-    slots: NDArray[np.int64], titles: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _distinct_pairs(slots: NDArray[np.integer], titles: NDArray[np.uint64]) -> TermPairs:
     order = np.lexsort((titles, slots))
     slots, titles = slots[order], titles[order]
-    new = np.ones(len(slots), bool)
-    new[1:] = (slots[1:] != slots[:-1]) | (titles[1:] != titles[:-1])
+    new = distinct(slots) | distinct(titles)
     return slots[new], titles[new]
 
 
 def _places_of(words: NDArray[np.uint32], wanted: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return where some words stand, ascending."""
+    """Return the places of some words, ascending."""
     if len(wanted) <= _FEW:  # a comparison with each is faster than any table
         return np.sort(np.concatenate([np.empty(0, np.int64), *(np.flatnonzero(words == each) for each in wanted)]))
     return np.flatnonzero(_is_in(words, wanted))
 
 
 def _is_in(values: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
-    """Return which values are among some, ascending; both look random, so that their low bits tell most apart."""
+    """Mark the values that are among `wanted`, ascending; both look random, so low bits tell most apart."""
     found = np.zeros(len(values), bool)
     if len(wanted) and len(values):
         bits = values.dtype.type((1 << 20) - 1)
@@ -256,19 +246,11 @@ def _is_in(values: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteg
 
 
 class _Numbers(dict[str, int]):
-    """The numbers of words, whole or cut as `word_keys` cuts them."""
+    """Number of each word, whole or cut as `word_keys` cuts them; filled as it is read."""
 
     def __missing__(self, word: str) -> int:
         number = self[word] = word_number(word_key(word))
         return number
-
-
-class _Titles(dict[str, list[str]]):
-    """The words of titles."""
-
-    def __missing__(self, title: str) -> list[str]:
-        words = self[title] = word_keys(title)
-        return words
 
 
 def _text_words(text: str) -> tuple[Sequence[str], Sequence[str]]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from catena.answering.segment_answer import AnswerOptions, SegmentAnswer, answer_from
+from catena.answering.answers import AnswerOptions, SegmentAnswer, answer_from
 from catena.effects import CheckGraph, Failed, FetchDocuments, Holdings, Inspect, Step
 from catena.enrichment.entities import QueryEntities, query_entities
 from catena.graph.paper_scorer import PaperScorer
@@ -24,23 +24,30 @@ from catena.model import Hit, Ranking, Segment, Where
 from catena.model.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
 from catena.model.filters import checked
 from catena.model.options import check_given
-from catena.retrieval.figure_search import search_figures
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.limits import QuestionLimits
-from catena.retrieval.multi_route import DEFAULT_ROUTES, Fusion, OnRouteError, OnUnknown, retrieve, routes_named
-from catena.retrieval.reading import ReadingOptions, check_budget
-from catena.retrieval.routes import Route, dense, dense_by_texts
-from catena.retrieval.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, read_passages, search_views
-from catena.retrieval.tuned import Tuned
+from catena.retrieval.fusion import Fusion, ScoreFusion
+from catena.retrieval.limits import OnUnknown, QuestionLimits
+from catena.retrieval.multi_route import retrieve
+from catena.retrieval.routes import DEFAULT_ROUTES, OnRouteError, Route, dense, dense_by_texts, routes_named
+from catena.retrieval.section_search import (
+    SECTION_FUSION,
+    SECTION_ROUTES,
+    ReadingOptions,
+    ViewSearch,
+    check_budget,
+    read_passages,
+    search_views,
+)
+from catena.retrieval.tuning import Tuned
+from catena.retrieval.view_search import search_figures
 from catena.segments import Extraction
-from catena.segments.search import Place, SegmentSearch, find_segments
+from catena.segments.search import PlaceChunks, SegmentSearch, find_segments
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catena.answering.integration import ValuedSegment
-    from catena.enrichment.detectors import Detector
+    from catena.enrichment.entities import Detector
     from catena.library.pipeline import Preparation
     from catena.model import Unknown
 
@@ -49,7 +56,7 @@ _PASSAGES = SECTION_ROUTES[-1]  # the route over the passages of long chunks
 
 
 class SegmentSearchOptions(TypedDict, total=False):
-    """How to search for segments; what each means is said at `catena.retrieval.multi_route.retrieve`.
+    """Options of a search for segments; `catena.retrieval.multi_route.retrieve` explains each.
 
     None stands for the default of each. `fusion` may also be weights that were tuned on questions. `embedded_texts`
     are embedded in place of the question (HyDE): the dense route compares the mean of their vectors.
@@ -67,7 +74,7 @@ class SegmentSearchOptions(TypedDict, total=False):
 
 
 class SearchOptions(SegmentSearchOptions, total=False):
-    """How to search for chunks; what each means is said at `catena.retrieval.multi_route.retrieve`.
+    """Options of a search for chunks; `catena.retrieval.multi_route.retrieve` explains each.
 
     `k` is how many hits there are at most, 10 where it is not given; 0 returns none.
     """
@@ -209,7 +216,7 @@ def segments_step(
     options: SegmentSearchOptions | None = None,
     *,
     ranked: Callable[[str], Step[Ranking]] | None = None,
-    place: Place | None = None,
+    place: PlaceChunks | None = None,
 ) -> Step[Extraction]:
     """Return the segments that answer a question: runs of adjacent chunks, each an exact slice of its document.
 

@@ -1,4 +1,4 @@
-"""Which files lie below the paths that a user names, and what they are called in messages and ids."""
+"""Find the files below the paths that a user names, and name them in messages and ids."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from catena.model.errors import ParameterError
+from catena.parsing import SUPPORTED_SUFFIXES
 from catena.parsing.files import path_given
 
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
@@ -37,6 +38,18 @@ def discover(
             if key not in seen:
                 seen.add(key)
                 yield path, path_text(path)
+
+
+def discover_readable(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]:
+    """Yield as `discover` the files given, and in folders only those of types that are read.
+
+    Raises:
+        ParameterError: something is no path.
+    """
+    given = {os.path.abspath(path) for path in paths}
+    for path, name in discover(paths):
+        if path.suffix.lower() in SUPPORTED_SUFFIXES or os.path.abspath(path) in given:
+            yield path, name
 
 
 def document_id_of(path: str | Path, home: str | Path) -> str:

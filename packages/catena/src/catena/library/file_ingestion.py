@@ -29,7 +29,7 @@ from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
 from catena.store.store import LibraryStore
 
 if TYPE_CHECKING:
-    from catena.enrichment.view_making import Held
+    from catena.enrichment.views import Held
     from catena.model.layout import PageNote, Parsed
     from catena.model.vectors import ViewVectors
 
@@ -88,7 +88,7 @@ class _Held(TypedDict):
 
 
 class HeldDocuments(Protocol):
-    """What a store is asked about the older version of a document before a file is read."""
+    """A store that is asked about the older version of a document before a file is read."""
 
     def fingerprint(self, document_id: str) -> str | None:
         """Return that of the document, None of an unknown one."""
@@ -109,7 +109,7 @@ class HeldDocuments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileIngestion:
-    """How one library takes files: its store, the models that it may ask, and its preparation.
+    """Take files into one library, with its store, the models that it may ask, and its preparation.
 
     Attributes:
         home: the folder to which documents' ids are relative.

@@ -13,32 +13,30 @@ from catena.effects import Complete, Request, Step
 from catena.effects.planning import StandIn
 from catena.effects.ports import Completion
 from catena.enrichment.captions import FigureContext, caption_figures
-from catena.enrichment.context import DocumentContext, titled_sections, with_context
+from catena.enrichment.context import DocumentContext, context_offline, titled_sections, with_context
 from catena.enrichment.context_llm import PLANNED, context_by_llm
 from catena.enrichment.entities import Entities, detect_entities, with_terms
-from catena.enrichment.offline_context import context_offline
-from catena.enrichment.view_making import Held, with_views
 from catena.enrichment.views import PLANNED as PLANNED_VIEWS
+from catena.enrichment.views import Held, with_views
 from catena.formatting import figures_of, format_layout
-from catena.formatting.drafts import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, planned_answer
-from catena.formatting.llm_figures import with_figures
-from catena.formatting.llm_markdown import format_markdown
+from catena.formatting.figures import with_figures
+from catena.formatting.llm_markdown import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, format_markdown, planned_answer
 from catena.library.pipeline import Preparation, prepare
 from catena.model import Degraded, Document, Entry, Figure
 from catena.model.figures import FIGURE, figure_links
 from catena.model.places import SEPARATOR
 from catena.structure import segmentation
-from catena.structure.cascade import titles_above
-from catena.structure.context_view_texts import passage_views
+from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
 from catena.structure.figure_views import surroundings, with_figure_views
-from catena.structure.prose_text import prose
-from catena.structure.segment_tree import mark_generated
-from catena.structure.segmentation import EmbeddingOptions, Segmentation, segment_by_embedding, segment_with_llm
-from catena.structure.tokens import count_tokens
+from catena.structure.headers import context_search_views, titles_above
+from catena.structure.passages import prose
+from catena.structure.segment_tree import Segmentation, mark_generated
+from catena.structure.segmentation import segment_with_llm
+from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
-    from catena.enrichment.detectors import Detector
-    from catena.formatting.fidelity_report import FidelityReport
+    from catena.enrichment.entities import Detector
+    from catena.formatting.fidelity_check import FidelityReport
     from catena.model.layout import Parsed
 
 _SHOWN = 20  # pages in a note
@@ -46,7 +44,7 @@ _SHOWN = 20  # pages in a note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
-    """What a parsed file puts into a store, and what models were asked for and did not give.
+    """The entry of a parsed file, and what models were asked for and did not give.
 
     Attributes:
         entry: its fingerprint is "" where asking again may help, so that the next run does.
@@ -184,7 +182,7 @@ def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, D
             sections=titled_sections(sections, context.section_titles),
         )
     entry = with_context(entry, context, views=False)
-    views = passage_views(entry.chunks) if how.embed else ()
+    views = context_search_views(entry.chunks) if how.embed else ()
     return replace(entry, views=(*entry.views, *views), fingerprint=fingerprint), context
 
 

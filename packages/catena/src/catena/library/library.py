@@ -10,37 +10,31 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from catena.effects import (
-    Budget,
     Cancel,
     Event,
     Failed,
-    Limiter,
-    Retry,
     Services,
     run,
     together,
 )
 from catena.library.ask import SearchOptions, SegmentSearchOptions
+from catena.library.base import BaseLibrary, Paths, inputs_given, services_given
 from catena.library.discovery import discover
 from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
 from catena.library.graph import LibraryGraph
 from catena.library.pipeline import Preparation
-from catena.library.questions import LibraryQuestions
-from catena.library.reading import Paths, embedder_given, inputs_given
 from catena.model import Chunk, Document, Entry, Hit, Outcome
 from catena.model.errors import (
     CancelledError,
     CatenaError,
     ParameterError,
 )
-from catena.store.store import DocumentInfo, LibraryStats, LibraryStore
+from catena.store.store import LibraryStats, LibraryStore
 
 if TYPE_CHECKING:
-    from catena.effects.journal import Journal
-    from catena.effects.ports import LLM, Captioner, Embedder, EntityRecognizer, Reranker
+    from catena.effects.ports import LLM, Embedder
     from catena.graph.chunk_graph import ChunkGraph, GraphProgress
-    from catena.graph.edge_kinds import TermEdges
-    from catena.graph.options import GraphOptions
+    from catena.graph.options import GraphOptions, TermEdges
     from catena.model.vectors import ViewVectors
 
     Addition: TypeAlias = tuple[Entry, ViewVectors]
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Library", "SearchOptions", "SegmentSearchOptions"]
 
 
-class Library(LibraryQuestions):
+class Library(BaseLibrary):
     """Documents, chunks, views, vectors and indexes at one path; open it with `Library.open`.
 
     A document's id is its path relative to the folder that holds the library, so that a project can be moved
@@ -62,41 +56,15 @@ class Library(LibraryQuestions):
     def __init__(
         self,
         store: LibraryStore,
-        embedder: Embedder,
-        preparation: Preparation,
-        journal: Journal | None,
-        captioner: Captioner | None = None,
-        *,
-        llm: LLM | None = None,
-        recognizer: EntityRecognizer | None = None,
-        reranker: Reranker | None = None,
-        budget: Budget | None = None,
+        services: Services,
+        preparation: Preparation | None = None,
         graph_kinds: Iterable[TermEdges] = (),
-        max_concurrency: int = 8,
-        limiter: Limiter | None = None,
-        retry: Retry | None = None,
-        output_tokens: int | Mapping[str, int] | None = None,
     ) -> None:
         self._store = store
         self._graph_kinds = tuple(graph_kinds)
         self._graph = LibraryGraph(store, self._graph_kinds)
-        self._embedder = embedder
-        self.preparation = preparation
-        self._services = Services(
-            embedder=embedder,
-            store=store,
-            graph=self._graph,
-            journal=journal,
-            captioner=captioner,
-            llm=llm,
-            recognizer=recognizer,
-            reranker=reranker,
-            budget=budget,
-            max_concurrency=max_concurrency,
-            limiter=limiter or Limiter(),
-            retry=retry or Retry(),
-            output_tokens=output_tokens,
-        )
+        self.preparation = preparation or Preparation()
+        self._services = replace(services, store=store, graph=self._graph)
         # Threads of one interpreter that search one store in it only wait for each other: 8 ms became 12.
         self._in_turn = replace(self._services, max_concurrency=1)
 
@@ -106,19 +74,11 @@ class Library(LibraryQuestions):
         path: str | Path,
         *,
         embedder: Embedder | None = None,
-        lexical: Literal["tantivy", "rank-bm25"] = "tantivy",
-        preparation: Preparation | None = None,
-        journal: Journal | None = None,
-        captioner: Captioner | None = None,
         llm: LLM | None = None,
-        recognizer: EntityRecognizer | None = None,
-        reranker: Reranker | None = None,
-        budget: Budget | None = None,
+        preparation: Preparation | None = None,
+        services: Services | None = None,
+        lexical: Literal["tantivy", "rank-bm25"] = "tantivy",
         graph_kinds: Iterable[TermEdges] = (),
-        max_concurrency: int = 8,
-        limiter: Limiter | None = None,
-        retry: Retry | None = None,
-        output_tokens: int | Mapping[str, int] | None = None,
         create: bool = True,
     ) -> Library:
         """Open the library at a path, or make an empty one there.
@@ -126,54 +86,31 @@ class Library(LibraryQuestions):
         Args:
             path: a folder of its own.
             embedder: the dense route's model; the shipped static embedding by default.
-            lexical: the lexical engine; "rank-bm25" (an extra) is the reference.
+            llm: the language model, for all steps that ask one: it writes Markdown, titles, summaries, queries and
+                answers, divides documents, and finds critical entities, as `preparation` and the questions say.
             preparation: how files become chunks, views and terms.
-            journal: keeps the replies of all models: nothing is asked or paid for twice, also after a kill.
-            captioner: says what each figure shows when a file is indexed with `Preparation(figures=True)`.
-            llm: writes the Markdown of files for `Preparation(format_with_llm=FormatOptions())`, finds critical
-                entities for `Preparation(detectors=[LLMDetector()])`, divides documents for
-                `Preparation(segmentation=SegmentOptions())`, and makes titles and summaries for
-                `Preparation(context=ContextOptions())`; writes what `answer` returns, and queries for `segments`.
-            recognizer: finds them for `Preparation(detectors=[RecognizerDetector()])`.
-            reranker: scores question and passage together for `segments(SegmentSearch(rerank=True))`.
-            budget: the cap that indexing does not pass.
+            services: the other models (reranker, captioner, recognizer), the journal of their replies, the budget,
+                and the pace of requests, as `Services(reranker=..., journal=...)`.
+            lexical: the lexical engine; "rank-bm25" (an extra) is the reference.
             graph_kinds: kinds of edge of your own with which the graph of this library was built.
-            max_concurrency: requests to models at once, >= 1.
-            limiter: requests per minute by their type, as `Limiter({Complete: 60})`; libraries may share it.
-            retry: how often, and after which waits, a request that failed is made again.
-            output_tokens: limits of models' replies, for all prompts or by the name of one; see `Services`.
             create: False refuses to make a new library.
 
         Raises:
             ModelMismatchError: the library holds vectors of another model.
             LibraryError: the path holds something else, or there is nothing and `create` is False.
-            ParameterError: the embedder, the path or the preparation is none.
+            ParameterError: the embedder, the path or the preparation is none, or a model is given twice.
         """
         if not isinstance(path, str | os.PathLike):
             raise ParameterError("path", path, "a folder, as a string or a path")
-        if not isinstance(preparation, Preparation | None):
-            raise ParameterError("preparation", preparation, "Preparation(...) or None")
-        embedder = embedder_given(embedder)
+        services, model = services_given(services, embedder=embedder, llm=llm, preparation=preparation)
         store = LibraryStore.open(
-            path, embedder_identity=embedder.identity, dim=embedder.dim, lexical=lexical, create=create
+            path,
+            embedder_identity=model.identity,
+            dim=model.dim,
+            lexical=lexical,
+            create=create,
         )
-        how = preparation or Preparation()
-        return cls(
-            store,
-            embedder,
-            how,
-            journal,
-            captioner,
-            llm=llm,
-            recognizer=recognizer,
-            reranker=reranker,
-            budget=budget,
-            graph_kinds=graph_kinds,
-            max_concurrency=max_concurrency,
-            limiter=limiter,
-            retry=retry,
-            output_tokens=output_tokens,
-        )
+        return cls(store, services, preparation, graph_kinds)
 
     def __enter__(self) -> Library:
         return self
@@ -200,15 +137,9 @@ class Library(LibraryQuestions):
             raise ParameterError("budget", "a cap", allowed)
         if services.limiter.per_minute:
             raise ParameterError("limiter", "requests per minute", allowed)
-        models = {name: getattr(services, name) for name in ("journal", "captioner", "llm", "recognizer", "reranker")}
-        how = {"embedder": self._embedder, "lexical": self._store.lexical, "preparation": self.preparation}
-        pace = {
-            "max_concurrency": services.max_concurrency,
-            "retry": services.retry,
-            "output_tokens": services.output_tokens,
-            "graph_kinds": self._graph_kinds,
-        }
-        return _reopened, (str(self._store.path.resolve()), {**how, **models, **pace})
+        theirs = replace(services, store=None, graph=None, progress=None, cancel=None)
+        how = {"lexical": self._store.lexical, "preparation": self.preparation, "graph_kinds": self._graph_kinds}
+        return _reopened, (str(self._store.path.resolve()), {**how, "services": theirs})
 
     def close(self) -> None:
         """Release files and locks; what was added is on disk already."""
@@ -345,7 +276,7 @@ class Library(LibraryQuestions):
 
     @property
     def has_graph(self) -> bool:
-        """Whether this library has a chunk-interaction graph; nothing of it is read."""
+        """True where this library has a chunk-interaction graph; nothing of it is read."""
         return self._graph.exists
 
     @property
@@ -396,10 +327,6 @@ class Library(LibraryQuestions):
             LibraryError: there is no figure, or the file cannot be written.
         """
         return self._store.figure_file(*self._figure_of(found))
-
-    def documents(self) -> tuple[DocumentInfo, ...]:
-        """Return what is known of each document, by id."""
-        return self._store.documents()
 
     def stats(self) -> LibraryStats:
         """Return the size of the library."""

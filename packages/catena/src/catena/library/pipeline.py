@@ -19,10 +19,10 @@ from catena import prompts
 from catena.effects import Complete, Embed, Recognise, Request, Step, ask
 from catena.enrichment.context import ContextOptions
 from catena.enrichment.context_llm import versions as prompt_versions
-from catena.enrichment.detectors import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
-from catena.enrichment.graph_keywords import KIND as GRAPH_KEYWORDS
+from catena.enrichment.entities import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
 from catena.enrichment.term_selection import CriticalTermOptions, critical_terms
-from catena.enrichment.view_maker import ViewMaker
+from catena.enrichment.view_makers import KIND as GRAPH_KEYWORDS
+from catena.enrichment.views import ViewMaker
 from catena.formatting import LayoutOptions, format_layout
 from catena.formatting.llm_markdown import FormatOptions
 from catena.model import Chunk, Document, Entry, Figure, Section, View
@@ -34,20 +34,25 @@ from catena.model.options import as_tuples, check_options
 from catena.model.places import GENERATED_TITLE, SOURCE, TITLE
 from catena.model.vectors import DEFAULT, ViewVectors, text_digest
 from catena.parsing import Engine, Limits, file_bytes, parse_bytes
-from catena.structure.assembly import HEADING_ONLY, TABLE_HEADER
 from catena.structure.blocks import blocks_of
-from catena.structure.cascade import headed_views, searchable
-from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.chunking import (
+    HEADING_ONLY,
+    TABLE_HEADER,
+    ChunkOptions,
+    SectionChunkOptions,
+    cut,
+    cut_fixed,
+    cut_sections,
+)
 from catena.structure.contents import content_outline
-from catena.structure.context_header import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY
+from catena.structure.embedding_segmentation import EmbeddingOptions
 from catena.structure.figure_views import CAPTION, mark_figures, with_figure_views
-from catena.structure.fixed_length import cut_fixed
+from catena.structure.headers import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, headed_views, searchable
 from catena.structure.headings import outline
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
-from catena.structure.section_chunks import SectionChunkOptions, cut_sections
-from catena.structure.segmentation import EmbeddingOptions, SegmentOptions
-from catena.structure.table_view_texts import TABLE, table_views
-from catena.structure.titles import plain_title
+from catena.structure.segmentation import SegmentOptions
+from catena.structure.table_definitions import TABLE, table_views
+from catena.text.headings import plain_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,7 +90,7 @@ class FixedLength:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """How files become entries; part of each entry's fingerprint, so that a change re-indexes.
+    """Settings by which files become entries; part of each entry's fingerprint, so that a change re-indexes.
 
     Attributes:
         chunks: what a chunk is: a short piece of a section (`ChunkOptions`), a whole section, as in MC-indexing
@@ -159,7 +164,7 @@ class Preparation:
 
     @property
     def has_passages(self) -> bool:
-        """Whether chunks may be longer than a vector can say, so that they are found by their passages, too."""
+        """True where chunks may be longer than a vector can say, so that they are found by their passages, too."""
         return not isinstance(self.chunks, ChunkOptions)
 
     @property
@@ -204,7 +209,7 @@ def _known_by(detector: Detector) -> str:
 
 
 def read(
-    path: Path,
+    path: str | Path,
     preparation: Preparation | None = None,
     *,
     document_id: str | None = None,

@@ -23,6 +23,7 @@ from .errors import ServerError as ServerError
 from .errors import ServiceError as ServiceError
 from .errors import UnknownDocumentError as UnknownDocumentError
 from .errors import ViewError as ViewError
+from .errors import needs as needs
 from .figures import CAPTION as CAPTION
 from .figures import FIGURE as FIGURE
 from .figures import FOLDER as FOLDER

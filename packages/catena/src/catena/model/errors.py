@@ -7,6 +7,8 @@ survives pickling and therefore the border between processes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from catena.model.near_names import meant, names_in
@@ -33,7 +35,7 @@ class CatenaError(Exception):
 
     @property
     def __notes__(self) -> list[str]:
-        """What a traceback shows below the message, made when it is first looked at: only then it is all known."""
+        """Lines below the message in a traceback, made when they are first looked at, when all are known."""
         if "_notes" not in self.__dict__:
             advice = "" if " Try: " in str(self) else f"\nTry: {self.usual_advice}"
             see = f"See: catena explain-error {type(self).__name__} (docs/{self.page})"
@@ -98,18 +100,36 @@ class ScaleError(CatenaError, TypeError):
 class MissingExtraError(CatenaError, ImportError):
     """A part was asked for whose optional package is not installed.
 
-    The message is the line that installs it; `catena doctor` lists all extras.
+    The message has the line that installs it; `catena doctor` lists all optional packages.
     """
 
     kept = "everything as it was: nothing was begun"
     usual_advice = "the pip command in the message, in the environment in which Python runs"
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package, extra)
-        self.package, self.extra = package, extra
+    def __init__(self, package: str, requirement: str) -> None:
+        super().__init__(package, requirement)
+        self.package, self.requirement = package, requirement
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed. Try: pip install 'catena-core[{self.extra}]'"
+        return f"{self.package} is not installed. Try: pip install '{self.requirement}'"
+
+
+@contextmanager
+def needs(package: str) -> Iterator[None]:
+    """Turn the failed import of another package of Catena into the line that installs it.
+
+    Args:
+        package: as pip names it, e.g. "catena-view"; its module is named the same with "_".
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package.replace("-", "_"):
+            raise
+        raise MissingExtraError(package, package) from None
 
 
 class ParseError(CatenaError):

@@ -69,13 +69,13 @@ class Line:
 
     @property
     def bold(self) -> bool:
-        """Whether every visible character is bold."""
+        """True where every visible character is bold."""
         inked = [span for span in self.spans if span.text.strip()]
         return bool(inked) and all(span.bold for span in inked)
 
     @property
     def mono(self) -> bool:
-        """Whether every visible character is in a fixed-width font."""
+        """True where every visible character is in a fixed-width font."""
         inked = [span for span in self.spans if span.text.strip()]
         return bool(inked) and all(span.mono for span in inked)
 
@@ -159,13 +159,13 @@ class PageNote:
 
     @property
     def lost(self) -> bool:
-        """Whether the page gave no text, though something is on it."""
+        """True where the page gave no text, though something is on it."""
         return self.state in {"no-text", "failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What reading one file gave.
+    """Pages and findings of one file that was read.
 
     Attributes:
         document: the text in reading order, pages mapped; plain for PDF, Markdown for HTML and Markdown.

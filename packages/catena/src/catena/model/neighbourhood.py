@@ -1,4 +1,4 @@
-"""What a graph says of its nodes and of the edges between them: arrays, so that a hop costs no loop."""
+"""Hold the nodes of a graph and the edges between them as arrays, so that a hop costs no loop."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Neighbourhood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordCounts:
-    """How many nodes a graph has, how many words these have on average, and in how many of them each word is."""
+    """Number of a graph's nodes, of their words on average, and of the nodes that have each word."""
 
     nodes: int
     mean_length: float

@@ -1,15 +1,15 @@
-"""Check the options of a dataclass against what its fields declare: type, range, choices."""
+"""Declare options as fields of a dataclass (type, range, choices, help), check them, and read the declarations."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from math import inf, isnan
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -28,6 +28,55 @@ _NAMED: dict[Any, tuple[Any, str]] = {
     str: (str, "a string"),
     NoneType: (NoneType, "None"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """Say in the annotation of a field what the option does: `Annotated[int, Ge(0), Doc("Join so many.")]`."""
+
+    text: str
+
+
+class DeclaredOption(NamedTuple):
+    """One option, as the field of a dataclass declares it.
+
+    Attributes:
+        kind: its type without metadata and None: `int`, `float`, `bool`, `str`, `Literal[...]`.
+        default: of the field; None where it has none.
+        help: the text of its `Doc`, "" where it has none.
+        low, high: the least and the greatest value; None where there is none, or where it is a `Gt` or `Lt`.
+    """
+
+    kind: Any
+    default: Any
+    help: str
+    low: float | None
+    high: float | None
+
+
+def declared(options: type, name: str) -> DeclaredOption:
+    """Return what the field `name` of a dataclass of options declares."""
+    field = next(each for each in fields(options) if each.name == name)
+    kind, metadata = _bare(_hints(cast("Hashable", options))[name])
+    bounds: dict[type, Any] = {type(each): each for each in metadata}
+    return DeclaredOption(
+        kind=kind,
+        default=None if field.default is MISSING else field.default,
+        help=bounds[Doc].text if Doc in bounds else "",
+        low=bounds[Ge].ge if Ge in bounds else None,
+        high=bounds[Le].le if Le in bounds else None,
+    )
+
+
+def _bare(hint: Any) -> tuple[Any, tuple[object, ...]]:
+    """Return a type without metadata and None, and all of the metadata."""
+    if get_origin(hint) is Annotated:
+        kind, metadata = _bare(hint.__origin__)
+        return kind, (*metadata, *hint.__metadata__)
+    if get_origin(hint) in (Union, UnionType):
+        others = [each for each in get_args(hint) if each is not NoneType]
+        return _bare(others[0]) if len(others) == 1 else (hint, ())
+    return hint, ()
 
 
 def check_options(options: object) -> None:
@@ -58,8 +107,8 @@ def as_tuples(options: object, *names: str) -> None:
             object.__setattr__(options, name, tuple(value))
 
 
-def check_given(options: Mapping[str, object], declared: type) -> None:
-    """Raise where an option that was given is not what a class of options (a `TypedDict`) declares it to be.
+def check_given(options: Mapping[str, object], declared: type | Callable[..., object]) -> None:
+    """Raise where an option that was given is not what a `TypedDict`, or the function that takes it, declares.
 
     Raises:
         ParameterError: names the option, its value and what is allowed.

@@ -1,4 +1,4 @@
-"""Where a passage stands, in the words a reader uses: document, heading path, page and lines."""
+"""Name the place of a passage in the words of a reader: document, heading path, page and lines."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ Span: TypeAlias = tuple[int, int]  # first and last, 1-based and inclusive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a slice of a document stands for a reader.
+    """Place of a slice of a document, as a reader finds it.
 
     Attributes:
         pages, lines: first and last, 1-based and inclusive; None where the source has no pages, or nobody counted.
@@ -591,7 +591,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """What joins two chunks of the chunk-interaction graph: one edge, with a weight for each kind of interaction.
+    """One edge between two chunks of the chunk-interaction graph, with a weight for each kind of interaction.
 
     Attributes:
         weights: by kind, above 0, sorted by kind; a kind that does not join the two is not there.
@@ -662,7 +662,7 @@ IngestState: TypeAlias = Literal["indexed", "partial", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one input ended; together they are the ledger of a run.
+    """The end of one input; together they are the ledger of a run.
 
     Attributes:
         cut: time or memory ended its reading: the next run reads it again.

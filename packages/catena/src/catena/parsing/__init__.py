@@ -1,4 +1,4 @@
-"""Read a file into a document, whatever the file does.
+"""Read a file into a document, in another process and under limits.
 
 `__init__.pyi` lists the names that others may use; each is loaded when it is first used.
 """

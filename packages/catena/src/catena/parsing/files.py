@@ -1,48 +1,32 @@
-"""From a file to a `Parsed`: what it is, who reads it, and what came back."""
+"""Read a file into a `Parsed`: ask a reading process, and put its events together."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypedDict
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from annotated_types import Ge, Le
 
 from catena.model import Document
 from catena.model.errors import MissingExtraError, ParameterError, ParseError
 from catena.model.ids import digest
-from catena.model.layout import Parsed
+from catena.model.layout import Layout, Page, PageNote, Parsed
 from catena.model.options import check_given
-from catena.parsing.assemble import parsed, whole
-from catena.parsing.failures import Unreadable
-from catena.parsing.limits import Limits
-from catena.parsing.opening import too_large
+from catena.parsing.pages import outline_of, page_of
 from catena.parsing.process import POOL, ask
+from catena.parsing.protocol import Limits, Unreadable, too_large
+from catena.text.encodings import is_visible
+from catena.text.loaded import PAGE_BREAK, PLAIN
 
 Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 
 DEFAULT_LIMITS = Limits()
 FIGURE_DPI = 200.0  # dots per inch of a figure: small print is read, and a page-wide chart has some 250 kB
-
-
-class _Options(TypedDict):
-    """What `parse` takes besides a path."""
-
-    document_id: str | None
-    source: str | None
-    password: str | None
-    limits: Limits
-    engine: Engine
-    ruled_tables: bool
-    figures: bool
-    figure_dpi: Annotated[float, Ge(36), Le(600)]
-    hidden_text: bool
-
-
-class _Given(_Options):
-    data: bytes | bytearray | memoryview
-    name: str
 
 
 def parse(
@@ -74,7 +58,7 @@ def parse(
         ruled_tables: find tables with drawn borders (slow; extra `[tables]`).
         figures: crop the figures of PDFs; only pypdfium2 can, the other engine gives none.
         figure_dpi: dots per inch of the crops, 36 to 600; a large figure gets fewer, see `figure_images`.
-        hidden_text: keep what nobody sees who looks at a page of a PDF: text that is white on white, invisible (as
+        hidden_text: keep text of a PDF that a reader of the page does not see: it is white on white, invisible (as
             the text layer that OCR puts below a scan is), off the page, or too small. `notes` tell of it either way.
 
     Raises:
@@ -82,17 +66,14 @@ def parse(
         MissingExtraError: the engine or the table finder is not installed.
         ParameterError: an argument is of another type, the engine is unknown, or `figure_dpi` out of range.
     """
-    name = str(path)
-    options: _Options = {
-        "document_id": document_id, "source": source, "password": password, "limits": limits, "engine": engine,
-        "ruled_tables": ruled_tables, "figures": figures, "figure_dpi": figure_dpi, "hidden_text": hidden_text,
-    }  # fmt: skip
-    check_given(options, _Options)
-    return parse_bytes(file_bytes(path, source=source or name, limits=limits), name, **options)
+    options = {name: value for name, value in locals().items() if name != "path"}
+    check_given(options, parse_bytes)
+    source = source or str(path)
+    return parse_bytes(file_bytes(path, source=source, limits=limits), str(path), **{**options, "source": source})
 
 
 def parse_bytes(
-    data: bytes,
+    data: bytes | bytearray | memoryview,
     name: str,
     *,
     document_id: str | None = None,
@@ -102,16 +83,11 @@ def parse_bytes(
     engine: Engine = "pypdf",
     ruled_tables: bool = False,
     figures: bool = False,
-    figure_dpi: float = FIGURE_DPI,
+    figure_dpi: Annotated[float, Ge(36), Le(600)] = FIGURE_DPI,
     hidden_text: bool = True,
 ) -> Parsed:
     """Read a file that is in memory; `name` is what it is called. For the rest see `parse`."""
-    given: _Given = {
-        "data": data, "name": name, "document_id": document_id, "source": source, "password": password,
-        "limits": limits, "engine": engine, "ruled_tables": ruled_tables, "figures": figures,
-        "figure_dpi": figure_dpi, "hidden_text": hidden_text,
-    }  # fmt: skip
-    check_given(given, _Given)
+    check_given(locals(), parse_bytes)
     _check_installed(engine, ruled_tables)
     source = source or name
     blank = Document(id=document_id or digest("document", source), text="", source=source)
@@ -122,13 +98,13 @@ def parse_bytes(
     try:
         if len(data) > limits.bytes:
             raise too_large(len(data), limits.bytes)
-        return parsed(ask(POOL, request, data, limits), blank, name)
+        return parsed(ask(POOL, request, cast("bytes", data), limits), blank, name)
     except Unreadable as error:
         raise ParseError(source, error.state, error.what, error.do_next) from None
 
 
 def file_bytes(path: str | Path, *, source: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """Return what is in a regular file; a pipe or a device, which may never end, is not opened.
+    """Return the bytes of a regular file; a pipe or a device, which may never end, is not opened.
 
     It is read by another process, so that a disk that does not answer costs `limits.seconds` and no more.
 
@@ -160,6 +136,175 @@ def path_given(path: object) -> Path:
 
 def _check_installed(engine: str, ruled_tables: bool) -> None:
     if engine == "pypdfium2" and find_spec("pypdfium2") is None:
-        raise MissingExtraError("pypdfium2", "fast-pdf")
+        raise MissingExtraError("pypdfium2", "catena-core[fast-pdf]")
     if ruled_tables and find_spec("pdfplumber") is None:
-        raise MissingExtraError("pdfplumber", "tables")
+        raise MissingExtraError("pdfplumber", "catena-core[tables]")
+
+
+_WHY = {"no-text": "it shows something, but has no text layer", "blank": "nothing is on it"}
+# titles that programs fill in by themselves
+_NO_TITLE = re.compile(r"untitled|document\d*|microsoft word.*|.*\.(docx?|tex|dvi|indd|pdf|rtf|html?)|\W*", re.I)
+
+
+def parsed(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document that a reading process gave.
+
+    Raises:
+        Unreadable: it gave none; why.
+    """
+    is_pdf = any(event["event"] == "start" for event in events)
+    return parsed_pdf(events, blank, name) if is_pdf else parsed_text(events, blank, name)
+
+
+def whole(events: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the bytes of a file that a reading process has opened.
+
+    Raises:
+        Unreadable: it could not; why.
+    """
+    if events[-1]["event"] == "failed":
+        raise _unreadable(events[-1])
+    return bytes(events[0].get("data", b""))
+
+
+def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document and its layout.
+
+    Raises:
+        Unreadable: no page gave text: all blank ("empty"), scanned ("no-text"), or what ended the reading.
+    """
+    end = events[-1]
+    failed = end if end["event"] == "failed" else None
+    start = next((event for event in events if event["event"] == "start"), None)
+    if start is None:
+        raise _unreadable(failed)
+    about: Mapping[str, Any] = next((event for event in events if event["event"] == "about"), {})
+    labels = [str(label) for label in about.get("labels", ())]
+    count = int(start["pages"])
+    labels = labels if len(labels) == count else [""] * count
+    read = {event["number"]: event for event in events if event["event"] == "page"}
+    given_up = [event for event in events if event["event"] == "unread"]
+    why = {event["number"]: f"{event['state']}: {event['what']}" for event in given_up}
+    figures: dict[int, list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event["event"] == "figure":
+            figures.setdefault(event["page"], []).append(event)
+    missing = f"not read: {failed['what']}" if failed else ""
+    pages = tuple(
+        page_of(read[number], labels[number - 1], figures.get(number, ()))
+        if number in read
+        else _unread(number, labels[number - 1], why.get(number, missing))
+        for number in range(1, count + 1)
+    )
+    _check_some_text(pages, failed)
+    parsed = _parsed(pages, about, blank, name, str(start.get("problem", "")))
+    lost = _lost_figures(events, failed if len(read.keys() | why.keys()) == count else None, count)
+    ends = given_up if failed is None else [*given_up, failed]
+    cut = [event for event in ends if event["state"] in {"timeout", "memory"}]
+    parsed = replace(parsed, retry=str(cut[-1]["do_next"]) if cut else "")
+    return parsed if not lost else replace(parsed, state="partial", notes=(*parsed.notes, *lost))
+
+
+def _lost_figures(
+    events: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None, pages: int
+) -> tuple[PageNote, ...]:
+    """Return the pages whose figures are not all there; figures come last, so a reading that ended late lost some."""
+    notes = [
+        PageNote(page=int(event["page"]), state="text", why=str(event["why"]))
+        for event in events
+        if event["event"] == "no-figure"
+    ]
+    if failed is not None:
+        reached = max((int(event["page"]) for event in events if event["event"] == "figure"), default=1)
+        known = any(event["event"] == "about" for event in events)
+        what = "figures from here on" if known else "the outline, the labels of pages and figures"
+        why = f"{what} may be missing: {failed['what']}"
+        notes.append(PageNote(page=min(reached, pages), state="text", why=why))
+    return tuple(notes)
+
+
+def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str, problem: str) -> Parsed:
+    metadata = {str(key): str(value) for key, value in about.get("metadata", {}).items() if value}
+    problems = "; ".join(about.get("problems", ()))
+    title = metadata.pop("title", "")
+    layout = Layout(
+        pages=pages,
+        outline=outline_of(about, len(pages)) if "items" in about else (),
+        title=title,
+        metadata={**metadata, "problems": problems} if problems else metadata,
+    )
+    texts = ["\n".join(line.text for line in page.lines) for page in pages]
+    starts = [0]
+    for text in texts[:-1]:
+        starts.append(starts[-1] + len(text) + len(PAGE_BREAK))
+    document = replace(
+        blank,
+        text=PAGE_BREAK.join(texts),
+        title=title if title and not _NO_TITLE.fullmatch(title) else PurePath(name).stem,
+        media_type=PLAIN,
+        page_starts=tuple(starts),
+        page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
+        metadata=metadata,
+    )
+    notes = tuple(
+        PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
+        for page in pages
+        if page.state != "text" or page.note
+    )
+    if problem:  # of the whole file
+        notes = (PageNote(page=1, state="text", why=problem), *notes)
+    partial = any(note.state != "blank" for note in notes)
+    notes += tuple(
+        PageNote(page=page.number, state="hidden", why=f"hidden text (characters): {page.hidden}")
+        for page in pages
+        if page.hidden
+    )
+    return Parsed(document=document, layout=layout, state="partial" if partial else "parsed", notes=notes)
+
+
+def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) -> None:
+    if any(is_visible(line.text) for page in pages for line in page.lines):
+        return
+    if failed is not None:
+        raise _unreadable(failed)
+    states = {page.state for page in pages}
+    if "failed" in states:
+        note = next(page.note for page in pages if page.state == "failed")
+        state, _, why = note.partition(": ")
+        raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
+    if "no-text" in states:
+        raise Unreadable(
+            "no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it"
+        )
+    what = "have nothing on them that can be seen" if "text" in states else "are blank"
+    raise Unreadable("empty", f"all of its {len(pages)} pages {what}")
+
+
+def _unread(number: int, label: str, note: str) -> Page:
+    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
+
+
+def _unreadable(failed: Mapping[str, Any] | None) -> Unreadable:
+    if failed is None:
+        return Unreadable("malformed", "nothing could be read from it")
+    return Unreadable(str(failed["state"]), str(failed["what"]), str(failed["do_next"]))
+
+
+def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
+    """Return the document of a file without pages; "partial" where some of it is missing.
+
+    Raises:
+        Unreadable: it has no text, or what ended the reading.
+    """
+    about = next((event for event in events if event["event"] == "text"), None)
+    if about is None or events[-1]["event"] == "failed":
+        raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
+    notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in about.get("notes", ()))
+    document = replace(
+        blank,
+        text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
+        title=str(about["title"]) or PurePath(name).stem,
+        media_type=str(about["media_type"]),
+        metadata={"encoding": str(about["encoding"])},
+    )
+    return Parsed(document=document, state="partial" if notes else "parsed", notes=notes)

@@ -1,23 +1,20 @@
-"""HTML to Markdown in one pass over the tags: no tree, so no nesting is too deep; nothing is ever fetched.
+"""Convert HTML to Markdown in one pass over the tags: no tree, so no nesting is too deep; nothing is ever fetched.
 
 Headings, lists, tables, quotations and code keep their structure; links and emphasis keep their words only,
 because a view that is searched is better without addresses and stars. A table gets one header row; the text of
-a merged cell stands where `merged_cells.unmerged` says.
+a merged cell is put where `merged_cells.unmerged` says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
 
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, check_visible, decode, told
-from catena.text.html_table import TABLE_TAGS, HtmlRows, HtmlTable
+from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
 from catena.text.loaded import MARKDOWN
-
-MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
+from catena.text.tables import TABLE_TAGS, HtmlTable
 
 _UNSEEN = frozenset(
     {"script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "audio", "video"}
@@ -48,7 +45,7 @@ def read_html(data: bytes) -> dict[str, Any]:
     found = decode(data, stated=stated_charset(data))
     markdown, title = to_markdown(found.text)
     check_visible(markdown, "the page shows no text")
-    return told(found._replace(text=markdown), MARKDOWN, title)
+    return text_event(found._replace(text=markdown), MARKDOWN, title)
 
 
 def stated_charset(data: bytes) -> str:
@@ -66,7 +63,7 @@ def to_markdown(html: str) -> tuple[str, str]:
     writer.feed(closed + mark + rest.replace("<", "&lt;"))  # no tag: the parser would search each to the end of all
     writer.close()
     writer.finish()
-    return "\n".join(writer.lines).strip("\n") + "\n", writer.title or writer.first_heading
+    return "\n".join(writer.blocks.lines).strip("\n") + "\n", writer.title or writer.first_heading
 
 
 class _Writer(HTMLParser):
@@ -74,7 +71,7 @@ class _Writer(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.lines: list[str] = []
+        self.blocks = MarkdownBlocks()
         self.title = ""
         self.first_heading = ""
         self._words: list[str] = []
@@ -82,12 +79,8 @@ class _Writer(HTMLParser):
         self._in_title = False
         self._heading = 0
         self._code_block: str | None = None  # its language, inside <pre>
-        self._lists: list[int] = []  # next number of each open list; 0 for bullets
-        self._item = ""  # the mark of a list item whose first block is still to come
-        self._quotes = 0
         self._table: HtmlTable | None = None
         self._nested_tables = 0
-        self._tight = False
         self._comments_end = True  # False once one did not: none behind it can
 
     def parse_comment(self, i: int, report: bool = True) -> int:
@@ -136,19 +129,20 @@ class _Writer(HTMLParser):
         elif tag in {"ul", "ol"}:
             self._flush()
             start = values.get("start", "1")
-            self._lists.append((int(start) if start.isdecimal() and len(start) < 10 else 1) if tag == "ol" else 0)
+            first = int(start) if start.isdecimal() and len(start) < 10 else 1
+            self.blocks.open_list(first if tag == "ol" else 0)
         elif tag in {"li", "dd"}:
             self._flush()
-            self._begin_item()
+            self.blocks.item()
         elif tag == "blockquote":
             self._flush()
-            self._quotes += 1
+            self.blocks.quotes += 1
         elif tag == "table":
             self._flush()
             self._table = HtmlTable()
         elif tag == "hr":
             self._flush()
-            self._write(["***"])
+            self.blocks.write(["***"])
         elif tag in _BLOCKS:
             self._flush()
 
@@ -168,14 +162,12 @@ class _Writer(HTMLParser):
         """End a block outside tables; end tags without a beginning do nothing."""
         if tag in _BLOCKS or tag in _HEADINGS or tag in {"li", "dd", "pre"}:
             self._flush()
-        elif tag in {"ul", "ol"} and self._lists:
+        elif tag in {"ul", "ol"} and self.blocks.lists:
             self._flush()
-            self._lists.pop()
-            self._item = ""
-            self._tight = bool(self._lists)
-        elif tag == "blockquote" and self._quotes:
+            self.blocks.close_list()
+        elif tag == "blockquote" and self.blocks.quotes:
             self._flush()
-            self._quotes -= 1
+            self.blocks.quotes -= 1
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
@@ -187,13 +179,6 @@ class _Writer(HTMLParser):
         """Write what was never closed."""
         self._end_table()
         self._flush()
-
-    def _begin_item(self) -> None:
-        if self._lists and self._lists[-1]:
-            self._item = f"{self._lists[-1]}. "
-            self._lists[-1] += 1
-        else:
-            self._item = "- "
 
     def _tick(self, values: dict[str, str]) -> None:
         if self._code_block is None:
@@ -230,14 +215,6 @@ class _Writer(HTMLParser):
             self._table.add(self._taken())
             self._table.close(tag)
 
-    def _end_table(self) -> None:
-        table, self._table, self._nested_tables = self._table, None, 0
-        if table is None:
-            return
-        table.add(self._taken())
-        for block in _table_blocks(table.finish()):
-            self._write(block)
-
     def _taken(self) -> str:
         """Return the words collected so far as one line."""
         text = " ".join(readable_text("".join(self._words).replace(_BREAK, " ")).split())
@@ -250,7 +227,7 @@ class _Writer(HTMLParser):
         heading, self._heading = self._heading, 0
         language, self._code_block = self._code_block, None
         if language is not None:
-            self._write_code(raw.removeprefix("\n").rstrip(), language)
+            self.blocks.code(raw.removeprefix("\n").rstrip().splitlines(), language)
             return
         lines = [" ".join(readable_text(line).split()) for line in raw.split(_BREAK)]
         text = "\n".join(line for line in lines if line)
@@ -259,42 +236,25 @@ class _Writer(HTMLParser):
         if heading:
             text = text.replace("\n", " ")
             self.first_heading = self.first_heading or text[:MAX_TITLE].rstrip()
-            self._write(["#" * heading + " " + text])
+            self.blocks.write(["#" * heading + " " + text])
         else:
-            self._write(_STRUCTURE_MARK.sub(r"\\\1", text).split("\n"))
+            self.blocks.write(_STRUCTURE_MARK.sub(r"\\\1", text).split("\n"))
 
-    def _write_code(self, code: str, language: str) -> None:
-        if code.strip():
-            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", code)), default=0))
-            self._write([fence + language, *code.splitlines(), fence])
-
-    def _write(self, lines: list[str]) -> None:
-        """Append a block, indented by its lists and quotations; items of one list follow each other closely."""
-        depth = min(len(self._lists), MAX_INDENT)
-        mark, self._item = self._item, ""
-        outer = "> " * min(self._quotes, MAX_INDENT) + "   " * max(depth - 1, 0)
-        rest = outer + ("   " if depth else "")
-        if self.lines and not (mark and self._tight):
-            self.lines.append("")
-        self.lines += [
-            ((outer + mark if mark else rest) if number == 0 else rest + " " * (len(mark) - 3 if mark else 0)) + line
-            for number, line in enumerate(lines)
-        ]
-        self._tight = bool(mark)
-
-
-def _table_blocks(table: HtmlRows) -> list[list[str]]:
-    """Return the caption and the table as blocks of lines; a table of one column is plain paragraphs."""
-    blocks = [[table.caption]] if table.caption else []
-    rows = [table.header, *table.rows]
-    if len(table.header) <= 1:
-        return blocks + [[cell] for row in rows for cell in row if cell]
-    header, *body = [_table_line(row) for row in rows]
-    return [*blocks, [header, _table_line(["---"] * len(table.header)), *body]]
-
-
-def _table_line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    def _end_table(self) -> None:
+        """Write the caption and the table; a table of one column as plain paragraphs."""
+        table, self._table, self._nested_tables = self._table, None, 0
+        if table is None:
+            return
+        table.add(self._taken())
+        found = table.finish()
+        rows = [found.header, *found.rows]
+        if found.caption:
+            self.blocks.write([found.caption])
+        if len(found.header) > 1:
+            self.blocks.grid([[cell.replace("|", "\\|") for cell in row] for row in rows])
+            return
+        for cell in (cell for row in rows for cell in row if cell):
+            self.blocks.write([cell])
 
 
 def _language(values: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-r"""LaTeX to Markdown in one pass over the tokens: no tree, so no nesting is too deep; no other file is ever read.
+r"""Convert LaTeX to Markdown in one pass over the tokens: no tree, so no nesting is too deep; reads no other file.
 
 Sections, lists, tables, quotations, verbatim text and footnotes keep their structure, mathematics its source
 between dollars. A command that is not known is dropped and its arguments stay, so that no word is lost.
@@ -11,31 +11,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from catena.parsing.latex_commands import (
-    DEFINITIONS,
-    FILES,
-    FLOATS,
-    FRONT,
-    INVISIBLE,
-    LISTS,
-    QUOTES,
-    RANKS,
-    STATEMENTS,
-    TABLES,
-    UNSEEN_OPTIONS,
-)
-from catena.parsing.latex_macros import Reader, as_source
-from catena.parsing.latex_symbols import ACCENTS, accented, dotless, german, symbol, typeset
-from catena.parsing.latex_tokens import Token, caption_of
-from catena.parsing.latex_units import unit
-from catena.parsing.markdown_blocks import MarkdownBlocks
+from catena.parsing import latex_commands as known
+from catena.parsing.latex_commands import accented, german, symbol, typeset, unit
+from catena.parsing.latex_tokens import Reader, Token, as_source, caption_of
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, check_visible, decode, told
+from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
 from catena.text.loaded import MARKDOWN
 
 _INPUT_ENCODING = re.compile(rb"\\usepackage\s*\[\s*([\w-]+)\s*\]\s*\{inputenc\}")
 _ENCODINGS = {"latin9": "iso8859-15", "ansinew": "cp1252", "applemac": "mac-roman", "latin2": "iso8859-2"}
-_HEADING = re.compile(rf"\\({'|'.join(RANKS)})\*?\s*[\[{{]")
+_HEADING = re.compile(rf"\\({'|'.join(known.RANKS)})\*?\s*[\[{{]")
 _HAS_TITLE = re.compile(r"\\title\s*[\[{]")
 _PRINTS_TITLE = re.compile(r"\\(?:maketitle|titlepage)(?![A-Za-z@])|\\begin\s*\{frontmatter\}")
 _IS_GERMAN = re.compile(r"\\usepackage\s*+(?:\[(?=[^\]\\]{0,400}?german)[^\]\\]{0,800}+\]\s*+\{babel\}|\{n?german\})")
@@ -45,7 +30,7 @@ _BEGIN = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
 _REFERENCE = re.compile("\ue000([^\ue000\ue001]*)\ue001")  # marks of our own, in an area without characters
 _FOOTNOTE = re.compile(r"\[\^\d+\]")
 _DEEPEST = 100  # texts taken aside in each other; what is deeper stays in the text around it
-_LONGEST_REFERENCE = 200  # characters of a title that stands for a reference
+_LONGEST_REFERENCE = 200  # characters of a title that replaces a reference
 
 
 class Converted(NamedTuple):
@@ -67,12 +52,12 @@ def read_latex(data: bytes) -> dict[str, Any]:
     source = decode(data, stated=_ENCODINGS.get(name, name))
     found = to_markdown(source.text)
     check_visible(found.markdown, "the source prints no text")
-    about = told(source._replace(text=found.markdown), MARKDOWN, found.title)
+    about = text_event(source._replace(text=found.markdown), MARKDOWN, found.title)
     return {**about, "notes": [*about["notes"], *found.notes]}
 
 
 def to_markdown(source: str) -> Converted:
-    r"""Return a LaTeX source as Markdown; what stands before its \begin{document} is read for definitions only."""
+    r"""Return a LaTeX source as Markdown; what comes before its \begin{document} is read for definitions only."""
     writer = _Writer(source)
     writer.run()
     text = _REFERENCE.sub(lambda match: f"[{writer.labels.get(match[1], match[1])}]", "\n".join(writer.blocks.lines))
@@ -95,13 +80,13 @@ class _Writer:
     """Collects the words of a block until something ends it, then writes it with its marks."""
 
     def __init__(self, source: str) -> None:
-        self.reader = Reader(source, (frozenset(self._handlers()) | INVISIBLE.keys()) - _OF_PACKAGES)
+        self.reader = Reader(source, (frozenset(self._handlers()) | known.INVISIBLE.keys()) - _OF_PACKAGES)
         self.blocks = MarkdownBlocks()
         self.title = self.first_heading = ""
         self.labels: dict[str, str] = {}
         self.notes: list[str] = []
         self._title_words = ""
-        self._front: dict[str, list[str]] = {name: [] for name in FRONT}
+        self._front: dict[str, list[str]] = {name: [] for name in known.FRONT}
         self._german = _IS_GERMAN.search(source) is not None
         self._beamer = _IS_BEAMER.search(source) is not None
         self._preamble = _BEGIN.search(source) is not None
@@ -115,12 +100,12 @@ class _Writer:
         self._footnote = 0
         self._theorems: dict[str, str] = {"proof": "Proof"}
         self._just_headed = ""
-        highest = min((RANKS[match[1]] for match in _HEADING.finditer(source)), default=RANKS["section"])
-        self._top = 1 + int(
-            bool(_PRINTS_TITLE.search(source) and _HAS_TITLE.search(source))
-        )  # level of the highest division
+        highest = min((known.RANKS[match[1]] for match in _HEADING.finditer(source)), default=known.RANKS["section"])
+        is_titled = bool(_PRINTS_TITLE.search(source) and _HAS_TITLE.search(source))
+        self._top = 1 + is_titled  # level of the highest division
         self._shift = self._top - highest
-        self._slide = min(6, self._shift + RANKS["subsection"] + ("\\subsection" in source))  # level of its title
+        slide = self._shift + known.RANKS["subsection"] + ("\\subsection" in source)
+        self._slide = min(6, slide)  # level of its title
         self._commands = self._handlers()
 
     def run(self) -> None:
@@ -180,7 +165,7 @@ class _Writer:
                 self._words[-1].append(" ")
         elif kind == "]" and top is not None and top.kind == "option":
             self._close()
-        elif kind == "&" and top is not None and top.name in TABLES:
+        elif kind == "&" and top is not None and top.name in known.TABLES:
             self._cell()
         else:
             self._words[-1].append(token.source)
@@ -263,12 +248,12 @@ class _Writer:
             self._pass_overlay()
         if handler is not None:
             handler(name)
-        elif name in ACCENTS:
+        elif name in known.ACCENTS:
             self._accent(name)
-        elif (letter := dotless(name)) is not None:
+        elif (letter := known.DOTLESS.get(name)) is not None:
             self._words[-1].append(letter)
-        elif name in INVISIBLE:
-            self._skip(INVISIBLE[name])
+        elif name in known.INVISIBLE:
+            self._skip(known.INVISIBLE[name])
         elif "cite" in name.lower():
             self._cite(name)
         elif (printed := symbol(name)) is not None:
@@ -280,17 +265,17 @@ class _Writer:
 
     def _handlers(self) -> dict[str, Callable[[str], None]]:
         handlers: dict[str, Callable[[str], None]] = {
-            **dict.fromkeys(RANKS, self._section),
-            **dict.fromkeys(DEFINITIONS, self._define),
-            **dict.fromkeys(FILES, self._file),
+            **dict.fromkeys(known.RANKS, self._section),
+            **dict.fromkeys(known.DEFINITIONS, self._define),
+            **dict.fromkeys(known.FILES, self._file),
             **dict.fromkeys(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "vref"), self._refer),
             **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
             **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
             **dict.fromkeys(("newtheorem",), self._theorem),
-            **dict.fromkeys(FRONT, self._in_front),
+            **dict.fromkeys(known.FRONT, self._in_front),
             **dict.fromkeys(("SI", "qty"), self._quantity),
             **dict.fromkeys(("si", "unit"), lambda _: self._words[-1].append(unit(self._in_brackets()))),
-            **{written: self._statement for name in STATEMENTS for written in _spellings(name)},
+            **{written: self._statement for name in known.STATEMENTS for written in _spellings(name)},
         }
         return handlers | {
             "title": self._title,
@@ -320,7 +305,7 @@ class _Writer:
     def _section(self, name: str) -> None:
         self._flush()
         self.reader.optional()
-        level = min(6, max(1, RANKS[name] + self._shift))
+        level = min(6, max(1, known.RANKS[name] + self._shift))
         self._argument(lambda title: self._heading(level, title))
 
     def _heading(self, level: int, title: str) -> None:
@@ -360,7 +345,7 @@ class _Writer:
     def _accent(self, mark: str) -> None:
         tokens = self.reader.argument()
         letters = "".join(
-            dotless(token.text.rstrip("*")) or symbol(token.text) or ""
+            known.DOTLESS.get(token.text.rstrip("*")) or symbol(token.text) or ""
             if token.kind == "command" else token.text if token.kind in {"text", "space"} else ""
             for token in tokens
         )  # fmt: skip
@@ -423,7 +408,7 @@ class _Writer:
     def _statement(self, name: str) -> None:
         if self._open["algorithmic"]:
             self._flush()
-            self._words[-1].append(f"{STATEMENTS[name.lower()]} ")
+            self._words[-1].append(f"{known.STATEMENTS[name.lower()]} ")
         self._opens_argument()
 
     def _rule(self, _: str) -> None:
@@ -474,7 +459,7 @@ class _Writer:
             self._inline(token._replace(kind="code", text=" ".join(token.text.split())))
             return
         self._flush()
-        code = readable_code(token.text)
+        code = [readable_text(line) for line in token.text.strip("\n").split("\n")]
         if caption := caption_of(token.source):
             self._emit(lambda: self.blocks.paragraph(f"Listing: {typeset(caption)}"))
         self._emit(lambda: self.blocks.code(code, token.more))
@@ -504,17 +489,17 @@ class _Writer:
             self._begin_environment(base)
 
     def _begin_environment(self, base: str) -> None:
-        if base in LISTS:
+        if base in known.LISTS:
             self._skip("o")
-            self.blocks.open_list(numbered=LISTS[base])
-        elif base in QUOTES:
+            self.blocks.open_list(int(known.LISTS[base]))
+        elif base in known.QUOTES:
             self.blocks.quotes += 1
-        elif base in TABLES:
-            self._skip(TABLES[base])
+        elif base in known.TABLES:
+            self._skip(known.TABLES[base])
             self._rows.append([[]])
             self._words.append([])
-        elif base in FLOATS:
-            self._skip(FLOATS[base])
+        elif base in known.FLOATS:
+            self._skip(known.FLOATS[base])
             self._pictures.append([])
             self._captions.append([])
         elif base in {"abstract", "thebibliography"}:
@@ -523,11 +508,11 @@ class _Writer:
                 self._make_title("")
             self._heading(self._top, "Abstract" if base == "abstract" else "References")
             if base == "thebibliography":
-                self.blocks.open_list(numbered=False)
+                self.blocks.open_list()
         elif base in self._theorems:
             self._words[-1].append(f"{self._theorems[base]}. ")
-        elif base in UNSEEN_OPTIONS:
-            self._skip(UNSEEN_OPTIONS[base])
+        elif base in known.UNSEEN_OPTIONS:
+            self._skip(known.UNSEEN_OPTIONS[base])
 
     def _start(self) -> None:
         """Begin the body: nothing that stood before it is printed."""
@@ -547,17 +532,17 @@ class _Writer:
                 return
 
     def _end_environment(self, name: str) -> None:
-        if name in TABLES:
+        if name in known.TABLES:
             self._end_table()
             return
         self._flush()
-        if name in LISTS or name == "thebibliography":
+        if name in known.LISTS or name == "thebibliography":
             self.blocks.close_list()
-        elif name in QUOTES:
+        elif name in known.QUOTES:
             self.blocks.quotes -= 1
         elif name == "frontmatter":
             self._make_title("")
-        elif name in FLOATS:
+        elif name in known.FLOATS:
             self._end_float(is_table="table" in name)
 
     def _item(self, _: str) -> None:
@@ -583,7 +568,7 @@ class _Writer:
 
     def _break(self, _: str) -> None:
         top = self._frames[-1] if self._frames else None
-        if top is not None and top.name in TABLES:
+        if top is not None and top.name in known.TABLES:
             self.reader.optional()
             self._cell()
             self._rows[-1].append([])
@@ -601,7 +586,7 @@ class _Writer:
 
         def spread(text: str) -> None:
             self._words[-1].append(text)
-            if self._frames and self._frames[-1].name in TABLES:
+            if self._frames and self._frames[-1].name in known.TABLES:
                 for _ in range(columns - 1):
                     self._cell()
 
@@ -622,7 +607,7 @@ class _Writer:
         self._argument(self._captioned)
 
     def _captioned(self, text: str) -> None:
-        is_table = any(self._open[name] for name in FLOATS if "table" in name)
+        is_table = any(self._open[name] for name in known.FLOATS if "table" in name)
         if self._captions and not is_table and not self._captions[-1]:
             self._captions[-1].append(text)
         elif len(self._words) > 1 or not is_table:
@@ -647,17 +632,12 @@ class _Writer:
 
 
 def _spellings(name: str) -> tuple[str, str]:
-    r"""Return how packages spell a statement of an algorithm: \ForAll, \FORALL; \if is TeX's own."""
+    r"""Return the spellings that packages give a statement of an algorithm: \ForAll, \FORALL; \if is TeX's own."""
     inner = {"elsif": "ElsIf", "forall": "ForAll"}.get(name, name.capitalize())
     return f"End{name[3:].capitalize()}" if name.startswith("end") else inner, name.upper()
 
 
 # names that authors who do not use these packages give macros of their own
-_OF_PACKAGES = frozenset({"SI", "qty", "si", "unit", *FRONT[:-1]} - {"author"}) | {
-    written for name in STATEMENTS for written in _spellings(name)
+_OF_PACKAGES = frozenset({"SI", "qty", "si", "unit", *known.FRONT[:-1]} - {"author"}) | {
+    written for name in known.STATEMENTS for written in _spellings(name)
 }
-
-
-def readable_code(code: str) -> str:
-    """Return verbatim text without control codes, its lines kept."""
-    return "\n".join(readable_text(line) for line in code.split("\n"))

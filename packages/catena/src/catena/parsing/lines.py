@@ -1,14 +1,18 @@
-"""From runs to printed lines: which runs share a baseline, and where their words are apart."""
+"""Put the runs of a page in reading order, column by column, and join them to printed lines.
+
+A column gutter is a white strip with text on both sides over several lines. Tables and definition lists
+have such strips too, but are printed row by row: the order of the content stream tells them apart, and
+where it does not (some programs sort by height), the fullness of the lines does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
 
 from catena.model.layout import Line, Span
-from catena.parsing.columns import reading_blocks
-from catena.parsing.runs import CELL_GAP, WORD_GAP, Run
-
-ASCENT, DESCENT = 0.8, 0.2  # of the size, above and below the baseline: near enough for every text font
+from catena.parsing.runs import ASCENT, CELL_GAP, DESCENT, WORD_GAP, Run
 
 
 def page_lines(runs: Sequence[Run]) -> tuple[Line, ...]:
@@ -110,3 +114,197 @@ def _span(run: Run, text: str, x0: float, x1: float) -> Span:
 def _turned_lines(runs: Sequence[Run]) -> list[Line]:
     """Return vertical and upside-down text as the content stream has it, a line for each run."""
     return [_line([run], 0) for run in runs]
+
+
+MIN_GUTTER = 0.8  # of the body size
+MIN_LINES = 3  # on each side of a gutter
+MIN_PROSE_LINES = 8  # on each side, where the stream goes by rows; of one column beside a shorter overflow
+MAX_STRAYS = 0.1  # of the lines of the shorter side, printed out of turn; a table of n rows has n - 1
+APART = 2.5  # of the body size: a header or footer is further from the text than two lines of it are
+MIN_SHARE = 0.12  # of the block's width that each side must have
+MAX_STRIPS = 400  # looked at in one block: a page of 400 baselines is no book page, and the search is quadratic
+MAX_DEPTH = 8  # columns in columns
+
+
+@dataclass(frozen=True, slots=True)
+class RunBlock:
+    """Runs that are read together, line by line; `column` counts from 0 on the left."""
+
+    runs: tuple[Run, ...]
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Runs on about one baseline; `ink` has a bit for each point of width that is covered."""
+
+    runs: tuple[tuple[int, Run], ...]  # with their place in the content stream
+    ink: int
+
+    @property
+    def y(self) -> float:
+        """The highest of its baselines."""
+        return self.runs[0][1].y
+
+
+@dataclass(frozen=True, slots=True)
+class _Gutter:
+    first: int  # strips, inclusive
+    last: int
+    x: float
+
+
+def reading_blocks(runs: Sequence[Run]) -> list[RunBlock]:
+    """Return the upright runs of a page as blocks in reading order; no run is lost."""
+    if not runs:
+        return []
+    left = min(run.x0 for run in runs)
+    size = median(run.size for run in runs)
+    placed = [(order, run) for order, run in enumerate(runs)]
+    return _blocks(_strips(placed, left, size), left, size, 0, 0)
+
+
+def _strips(placed: Sequence[tuple[int, Run]], left: float, size: float) -> list[_Strip]:
+    groups: list[list[tuple[int, Run]]] = []
+    y = float("-inf")
+    for order, run in sorted(placed, key=lambda item: (item[1].y, item[0])):
+        if not groups or run.y - y > 0.4 * size:
+            groups.append([])
+            y = run.y
+        groups[-1].append((order, run))
+    return [_Strip(tuple(group), _ink(group, left, size)) for group in groups]
+
+
+def _ink(group: Sequence[tuple[int, Run]], left: float, size: float) -> int:
+    """Cover the runs and the word gaps between them: a gutter is wider than a stretched space."""
+    ink, bleed = 0, 0.25 * min(size, CELL_GAP * size)
+    for _, run in group:
+        start = max(0, int(run.x0 - left - bleed))
+        end = min(20_000, int(run.x1 - left + bleed) + 1)
+        if end > start:
+            ink |= ((1 << (end - start)) - 1) << start
+    return ink
+
+
+def _blocks(strips: list[_Strip], left: float, size: float, column: int, depth: int) -> list[RunBlock]:
+    gutter = _find_gutter(strips, left, size) if depth < MAX_DEPTH and len(strips) <= MAX_STRIPS else None
+    if gutter is None:
+        runs = tuple(run for strip in strips for _, run in strip.runs)
+        return [RunBlock(runs, column)] if runs else []
+    band = [item for strip in strips[gutter.first : gutter.last + 1] for item in strip.runs]
+    sides = [[item for item in band if (item[1].x1 <= gutter.x) is is_left] for is_left in (True, False)]
+    blocks = _blocks(strips[: gutter.first], left, size, column, depth + 1)
+    for side in sides:
+        inner = _blocks(_strips(side, left, size), left, size, column, depth + 1)
+        column = max((block.column for block in inner), default=column) + 1
+        blocks += inner
+    first_column = min(block.column for block in blocks)
+    return blocks + _blocks(strips[gutter.last + 1 :], left, size, first_column, depth + 1)
+
+
+def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter | None:
+    """Return the gutter of the tallest band that holds columns, the leftmost among equals."""
+    candidates: dict[tuple[int, int, float], int] = {}
+    least = max(3, int(MIN_GUTTER * size))
+    whole = 0
+    for strip in strips:
+        whole |= strip.ink
+    edge = (whole & -whole).bit_length() - 1
+    inks = [strip.ink >> edge for strip in strips]
+    width, left = whole.bit_length() - edge, left + edge
+    for first in range(len(strips) - MIN_LINES + 1):
+        ink, best = 0, None
+        for last in range(first, len(strips)):
+            ink |= inks[last]
+            free = _free(ink, width, least)
+            if not free:
+                break
+            inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
+            if inside:
+                best = (last, inside)
+        if best is not None:
+            for start, end in best[1]:
+                candidates[first, best[0], left + (start + end) / 2] = best[0] - first
+    ranked = sorted(candidates, key=lambda key: (-candidates[key], key[2], key[0]))
+    for first, last, x in ranked[:20]:
+        if _are_columns(_without_running_lines(strips[first : last + 1], size), x):
+            return _Gutter(first, last, x)
+    return None
+
+
+def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
+    """Return the gaps of `ink` in the block that are at least `least` bits wide.
+
+    Those at its edges count: the first lines of a band may all be in one column.
+    """
+    open_bits = ~ink & ((1 << width) - 1)
+    wide, done = open_bits, 1
+    while wide and done < least:  # keep the bits that `least` - 1 more open ones follow
+        step = min(done, least - done)
+        wide &= wide >> step
+        done += step
+    gaps = []
+    while wide:
+        start = (wide & -wide).bit_length() - 1
+        rest = ~(open_bits >> start)
+        end = start + (rest & -rest).bit_length() - 1
+        gaps.append((start, end))
+        wide &= -1 << end
+    return gaps
+
+
+def _without_running_lines(strips: Sequence[_Strip], size: float) -> Sequence[_Strip]:
+    """Leave out a first and a last strip that are apart: programs print header and footer out of turn."""
+    first, last = 0, len(strips)
+    if last > 1 and strips[1].y - strips[0].y > APART * size:
+        first += 1
+    if last - first > 1 and strips[-1].y - strips[-2].y > APART * size:
+        last -= 1
+    return strips[first:last]
+
+
+def _are_columns(strips: Sequence[_Strip], x: float) -> bool:
+    band = sorted(item for strip in strips for item in strip.runs)
+    sides = [[run for _, run in band if (run.x1 <= x) is is_left] for is_left in (True, False)]
+    if not all(sides):
+        return False
+    x0, x1 = min(run.x0 for _, run in band), max(run.x1 for _, run in band)
+    widths = [max(run.x1 for run in side) - min(run.x0 for run in side) for side in sides]
+    if min(widths) < MIN_SHARE * (x1 - x0):
+        return False
+    flow = list(dict.fromkeys((run.x1 <= x, round(run.y)) for _, run in band))  # lines, as the stream has them
+    strays = min(_strays([is_left for is_left, _ in flow], first) for first in (True, False))
+    lines = min(sum(is_left for is_left, _ in flow), sum(not is_left for is_left, _ in flow))
+    if lines < MIN_LINES:
+        return strays == 0 and _goes_back(flow)
+    if strays <= MAX_STRAYS * lines:
+        return True
+    return lines >= MIN_PROSE_LINES and all(_is_prose(side) for side in sides)
+
+
+def _strays(flow: Sequence[bool], first: bool) -> int:
+    """Return the least number of lines to leave out so that the stream has all of side `first` before the other."""
+    late, early = flow.count(first), 0
+    least = late
+    for side in flow:
+        late, early = (late - 1, early) if side is first else (late, early + 1)
+        least = min(least, late + early)
+    return least
+
+
+def _goes_back(flow: Sequence[tuple[bool, int]]) -> bool:
+    """Return whether the side printed last begins above many lines of the one before it, as no row does."""
+    top = min(y for side, y in flow if side is flow[-1][0])
+    return sum(y > top for side, y in flow if side is not flow[-1][0]) >= MIN_PROSE_LINES
+
+
+def _is_prose(side: Sequence[Run]) -> bool:
+    """Return whether most lines are full and of several words: no table column is."""
+    width = max(run.x1 for run in side) - min(run.x0 for run in side)
+    covered: dict[int, float] = {}
+    words: dict[int, int] = {}
+    for run in side:
+        y = round(run.y)
+        covered[y] = covered.get(y, 0.0) + run.x1 - run.x0
+        words[y] = words.get(y, 0) + len(run.text.split())
+    return median(covered.values()) > 0.8 * width and median(words.values()) >= 4

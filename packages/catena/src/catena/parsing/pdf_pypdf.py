@@ -1,24 +1,34 @@
-"""PDF through pypdf: pages, outline, labels and metadata, in the reading process only."""
+"""Read a PDF through pypdf: pages, outline, labels and metadata, in the reading process only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 from pypdf import PasswordType, PdfReader
 from pypdf._configuration import overwrite_configuration
-from pypdf.generic import RectangleObject
+from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, RectangleObject
 
 from catena.model.layout import Page, PageState
-from catena.parsing.content import FontCache, page_text
-from catena.parsing.failures import Unreadable, reason
-from catena.parsing.frames import LETTER, Sides, page_frame, shown_box
-from catena.parsing.hidden import seen_runs
 from catena.parsing.lines import page_lines
-from catena.parsing.outline import outline_items
-from catena.parsing.pages import failed_page
-from catena.parsing.ruled import RuledTables
+from catena.parsing.pages import (
+    LETTER,
+    MAX_BOOKMARKS,
+    METADATA,
+    Sides,
+    Tables,
+    about_event,
+    bookmark,
+    failed_page,
+    locked,
+    page_frame,
+    shown_box,
+)
+from catena.parsing.pdf_content import FontCache, entry, page_text, raw_entry
+from catena.parsing.protocol import Unreadable
+from catena.parsing.runs import seen_runs
 
 
 class PypdfFile:
@@ -26,7 +36,7 @@ class PypdfFile:
 
     Raises:
         Unreadable: it is encrypted.
-        Exception: whatever pypdf raises where it is no PDF.
+        Exception: any that pypdf raises where it is no PDF.
     """
 
     def __init__(self, data: bytes, password: str | None) -> None:
@@ -35,7 +45,7 @@ class PypdfFile:
         self.count = len(self.reader.pages)
         self._fonts = FontCache()
 
-    def page(self, number: int, tables: RuledTables, *, hidden_text: bool = True) -> Page:
+    def page(self, number: int, tables: Tables, *, hidden_text: bool = True) -> Page:
         """Read one page, its hidden text or not; what goes wrong on it is told by its state.
 
         A page is "blank" when there is nothing on it to draw. It is "failed" when there is, and nothing comes of it.
@@ -47,7 +57,7 @@ class PypdfFile:
             found = page_text(page, base, self._fonts)
             runs, hidden = seen_runs(found.runs, (width, height), lambda: found.filled, keep=hidden_text)
             lines = page_lines(runs)
-            ruled = tables.on_page(number) if hidden_text or not hidden else ()
+            ruled = tables(number) if hidden_text or not hidden else ()
         except MemoryError:
             raise
         except Exception as error:  # pypdf leaves what broken pages raise to its callers
@@ -56,24 +66,16 @@ class PypdfFile:
             return failed_page(number, Unreadable("malformed", "its content stream draws nothing"), width, height)
         state: PageState = "text" if lines else "no-text" if found.painted else "blank"
         note = f"{found.unread} characters are in fonts that are not there" if found.unread else ""
-        return Page(
-            number=number,
-            width=width,
-            height=height,
-            lines=lines,
-            state=state,
-            tables=ruled,
-            note=note,
-            hidden=hidden,
-        )
+        read = Page(number=number, width=width, height=height, lines=lines, state=state, tables=ruled)
+        return replace(read, note=note, hidden=hidden)
 
     def about(self) -> dict[str, Any]:
         """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
-        return about(self.reader)
+        return about_event(self.reader, items=outline_items, labels=_labels, metadata=_metadata)
 
 
 def _shown(page: Any) -> Sides:
-    """Return what is shown of a page; one whose box says nothing is taken for a letter."""
+    """Return the part of a page that is shown; one whose box says nothing is taken for a letter."""
     try:
         return shown_box(_sides(page.mediabox), _sides(page.cropbox))
     except (ValueError, TypeError, AttributeError):
@@ -88,22 +90,8 @@ def open_pdf(data: bytes, password: str | None) -> PdfReader:
         if opened is PasswordType.NOT_DECRYPTED and password:
             opened = reader.decrypt(password)
         if opened is PasswordType.NOT_DECRYPTED:
-            what = "the password does not open it" if password else "it is encrypted and needs a password"
-            raise Unreadable("encrypted", what, "parse(path, password=...)")
+            raise locked(password)
     return reader
-
-
-def about(reader: PdfReader) -> dict[str, Any]:
-    """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
-    parts: dict[str, Any] = {"event": "about", "items": [], "labels": [], "metadata": {}, "problems": []}
-    for name, read in (("items", outline_items), ("labels", _labels), ("metadata", _metadata)):
-        try:
-            parts[name] = read(reader)
-        except MemoryError:
-            raise
-        except Exception as error:  # as for pages
-            parts["problems"].append(f"{name}: {reason(error)}")
-    return parts
 
 
 def _labels(reader: PdfReader) -> list[str]:
@@ -114,11 +102,63 @@ def _labels(reader: PdfReader) -> list[str]:
 
 def _metadata(reader: PdfReader) -> dict[str, str]:
     found: Mapping[str, Any] = reader.metadata or {}
-    keys = {"title": "/Title", "author": "/Author", "subject": "/Subject", "keywords": "/Keywords"}
-    keys |= {"creator": "/Creator", "producer": "/Producer", "created": "/CreationDate", "modified": "/ModDate"}
-    values = {name: found[key] for name, key in keys.items() if key in found}
+    values = {name: found[f"/{key}"] for name, key in METADATA.items() if f"/{key}" in found}
     return {name: " ".join(value.split())[:1000] for name, value in values.items() if isinstance(value, str)}
 
 
 def _sides(box: RectangleObject) -> Sides:
     return float(box.left), float(box.bottom), float(box.right), float(box.top)
+
+
+def outline_items(reader: PdfReader) -> list[list[Any]]:
+    """Return [level from 1, title, page from 1, top in points or None] in the order of the tree."""
+    root = entry(reader.root_object, "/Outlines")
+    if not isinstance(root, DictionaryObject):
+        return []
+    numbers = {page.indirect_reference.idnum: k for k, page in enumerate(reader.pages, 1) if page.indirect_reference}
+    items: list[list[Any]] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Any, int]] = [(raw_entry(root, "/First"), 1)]
+    while waiting and len(items) < MAX_BOOKMARKS:
+        link, level = waiting.pop()
+        node = link.get_object() if link is not None else None
+        key = link.idnum if isinstance(link, IndirectObject) else id(node)
+        if not isinstance(node, DictionaryObject) or key in seen:
+            continue
+        seen.add(key)
+        title, (page, top) = entry(node, "/Title"), _target(reader, node, numbers)
+        if isinstance(title, str) and page:
+            items.append(bookmark(level, title, page, top))
+        waiting.append((raw_entry(node, "/Next"), level))
+        waiting.append((raw_entry(node, "/First"), level + 1))  # taken first: children before the next sibling
+    return items
+
+
+def _target(reader: PdfReader, node: DictionaryObject, numbers: dict[int, int]) -> tuple[int, float | None]:
+    """Return the page (0 when it points nowhere in this file) and the height on it."""
+    action = entry(node, "/A")
+    if not isinstance(action, DictionaryObject):
+        target = entry(node, "/Dest")
+    else:
+        target = entry(action, "/D") if entry(action, "/S") == "/GoTo" else None
+    if isinstance(target, (str, bytes)):
+        named = reader.named_destinations.get(str(target))
+        target = named.dest_array if named is not None else None
+    if isinstance(target, DictionaryObject):
+        target = entry(target, "/D")
+    if not isinstance(target, ArrayObject) or not target:
+        return 0, None
+    page = numbers.get(getattr(target[0], "idnum", -1), 0)
+    heights = {"/XYZ": 3, "/FitH": 2, "/FitBH": 2, "/FitR": 5}  # where each kind of destination keeps its top
+    at = heights.get(str(target[1]), 0) if len(target) > 1 else 0
+    y = target[at] if 0 < at < len(target) else None
+    if not page or not isinstance(y, (int, float)):
+        return page, None
+    return page, _from_top(reader.pages[page - 1], float(y))
+
+
+def _from_top(page: Any, y: float) -> float | None:
+    """Return a height in user space as a distance from the top edge of the page as shown."""
+    if page.rotation % 360:
+        return None
+    return round(min(max(float(page.cropbox.top) - y, 0.0), float(page.cropbox.height)), 2)

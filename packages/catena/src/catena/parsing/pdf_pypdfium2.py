@@ -1,26 +1,189 @@
-"""PDF through pypdfium2 (extra `[fast-pdf]`): the same pages as `pdf_pypdf`, several times as fast."""
+"""Read a PDF through pypdfium2 (extra `[fast-pdf]`): the same pages as `pdf_pypdf`, several times as fast."""
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice
-from math import hypot
+from math import hypot, sqrt
 from typing import Any
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from catena.model.layout import Page, PageState
-from catena.parsing.failures import Unreadable, reason
-from catena.parsing.figures import FigureFinder
-from catena.parsing.frames import LETTER, Matrix, multiply, page_frame, shown_box
-from catena.parsing.hidden import WHITE, Box, hidden_by, seen_runs
+from catena.parsing.figure_regions import Region, find_regions, without_decorations
+from catena.parsing.figure_shapes import Box, drawn_on
 from catena.parsing.lines import page_lines
-from catena.parsing.pages import MAX_BOOKMARK_LEVEL, MAX_BOOKMARKS, failed_page
-from catena.parsing.ruled import RuledTables
-from catena.parsing.runs import Gathered, Run, Style, readable_text, style_of
+from catena.parsing.pages import (
+    LETTER,
+    MAX_BOOKMARK_LEVEL,
+    MAX_BOOKMARKS,
+    METADATA,
+    Matrix,
+    Tables,
+    about_event,
+    bookmark,
+    failed_page,
+    locked,
+    multiply,
+    page_frame,
+    placed,
+    shown_box,
+)
+from catena.parsing.protocol import Unreadable, reason
+from catena.parsing.runs import WHITE, Gathered, PageBox, Run, Style, hidden_by, readable_text, seen_runs, style_of
+
+MAX_ON_PAGE = 40
+MAX_IN_FILE = 2_000
+MAX_BYTES = 200_000_000  # of all pictures of one file, packed
+
+
+class FigureFinder:
+    """Collects pages, and looks for figures when all of them were sent, so that no page's text waits for that.
+
+    Args:
+        dpi: dots per inch of the crops; 0 looks for none.
+    """
+
+    def __init__(self, dpi: float) -> None:
+        self._dpi = dpi
+        self._pages: list[tuple[Page, Matrix]] = []
+        self._regions: dict[int, list[Region]] = {}
+        self._heights: dict[int, float] = {}
+        self._problems: dict[int, str] = {}
+
+    def note(self, shown: Page, base: Matrix) -> None:
+        """Keep in mind a page that was read, and the matrix from its user space to its top left corner."""
+        if self._dpi and shown.lines:
+            self._pages.append((shown, base))
+
+    def look(self, page: Any, shown: Page, base: Matrix) -> None:
+        """Note the figures of a page; what goes wrong costs its figures, not its text.
+
+        Args:
+            page: of pypdfium2.
+            shown: what was read of it.
+            base: from its user space to points from the top left corner.
+        """
+        number, size = shown.number, (shown.width, shown.height)
+        try:
+            if max(abs(a - b) for a, b in zip(page.get_size(), size, strict=True)) > 1:
+                return  # a page whose box says nothing: what is rendered would not be what was measured
+            found = find_regions(drawn_on(page, base, size), shown.lines, shown.tables, size)
+        except MemoryError:
+            raise
+        except Exception as error:  # PDFium raises all kinds on broken objects
+            self._problems[number] = f"figures were not looked for ({reason(error)})"
+            return
+        self._heights[number] = shown.height
+        self._regions[number] = found[:MAX_ON_PAGE]
+        if len(found) > MAX_ON_PAGE:
+            self._problems[number] = f"{len(found) - MAX_ON_PAGE} figures more than {MAX_ON_PAGE} were left out"
+
+    def events(self, file: Any) -> Iterator[dict[str, Any]]:
+        """Yield one "figure" per crop and one "no-figure" per page where something went wrong."""
+        for shown, base in self._pages:
+            page = file[shown.number - 1]
+            self.look(page, shown, base)
+            page.close()
+        taken = count = 0
+        for number, regions in without_decorations(self._regions, self._heights).items():
+            for region in regions:
+                if taken > MAX_BYTES or count >= MAX_IN_FILE:
+                    self._problems[number] = "figures were left out: the file has more than a document holds"
+                    break
+                try:
+                    event = _event(file, number, region, self._dpi)
+                except MemoryError:
+                    raise
+                except Exception as error:  # as above
+                    self._problems[number] = f"a figure was not cropped ({reason(error)})"
+                    continue
+                taken, count = taken + len(event["png"]), count + 1
+                yield event
+        for number, why in sorted(self._problems.items()):
+            yield {"event": "no-figure", "page": number, "why": why}
+
+
+def _event(file: Any, number: int, region: Region, dpi: float) -> dict[str, Any]:
+    data, width, height = cropped(file[number - 1], region.box, dpi, photo=region.kind == "bitmap")
+    return {
+        "event": "figure",
+        "page": number,
+        "box": [round(side, 2) for side in region.box],
+        "kind": region.kind,
+        "size": [width, height],
+        "png": base64.b64encode(data).decode("ascii"),
+    }
+
+
+MARGIN = 4.0  # points around a figure, so that no line on its border is cut
+MAX_PIXELS = 4_000_000  # of one figure: a larger one is rendered at fewer dots per inch
+
+
+def cropped(page: Any, box: Box, dpi: float, *, photo: bool) -> tuple[bytes, int, int]:
+    """Return a region as PNG, with its width and height in pixels.
+
+    Args:
+        page: of pypdfium2.
+        box: in points, from the top left corner of the page as shown.
+        dpi: dots per inch.
+        photo: whether it is a bitmap rather than a drawing, which decides how it is packed.
+    """
+    width, height = page.get_size()
+    scale = dpi / 72
+    area = max(1.0, (box.width + 2 * MARGIN) * (box.height + 2 * MARGIN))
+    scale = min(scale, sqrt(MAX_PIXELS / area))
+    cut = (
+        max(0.0, box.x0 - MARGIN),
+        max(0.0, height - box.bottom - MARGIN),
+        max(0.0, width - box.x1 - MARGIN),
+        max(0.0, box.top - MARGIN),
+    )
+    bitmap = page.render(scale=scale, crop=cut, rev_byteorder=True)
+    try:
+        return png(bytes(bitmap.buffer), bitmap.width, bitmap.height, stride=bitmap.stride, photo=photo)
+    finally:
+        bitmap.close()
+
+
+def png(pixels: bytes, width: int, height: int, *, stride: int, photo: bool) -> tuple[bytes, int, int]:
+    """Encode rows of red, green and blue bytes; a photo's rows as differences from the row above (filter "Up").
+
+    Args:
+        pixels: `height` rows of `stride` bytes, of which the first 3 * width count.
+        width: in pixels.
+        height: in pixels.
+        stride: bytes from one row to the next.
+        photo: whether neighbouring rows are alike rather than equal.
+    """
+    row = 3 * width
+    body = pixels if stride == row else b"".join(pixels[y * stride : y * stride + row] for y in range(height))
+    if photo:
+        body = _minus(body, bytes(row) + body[:-row])
+    kind = b"\x02" if photo else b"\x00"
+    lines = b"".join(kind + body[y * row : (y + 1) * row] for y in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, red green blue
+    parts = (_part(b"IHDR", header), _part(b"IDAT", zlib.compress(lines, 6)), _part(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts), width, height
+
+
+def _minus(left: bytes, right: bytes) -> bytes:
+    """Return left - right modulo 256, byte by byte: one subtraction of two long numbers without a borrow."""
+    high = int.from_bytes(b"\x80" * len(left), "big")
+    a, b = int.from_bytes(left, "big"), int.from_bytes(right, "big")
+    difference = ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high)
+    return difference.to_bytes(len(left), "big")
+
+
+def _part(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
 
 MAX_CHARACTERS = 2_000_000  # a page
 _LINE_END_HYPHENS = {0x02: "-", 0xFFFE: "-"}  # what PDFium puts for a hyphen at the end of a line
@@ -50,7 +213,7 @@ class PdfiumFile:
         self.count = len(self._file)
         self._figures = FigureFinder(figure_dpi)
 
-    def page(self, number: int, tables: RuledTables, *, hidden_text: bool = True) -> Page:
+    def page(self, number: int, tables: Tables, *, hidden_text: bool = True) -> Page:
         """Read one page, its hidden text or not; what goes wrong on it is told by its state.
 
         PDFium shows what it cannot decode as an empty page without a word: "blank" is for another engine to confirm.
@@ -67,7 +230,7 @@ class PdfiumFile:
             textpage.close()
             page.close()
             state: PageState = "text" if lines else "no-text" if painted else "blank"
-            found = tables.on_page(number) if hidden_text or not hidden else ()
+            found = tables(number) if hidden_text or not hidden else ()
             read = Page(
                 number=number, width=width, height=height, lines=lines, state=state, tables=found, hidden=hidden
             )
@@ -80,7 +243,7 @@ class PdfiumFile:
 
     def about(self) -> dict[str, Any]:
         """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
-        return about(self._file)
+        return about_event(self._file, items=_outline, labels=_labels, metadata=_metadata)
 
     def figures(self) -> Iterator[dict[str, Any]]:
         """Yield one "figure" per figure of the pages that were read."""
@@ -100,13 +263,11 @@ def open_pdf(data: bytes, password: str | None) -> Any:
             if error.err_code not in _PASSWORD_ERRORS:
                 what = "PDFium finds no PDF structure in it"
                 raise Unreadable("malformed", what, "opening it in a viewer and printing it to a new PDF") from None
-    what = "the password does not open it" if password else "it is encrypted and needs a password"
-    raise Unreadable("encrypted", what, "parse(path, password=...)")
+    raise locked(password)
 
 
-def _filled(page: Any, base: Matrix) -> Iterator[Box]:
+def _filled(page: Any, base: Matrix) -> Iterator[PageBox]:
     """Yield where something is painted on a page that is not white; of a form, what is in it is not looked at."""
-    a, b, c, d, e, f = base
     sides = [ctypes.c_float() for _ in range(4)]
     mode, stroke = ctypes.c_int(), ctypes.c_int()
     for index in range(raw.FPDFPage_CountObjects(page)):
@@ -118,10 +279,7 @@ def _filled(page: Any, base: Matrix) -> Iterator[Box]:
             raw.FPDFPath_GetDrawMode(shown, mode, stroke)
             if mode.value == 0 or _is_white(raw.FPDFPageObj_GetFillColor, shown)[0]:
                 continue
-        left, bottom, right, top = (side.value for side in sides)
-        corners = [(a * x + c * y + e, b * x + d * y + f) for x in (left, right) for y in (bottom, top)]
-        across, down = zip(*corners, strict=True)
-        yield min(across), min(down), max(across), max(down)
+        yield placed(base, *(side.value for side in sides))
 
 
 def _is_white(asked: Callable[..., Any], *of: Any) -> tuple[bool, float]:
@@ -240,7 +398,7 @@ class _Shown:
 
 
 def _hidden(handle: Any, index: int) -> str:
-    """Return how a character is hidden by the way it is painted."""
+    """Name the way in which a character is hidden by its paint, "" for none."""
     owner = raw.FPDFText_GetTextObject(handle, index)
     mode = raw.FPDFTextObj_GetTextRenderMode(owner) if owner else 0
     white, alpha = _is_white(raw.FPDFText_GetFillColor, handle, index)
@@ -259,19 +417,6 @@ def _style(handle: Any, index: int, fonts: dict[int, Style]) -> Style:
     return fonts[address]
 
 
-def about(file: Any) -> dict[str, Any]:
-    """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
-    parts: dict[str, Any] = {"event": "about", "items": [], "labels": [], "metadata": {}, "problems": []}
-    for name, read in (("items", _outline), ("labels", _labels), ("metadata", _metadata)):
-        try:
-            parts[name] = read(file)
-        except MemoryError:
-            raise
-        except Exception as error:  # as for pages
-            parts["problems"].append(f"{name}: {reason(error)}")
-    return parts
-
-
 def _outline(file: Any) -> list[list[Any]]:
     items = []
     for mark in islice(file.get_toc(max_depth=MAX_BOOKMARK_LEVEL), MAX_BOOKMARKS):
@@ -279,8 +424,7 @@ def _outline(file: Any) -> list[list[Any]]:
         index = target.get_index() if target is not None else None
         if index is None:
             continue
-        title = " ".join(readable_text(mark.get_title()).split())[:1000]
-        items.append([mark.level + 1, title, index + 1, _top(file[index], *target.get_view())])
+        items.append(bookmark(mark.level + 1, mark.get_title(), index + 1, _top(file[index], *target.get_view())))
     return items
 
 
@@ -298,7 +442,5 @@ def _labels(file: Any) -> list[str]:
 
 
 def _metadata(file: Any) -> dict[str, str]:
-    names = {"title": "Title", "author": "Author", "subject": "Subject", "keywords": "Keywords"}
-    names |= {"creator": "Creator", "producer": "Producer", "created": "CreationDate", "modified": "ModDate"}
-    values = {name: " ".join(file.get_metadata_value(key).split())[:1000] for name, key in names.items()}
+    values = {name: " ".join(file.get_metadata_value(key).split())[:1000] for name, key in METADATA.items()}
     return {name: readable_text(value) for name, value in values.items() if value}

@@ -1,4 +1,4 @@
-"""PDF as events: which engine reads which page, and what is told where a file or a page is damaged.
+"""Read a PDF as events, each page by the engine that reads most of it, and tell of damage.
 
 The engine that was asked for reads; what it refuses, or shows as empty, the other one tries where it is installed. A
 file whose cross-reference table or list of pages does not hold is first given new ones (`pdf_rebuild`). Whoever
@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from io import BytesIO
+from types import TracebackType
 from typing import Any
 
-from catena.model.layout import Page
-from catena.parsing.failures import Unreadable, failure_of
-from catena.parsing.pages import failed_page, page_event
-from catena.parsing.pdf_damage import Damage, StreamCheck, unpacked
+from catena.model.layout import Page, RuledTable
+from catena.model.merged_cells import Merged
+from catena.parsing.pages import Tables, failed_page, page_event
+from catena.parsing.pdf_content import entry
+from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects, rebuilt, unpacked
 from catena.parsing.pdf_pypdf import PypdfFile
-from catena.parsing.pdf_rebuild import found_objects, rebuilt
-from catena.parsing.ruled import RuledTables
+from catena.parsing.protocol import Unreadable, failure_of
+from catena.parsing.runs import readable_text
 
 _DAMAGED = frozenset({"malformed", "empty"})  # states that another reading may mend
 _LIMITS = ("bomb", "limit", "memory", "too-deep")  # states that PDFium, which has no such limits, shall not undo
@@ -28,9 +31,9 @@ _HEADER = re.compile(rb"\s*(\d+)\s+(\d+)\s+obj")
 
 def read_pdf(
     data: bytes,
+    *,
     password: str | None,
     max_pages: int,
-    *,
     first: int = 1,
     ruled_tables: bool = False,
     engine: str = "pypdf",
@@ -47,7 +50,7 @@ def read_pdf(
         ruled_tables: find tables with drawn borders.
         engine: "pypdf" or "pypdfium2"; only the latter finds figures.
         figure_dpi: dots per inch at which figures are cropped; 0 looks for none.
-        hidden_text: keep the text that nobody sees who looks at a page; it is told either way.
+        hidden_text: keep text that a reader of the page does not see; it is told either way.
 
     Raises:
         Unreadable: encrypted, longer than `max_pages`, without pages, or damaged beyond what can be mended.
@@ -62,7 +65,7 @@ def read_pdf(
         yield {"event": "start", "pages": pages.count, "problem": pages.problem}
         with RuledTables(source.data, password, wanted=ruled_tables) as tables:
             for number in range(first, pages.count + 1):
-                yield page_event(pages.page(number, tables))
+                yield page_event(pages.page(number, tables.on_page))
         yield pages.about()
         yield from pages.figures()
     finally:
@@ -89,7 +92,7 @@ class Source:
 
     @property
     def count(self) -> int:
-        """How many pages it has."""
+        """The number of its pages."""
         return self.file.count if self.file is not None else 0
 
 
@@ -123,7 +126,7 @@ def _tried(data: bytes, password: str | None) -> Source:
         return Source(data, file, flaw=flaw, problem=_broken_object_streams(file.reader))
     except MemoryError:
         raise
-    except Exception as error:  # whatever pypdf raises where it is no PDF
+    except Exception as error:  # pypdf raises all kinds where it is no PDF
         refusal = Unreadable(*failure_of(error))
         return Source(data, refusal=refusal, flaw=refusal.what if refusal.state in _DAMAGED else "")
 
@@ -139,9 +142,9 @@ def _table_flaw(reader: Any, data: bytes) -> str:
 
 
 def _tree_flaw(reader: Any, count: int) -> str:
-    """Return what is wrong with the list of pages, where the number that it states is not the number that it has."""
+    """Return the flaw of the list of pages where the number that it states is not the number that it has."""
     root = reader.root_object["/Pages"]
-    stated = root["/Count"] if "/Count" in root else None  # noqa: SIM401  get keeps references
+    stated = entry(root, "/Count")
     listed = {page.indirect_reference for page in reader.pages if page.indirect_reference is not None}
     if stated != count or len(listed) < count:
         return f"it lists {len(listed)} pages, and says that they are {stated}"
@@ -199,13 +202,13 @@ class _Pages:
         self._tried_pdfium = True
         return self._pdfium
 
-    def page(self, number: int, tables: RuledTables) -> Page:
-        """Read one page: damage to its streams makes it "failed", whatever an engine shows of it."""
+    def page(self, number: int, tables: Tables) -> Page:
+        """Read one page: damage to its streams makes it "failed", even where an engine shows something."""
         try:
             damage = Damage() if self._pypdf is None else self._check.page(self._pypdf.reader.pages[number - 1])
         except MemoryError:
             raise
-        except Exception as error:  # whatever pypdf raises for a broken page
+        except Exception as error:  # pypdf raises all kinds for a broken page
             return failed_page(number, error)
         if damage.streams:
             return failed_page(number, Unreadable("malformed", damage.streams))
@@ -215,8 +218,8 @@ class _Pages:
         noted = "; ".join(filter(None, (read.note, damage.parts and f"text may be wrong or missing: {damage.parts}")))
         return replace(read, note=noted)
 
-    def _second_reading(self, read: Page, number: int, tables: RuledTables) -> Page:
-        """Return what the other engine reads on a page where that is more, else what was read."""
+    def _second_reading(self, read: Page, number: int, tables: Tables) -> Page:
+        """Return the other engine's reading of a page where that is longer, else the first one."""
         if self._lead is self._pdfium:
             theirs = (
                 self._pypdf.page(number, tables, hidden_text=self._hidden_text) if self._pypdf is not None else read
@@ -247,3 +250,64 @@ class _Pages:
 
 def _length(page: Page) -> int:
     return sum(len(line.text) for line in page.lines)
+
+
+MAX_EDGES = 20_000  # lines drawn on one page; a map has more, a table has not, and finding cells is quadratic
+_SETTINGS = {"vertical_strategy": "lines", "horizontal_strategy": "lines"}
+
+
+class RuledTables:
+    """The drawn tables of one file, page by page; none at all where they are not wanted."""
+
+    def __init__(self, data: bytes, password: str | None, *, wanted: bool) -> None:
+        self._file: Any = None
+        if wanted:
+            import pdfplumber
+
+            self._file = pdfplumber.open(BytesIO(data), password=password)
+
+    def __enter__(self) -> RuledTables:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def on_page(self, number: int) -> tuple[RuledTable, ...]:
+        """Return the tables of a page (from 1) with at least two rows and two columns."""
+        if self._file is None or number > len(self._file.pages):
+            return ()
+        page = self._file.pages[number - 1]
+        tables = page.find_tables(_SETTINGS) if len(page.edges) <= MAX_EDGES else []
+        found = [_table(table) for table in tables]
+        page.close()
+        return tuple(table for table in found if len(table.rows) > 1 and len(table.rows[0]) > 1)
+
+
+def _table(table: Any) -> RuledTable:
+    x0, top, x1, bottom = table.bbox
+    rows = [[readable_text(cell or "").strip() for cell in row] for row in table.extract()]
+    width = max(len(row) for row in rows)
+    return RuledTable(
+        x0=round(float(x0), 2),
+        x1=round(float(x1), 2),
+        top=round(float(top), 2),
+        bottom=round(float(bottom), 2),
+        rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
+        merged=_merged(table),
+    )
+
+
+def _merged(table: Any) -> tuple[Merged, ...]:
+    """Return the cells that reach over the left edge of another column or the top of another row."""
+    boxes = [
+        (row, column, box) for row, line in enumerate(table.rows) for column, box in enumerate(line.cells) if box
+    ]
+    lefts, tops = ({box[side] for _, _, box in boxes} for side in (0, 1))
+    found = (
+        Merged(row, column, sum(top <= y < bottom for y in tops), sum(left <= x < right for x in lefts))
+        for row, column, (left, top, right, bottom) in boxes
+    )
+    return tuple(cell for cell in found if cell.rows * cell.columns > 1)

@@ -1,4 +1,4 @@
-"""The parent's side of the reading process: start it, send a file, take events until it ends or time is up."""
+"""Ask a reading process: start it, send a file, take events until it ends or time is up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from dataclasses import asdict
 from time import monotonic
 from typing import Any
 
-from catena.parsing.failures import Unreadable
-from catena.parsing.limits import LONGEST, Limits
-from catena.parsing.wire import read_frame, write_frame
+from catena.parsing.protocol import LONGEST, Limits, Unreadable, read_frame, write_frame
 
 SPENDING = frozenset({"memory", "too-deep"})  # states after which a process ends itself: see `worker`
 MAX_REPLY_BYTES = 400_000_000  # of all frames of one file
@@ -32,7 +30,7 @@ class ProcessGoneError(Exception):
     """An idle process had ended by itself before it took the request: a new one will take it."""
 
 
-class Clock:
+class FileClock:
     """The time of one file, as `Limits` grants it: for the step that is going on, and for the whole.
 
     Attributes:
@@ -60,7 +58,7 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time of the whole is up."""
+        """True when the time of the whole is up."""
         return monotonic() >= self._begun + self._whole
 
     def told(self) -> tuple[str, str]:
@@ -121,11 +119,7 @@ class ReadingProcess:
         command = [sys.executable, "-P", "-W", "ignore", "-m", "catena.parsing.worker"]
         self._owner = os.getpid()
         self._child = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
         )
         self._watch = _Watch(self._child)
 
@@ -136,7 +130,7 @@ class ReadingProcess:
 
     @property
     def usable(self) -> bool:
-        """Whether it runs and was started by this process, not by one that this one was forked from."""
+        """True while it runs and was started by this process, not by one that this one was forked from."""
         return self._owner == os.getpid() and self._child.poll() is None
 
     def close(self) -> None:
@@ -152,8 +146,8 @@ class ReadingProcess:
             self._child.kill()
             self._child.wait()
 
-    def events(self, request: Mapping[str, Any], data: bytes, clock: Clock) -> Iterator[dict[str, Any]]:
-        """Yield what the child says about one file, "end" or "failed" last; raw bytes stand under "data".
+    def events(self, request: Mapping[str, Any], data: bytes, clock: FileClock) -> Iterator[dict[str, Any]]:
+        """Yield what the child says about one file, "end" or "failed" last; raw bytes are under "data".
 
         When the child is killed, by the clock or by the system, a "failed" event says so.
 
@@ -189,7 +183,7 @@ class ReadingProcess:
         yield {"event": "failed", "ended": True, **_ended(child.returncode, watch.expired, clock)}
 
 
-def _ended(code: int, expired: bool, clock: Clock) -> dict[str, str]:
+def _ended(code: int, expired: bool, clock: FileClock) -> dict[str, str]:
     """Return state, reason and advice for a child that ended in the middle of a file."""
     cpu = getattr(signal, "SIGXCPU", None)
     if expired or (cpu is not None and code == -cpu):
@@ -249,7 +243,7 @@ def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> 
     Raises:
         Unreadable: no process could be started, or it sent more than any document holds.
     """
-    clock, events = Clock(limits, len(data)), []
+    clock, events = FileClock(limits, len(data)), []
     asked = {**request, "limits": asdict(limits), "first": 1}
     while True:
         got = _asked(pool, asked, data, clock)
@@ -277,7 +271,7 @@ def _stopped_at(events: Sequence[Mapping[str, Any]], first: int) -> int | None:
     return at if at <= int(start["pages"]) else None
 
 
-def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: Clock) -> list[dict[str, Any]]:
+def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: FileClock) -> list[dict[str, Any]]:
     """Return all events of one request, which one process answers."""
     while True:
         try:

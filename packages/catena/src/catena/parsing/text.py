@@ -1,11 +1,12 @@
-"""Text files as they are: which encoding, and what the title is."""
+"""Read text and Markdown files as they are, with their encoding and title; write Markdown block by block."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from catena.parsing.failures import Unreadable
+from catena.parsing.protocol import Unreadable
 from catena.text.encodings import Decoded, decoded, is_visible, marked
 from catena.text.headings import atx_title
 from catena.text.loaded import MARKDOWN, PLAIN
@@ -71,7 +72,7 @@ def read_markdown(data: bytes) -> dict[str, Any]:
         Unreadable: it is no text.
     """
     found = decode(data)
-    return told(found, MARKDOWN, markdown_title(found.text))
+    return text_event(found, MARKDOWN, markdown_title(found.text))
 
 
 def read_plain(data: bytes) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def read_plain(data: bytes) -> dict[str, Any]:
     Raises:
         Unreadable: it is no text.
     """
-    return told(decode(data), PLAIN)
+    return text_event(decode(data), PLAIN)
 
 
 def _has_surrogates(data: bytes) -> bool:
@@ -94,8 +95,8 @@ def _has_surrogates(data: bytes) -> bool:
     return True
 
 
-def told(found: Decoded, media_type: str, title: str = "") -> dict[str, Any]:
-    """Return what the reading process says of a text, with a note where its encoding is a guess."""
+def text_event(found: Decoded, media_type: str, title: str = "") -> dict[str, Any]:
+    """Return the event of a text, with a note where its encoding is a guess."""
     about = {"text": found.text, "title": title, "encoding": found.encoding, "media_type": media_type}
     return {**about, "notes": [found.doubt] * bool(found.doubt)}
 
@@ -128,3 +129,85 @@ def _markdown_title(text: str) -> str:
             return before.strip()
         before = "" if fence else line
     return ""
+
+
+MAX_INDENT = 8  # levels of lists and quotations that are shown; deeper text stays at this level
+
+_MARK = re.compile(r"(#{1,6}(?=\s|\Z)|`{3}|~{3}|[-+*>](?=\s|\Z)|(?:=+|-+)\Z|<(?=[A-Za-z/!?])|\[(?=[^\]]*\]:))")
+_NUMBER = re.compile(r"(\d{1,9})([.)])(?=\s|\Z)")
+_TICKS = re.compile(r"`+")
+_BAR = re.compile(r"(?<!\\)\|")
+_MOST_COLUMNS = 64  # of a table; a wider one is written as paragraphs
+
+
+class MarkdownBlocks:
+    """The lines written so far."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.lists: list[int] = []  # next number of each open list; 0 for bullets
+        self.quotes = 0
+        self._item = ""  # the mark of a list item whose first block is still to come
+        self._tight = False
+
+    def open_list(self, first: int = 0) -> None:
+        """Begin a list whose items are numbered from `first` on; 0 for bullets."""
+        self.lists.append(first)
+
+    def close_list(self) -> None:
+        """End the innermost list."""
+        self.lists.pop()
+        self._item, self._tight = "", bool(self.lists)
+
+    def item(self) -> None:
+        """Let the next block be the first of a list item."""
+        if self.lists and self.lists[-1]:
+            self._item = f"{self.lists[-1]}. "
+            self.lists[-1] += 1
+        else:
+            self._item = "- "
+
+    def heading(self, level: int, title: str) -> None:
+        """Write a heading, outside lists and quotations, where alone it divides the document."""
+        self.lines += ["", f"{'#' * level} {title}"] if self.lines else [f"{'#' * level} {title}"]
+        self._tight = False
+
+    def paragraph(self, text: str) -> None:
+        """Write a paragraph of one line."""
+        text = _NUMBER.sub(r"\1\\\2", text, count=1) if _NUMBER.match(text) else text
+        self.write([f"\\{text}" if _MARK.match(text) else text])
+
+    def code(self, lines: Sequence[str], language: str = "") -> None:
+        """Write a fenced block; nothing where no line shows anything."""
+        if any(line.strip() for line in lines):
+            fence = "`" * max(3, 1 + max((len(run) for line in lines for run in _TICKS.findall(line)), default=0))
+            self.write([fence + language, *lines, fence])
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write a table whose first row is its header; one column, or very many, as paragraphs."""
+        rows = [row for row in rows if any(row)]
+        columns = max(map(len, rows), default=0)
+        if columns < 2 or columns > _MOST_COLUMNS:
+            for row in rows:
+                self.paragraph(" ".join(cell for cell in row if cell))
+            return
+        self.grid([[*row, *[""] * (columns - len(row))] for row in rows])
+
+    def grid(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write rows of equal length as a table; the first one is its header."""
+        cells = ([_BAR.sub(r"\|", cell) for cell in row] for row in rows)
+        header, *body = (f"| {' | '.join(row)} |" for row in cells)
+        self.write([header, f"|{' --- |' * len(rows[0])}", *body])
+
+    def write(self, lines: Sequence[str]) -> None:
+        """Append a block, indented by its lists and quotations; items of one list follow each other closely."""
+        depth = min(len(self.lists), MAX_INDENT)
+        mark, self._item = self._item, ""
+        outer = "> " * min(self.quotes, MAX_INDENT) + "   " * max(depth - 1, 0)
+        rest = outer + ("   " if depth else "")
+        first = outer + mark if mark else rest
+        if self.lines and not (mark and self._tight):
+            self.lines.append("")
+        rest += " " * (len(mark) - 3 if mark else 0)
+        self.lines += [(rest if number else first) + line for number, line in enumerate(lines)]
+        self._tight = bool(mark)

@@ -1,26 +1,37 @@
-"""The reading process: `python -m catena.parsing.worker` reads untrusted files under limits.
+"""Read untrusted files under limits, as the process `python -m catena.parsing.worker`.
 
 It takes one request after the other on standard input (a frame: what is asked, and the file's bytes), and answers
 on standard output with one frame a page. It opens the file that a request names, and no other, opens no socket and
-starts no process; whatever a file does to it, the parent only sees data, or the end of the pipe.
+starts no process; the parent only sees data, or the end of the pipe.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
+import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
-from catena.parsing.limits import LONGEST, PAGE_BYTES, Limits
-from catena.parsing.wire import read_frame, write_frame
+from catena.parsing.protocol import (
+    LONGEST,
+    PAGE_BYTES,
+    Limits,
+    Unreadable,
+    failure_of,
+    read_frame,
+    too_large,
+    write_frame,
+)
 
 IDLE_SECONDS = 60.0  # without a request, after which the process ends by itself
 PIECE = 4_000_000  # characters of a text in one frame
 
-Event = Mapping[str, Any]
+_OPTIONS = ("password", "first", "ruled_tables", "engine", "figure_dpi", "hidden_text")  # of a paged file's reader
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
@@ -41,15 +52,11 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
     cap_memory(limits.memory_bytes)
     try:
         if "path" in request:
-            from catena.parsing.opening import bytes_of
-
             cap_seconds(limits.seconds)
             write_frame(replies, {"event": "bytes"}, bytes_of(request["path"], limits.bytes))
         else:
             _send_document(request, request.get("data", b""), limits, replies)
-    except Exception as error:  # whatever a parser raises is named here, and nowhere else
-        from catena.parsing.failures import failure_of
-
+    except Exception as error:  # all that a parser raises is named here, and nowhere else
         state, what, do_next = failure_of(error)
         del error
         write_frame(replies, {"event": "failed", "state": state, "what": what, "do_next": do_next})
@@ -59,12 +66,13 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
 
 
 def _send_document(request: Mapping[str, Any], data: bytes, limits: Limits, replies: IO[bytes]) -> None:
-    from catena.parsing.sniff import kind_of
+    from catena.parsing.readers import kind_of
 
     cap_seconds(limits.seconds)
     kind = kind_of(data, request["name"])
-    if kind == "pdf":
-        for event in _read_pdf(request, data, limits):
+    if kind.paged:
+        options = {name: request[name] for name in _OPTIONS}
+        for event in kind.load()(data, max_pages=limits.pages, **options):
             write_frame(replies, event)
             replies.flush()
             cap_seconds(limits.seconds)
@@ -73,41 +81,59 @@ def _send_document(request: Mapping[str, Any], data: bytes, limits: Limits, repl
         write_frame(replies, {"event": "long"})
         replies.flush()
         cap_seconds(limits.of_text(len(data)))
-    found = _read_text(kind, data)
+    found = kind.load()(data)
     text = found.pop("text")
     write_frame(replies, {"event": "text", **found})
     for at in range(0, len(text), PIECE):
         write_frame(replies, {"event": "piece", "text": text[at : at + PIECE]})
 
 
-def _read_text(kind: str, data: bytes) -> dict[str, Any]:
-    """Return the text of a file without pages, its title, encoding, media type and notes."""
-    if kind == "html":
-        from catena.parsing.hypertext import read_html
+def bytes_of(path: str, at_most: int) -> bytes:
+    """Return the bytes of a regular file; a pipe or a device, which may never end, is not opened.
 
-        return read_html(data)
-    if kind == "latex":
-        from catena.parsing.latex import read_latex
+    Args:
+        path: the file, absolute: this process may be in another folder than the one that asks.
+        at_most: bytes above which it is refused.
 
-        return read_latex(data)
-    from catena.parsing.text import read_markdown, read_plain
+    Raises:
+        Unreadable: there is no such file, it is none, it is too large, or it cannot be opened.
+    """
+    try:
+        data = _read(path, at_most)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Unreadable("missing", "there is no such file", "checking its name and folder") from None
+    except ValueError:  # a zero byte in the name
+        raise Unreadable("missing", "no file can have this name", "checking its name") from None
+    except PermissionError:
+        raise _closed() from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise Unreadable("missing", "no file can have so long a name", "checking its name") from None
+        raise Unreadable(
+            "malformed", f"it cannot be opened ({error.strerror})", "copying it to another disk"
+        ) from None
+    if len(data) > at_most:  # it grew, or is one of the system's files that have no size
+        raise too_large(len(data), at_most)
+    return data
 
-    return read_markdown(data) if kind == "markdown" else read_plain(data)
+
+def _read(path: str, at_most: int) -> bytes:
+    found = os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise _closed()
+        raise Unreadable("unsupported", "it is a folder, not a file", "the files in it; catena index takes folders")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("unsupported", "it is a device or a pipe, not a file")
+    if found.st_size > at_most:
+        raise too_large(found.st_size, at_most)
+    # without waiting: it may have become a pipe since
+    with open(os.open(path, os.O_RDONLY | _NO_WAITING), "rb") as file:
+        return file.read(at_most + 1)
 
 
-def _read_pdf(request: Mapping[str, Any], data: bytes, limits: Limits) -> Iterator[Event]:
-    from catena.parsing.pdf_reading import read_pdf
-
-    return read_pdf(
-        data,
-        request["password"],
-        limits.pages,
-        first=int(request["first"]),
-        ruled_tables=bool(request["ruled_tables"]),
-        engine=str(request["engine"]),
-        figure_dpi=float(request["figure_dpi"]),
-        hidden_text=bool(request["hidden_text"]),
-    )
+def _closed() -> Unreadable:
+    return Unreadable("malformed", "you may not read it", "giving yourself leave to read it")
 
 
 def cap_memory(memory_bytes: int) -> None:

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is said to a model; `version` names file and version, as the journal keeps it.
+    """Hold the text that a model is given; `version` names file and version, as the journal keeps it.
 
     `schema` is the JSON Schema of the answer as text, "" where that is no JSON.
     """

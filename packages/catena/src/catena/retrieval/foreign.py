@@ -1,4 +1,4 @@
-"""Rankings that somebody else makes, as routes beside a store's own: they count by rank, never by their scores."""
+"""Use rankings of other systems as routes beside a store's own: they count by rank, never by their scores."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 @runtime_checkable
 class ForeignRoute(Protocol):
-    """A ranking that somebody else makes; where it also has `arank`, asyncio drivers await that.
+    """A ranking of another system; where it also has `arank`, asyncio drivers await that.
 
     A route that can obey filters says so by an attribute `filters`, True; it is then given `request.where`.
     """
 
     def rank(self, request: Search) -> Ranking:
-        """Return what was found, best first, with each chunk's raw score where there is one."""
+        """Return the chunks found, best first, with each one's raw score where there is one."""
         ...
 
 
@@ -102,7 +102,7 @@ class RoutedStore:
         return self._ranked((await arun(ask([request]), self._services(request)))[0], request)
 
     def search_fused(self, request: SearchFused) -> Fused | None:
-        """Return what the store beside makes of a formula in one go; None where it cannot, or others count."""
+        """Return the store's ranking of a formula in one request; None where it cannot, or a foreign route counts."""
         return None if self._is_ours(request) else self._other(request, None)
 
     async def asearch_fused(self, request: SearchFused) -> Fused | None:
@@ -110,7 +110,7 @@ class RoutedStore:
         return None if self._is_ours(request) else await self._aother(request, None)
 
     def names(self, request: FindNames) -> NamesFound:
-        """Return what the store beside knows of a question's names."""
+        """Return the names of a question that the store beside knows."""
         return self._other(request, NamesFound())  # type: ignore[no-any-return]
 
     async def anames(self, request: FindNames) -> NamesFound:
@@ -118,7 +118,7 @@ class RoutedStore:
         return await self._aother(request, NamesFound())  # type: ignore[no-any-return]
 
     def chunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """Return what the store beside has of chunks by their place."""
+        """Return the chunks of the store beside by their place."""
         return self._other(request, ((),) * len(request.spans))  # type: ignore[no-any-return]
 
     async def achunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
@@ -126,7 +126,7 @@ class RoutedStore:
         return await self._aother(request, ((),) * len(request.spans))  # type: ignore[no-any-return]
 
     def texts(self, request: FetchText) -> tuple[str | None, ...]:
-        """Return what the store beside has of documents' texts."""
+        """Return the texts of documents in the store beside."""
         return self._other(request, (None,) * len(request.spans))  # type: ignore[no-any-return]
 
     async def atexts(self, request: FetchText) -> tuple[str | None, ...]:
@@ -147,7 +147,7 @@ class RoutedStore:
         return None if begin is None else begin()
 
     def inspect(self, request: Inspect) -> Holdings:
-        """Return what the store beside holds; a route that obeys filters may know fields that it does not."""
+        """Return the holdings of the store beside; a route that obeys filters may know fields that it does not."""
         return self._told(self._other(request, Holdings()))
 
     async def ainspect(self, request: Inspect) -> Holdings:
@@ -212,7 +212,7 @@ def by_rank(ranking: Ranking, request: Search) -> Ranking:
 
 
 def ranked_chunks(found: Sequence[tuple[Chunk, float | None]]) -> Ranking:
-    """Return chunks as somebody ranked them, best first, each with its score, or `1 / rank` where it has none."""
+    """Return a ranking of chunks that are given best first, each with its score, or `1 / rank` where it has none."""
     hits = (Hit(chunk, 1.0 / rank if score is None else score) for rank, (chunk, score) in enumerate(found, start=1))
     return Ranking(tuple(hits), Scale.RANK)
 

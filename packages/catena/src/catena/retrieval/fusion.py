@@ -1,19 +1,71 @@
-"""Several rankings of one query into one: by score (HiQA's formula) or by rank alone."""
+"""Fuse several rankings of one query: by score (HiQA's formula), by rank, or in turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
+from math import isfinite, log1p
 from numbers import Real
-from typing import Annotated
+from typing import Annotated, ClassVar, TypeAlias
 
 from annotated_types import Ge, Gt, Le
 
 from catena.model import Degraded, Hit, Provenance, Ranking, Scale
 from catena.model.errors import ParameterError, ScaleError
-from catena.model.options import check_options
-from catena.retrieval.normalization import Bounds, Normalizer, by_maximum, half_cosine, log_count
+from catena.model.options import Doc, check_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBounds:
+    """The lowest and the highest raw score that one route gave for one query."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> ScoreBounds:
+        """Return the bounds of a ranking; both 0 when it is empty.
+
+        Raises:
+            ParameterError: a score is infinite.
+        """
+        scores = [hit.score for hit in ranking.hits]
+        if not all(map(isfinite, scores)):
+            raise ParameterError("scores", [s for s in scores if not isfinite(s)], "finite")
+        return cls(low=min(scores, default=0.0), high=max(scores, default=0.0))
+
+
+Normalizer: TypeAlias = Callable[[float, ScoreBounds], float]
+
+
+def by_maximum(score: float, bounds: ScoreBounds) -> float:
+    """Return `score / high`, in [0, 1] for scores >= 0; 0 when the best score is not positive.
+
+    The best hit gets 1 and a chunk that shares no word 0, however long the query is: unlike min-max, it
+    does not depend on how deep the ranking goes.
+    """
+    return max(score, 0.0) / bounds.high if bounds.high > 0 else 0.0
+
+
+def min_max(score: float, bounds: ScoreBounds) -> float:
+    """Return `(score - low) / (high - low)`, clipped to [0, 1]; a tie of all gives 1 to each."""
+    spread = bounds.high - bounds.low
+    if spread <= 0:
+        return 1.0 if score >= bounds.high else 0.0
+    return min(max((score - bounds.low) / spread, 0.0), 1.0)
+
+
+def half_cosine(score: float, bounds: ScoreBounds) -> float:
+    """Return `(1 + score) / 2` for a cosine in [-1, 1]: 0 for opposite vectors, 1 for equal ones."""
+    return min(max((1.0 + score) / 2.0, 0.0), 1.0)
+
+
+def log_count(score: float, bounds: ScoreBounds) -> float:
+    """Return `ln(1 + score)` for a count of matched terms."""
+    return log1p(max(score, 0.0))
+
 
 _LARGEST = 1e100  # of a number that is multiplied with scores
 
@@ -31,19 +83,32 @@ class ScoreFusion:
         beta: weight of the critical terms, >= 0.
         passages: share of the best passage in r, in [0, 1]; of the route "passages", where it is asked.
         dense, lexical, keyword: how raw scores become v, r and the last part.
+        others: routes of your own, by name: a weight >= 0, and how raw scores become numbers that may be added to the
+            formula, `others={"mine": (0.3, by_maximum)}`.
 
     Source: HiQA (arXiv 2402.01767), formula 2; the defaults are measured in docs/decisions/0008-ranking.md.
     """
 
-    alpha: Annotated[float, Ge(0), Le(1)] = 0.65
-    beta: Annotated[float, Ge(0), Le(_LARGEST)] = 0.3
+    alpha: Annotated[float, Ge(0), Le(1), Doc("Share of the dense route against the lexical one")] = 0.65
+    beta: Annotated[float, Ge(0), Le(_LARGEST), Doc("Weight of the critical terms")] = 0.3
     passages: Annotated[float, Ge(0), Le(1)] = 0.0
     dense: Normalizer = half_cosine
     lexical: Normalizer = by_maximum
     keyword: Normalizer = log_count
+    others: Mapping[str, tuple[float, Normalizer]] | None = None
+    scale: ClassVar[Scale] = Scale.NORMALIZED
 
     def __post_init__(self) -> None:
         check_options(self)
+        for route, part in (self.others or {}).items():
+            name = f"others[{route!r}]"
+            if route in ("dense", "lexical", "passages", "keyword"):
+                raise ParameterError(
+                    name, part, "a route that is not in the formula already: use alpha, beta, passages"
+                )
+            if not isinstance(part, tuple) or len(part) != 2 or not callable(part[1]):
+                raise ParameterError(name, part, "a weight and a function, as (0.3, by_maximum)")
+            _check_weight(name, part[0])
 
     @property
     def parts(self) -> Mapping[str, tuple[float, Normalizer]]:
@@ -54,6 +119,7 @@ class ScoreFusion:
             "lexical": (by_words * (1.0 - self.passages), self.lexical),
             "passages": (by_words * self.passages, self.lexical),
             "keyword": (self.beta, self.keyword),
+            **(self.others or {}),
         }
 
 
@@ -68,26 +134,51 @@ class RankFusion:
 
     k: Annotated[float, Gt(0), Le(_LARGEST)] = 60.0
     weights: Mapping[str, float] | None = None
+    scale: ClassVar[Scale] = Scale.RANK
 
     def __post_init__(self) -> None:
         check_options(self)
         for route, weight in (self.weights or {}).items():
-            if not isinstance(weight, Real) or not 0 <= weight <= _LARGEST:
-                raise ParameterError(f"weights[{route!r}]", weight, "a finite number >= 0")
+            _check_weight(f"weights[{route!r}]", weight)
 
 
-def check_scores(rankings: Mapping[str, Ranking]) -> None:
-    """Raise `ScaleError` where of a route only the order means anything: its scores add up with no other's."""
+def _check_weight(name: str, weight: float) -> None:
+    if not isinstance(weight, Real) or not 0 <= weight <= _LARGEST:
+        raise ParameterError(name, weight, "a finite number >= 0")
+
+
+Fusion: TypeAlias = ScoreFusion | RankFusion
+"""The rule by which the routes' rankings become one; its `scale` is that of the scores."""
+
+
+def fuse(
+    rankings: Mapping[str, Ranking], fusion: Fusion, *, bounds: Mapping[str, ScoreBounds] | None = None, k: int
+) -> Ranking:
+    """Fuse the rankings of routes by a rule: `weighted_sum` or `reciprocal_rank_fusion`; the k best.
+
+    Args:
+        rankings: per route.
+        fusion: the rule.
+        bounds: per route, the bounds to normalise scores by, as `weighted_sum` takes them.
+        k: how many chunks to return.
+
+    Raises:
+        ScaleError: `ScoreFusion` is asked for a route of which only the order means anything.
+        ParameterError: as of `weighted_sum`.
+    """
+    if isinstance(fusion, RankFusion):
+        return reciprocal_rank_fusion(rankings, weights=fusion.weights, k=fusion.k, top=k)
     for route in sorted(rankings):
-        if rankings[route].scale is Scale.RANK:
+        if rankings[route].scale is Scale.RANK and route in fusion.parts:
             raise ScaleError(f"ScoreFusion of route {route!r} (RankFusion takes any)", "similarity", "rank")
+    return weighted_sum(rankings, fusion.parts, bounds=bounds, k=k)
 
 
 def weighted_sum(
     rankings: Mapping[str, Ranking],
     parts: Mapping[str, tuple[float, Normalizer]],
     *,
-    bounds: Mapping[str, Bounds] | None = None,
+    bounds: Mapping[str, ScoreBounds] | None = None,
     k: int | None = None,
 ) -> Ranking:
     """Fuse rankings by score: `score(c) = sum_i weight_i * normalise_i(score_i(c))`.
@@ -113,7 +204,7 @@ def weighted_sum(
         weight, normalise = parts[route]
         if not weight >= 0:
             raise ParameterError(f"weight of {route}", weight, "a number >= 0")
-        span = (bounds or {}).get(route) or Bounds.of(rankings[route])
+        span = (bounds or {}).get(route) or ScoreBounds.of(rankings[route])
         for hit in rankings[route].hits:
             shares.setdefault(hit.chunk.id, []).append(weight * normalise(hit.score, span))
     return _merged(rankings, shares, Scale.NORMALIZED, k)
@@ -176,3 +267,53 @@ def _merged(
 
 def _way(route: str, rank: int, hit: Hit) -> Provenance:
     return Provenance(route=route, rank=rank, score=hit.score)
+
+
+NAME_ROUTE = "name"  # in the provenance of a hit: found as the share of a name, which is its `view`
+
+
+def interleave(shares: Mapping[str, Ranking], general: Ranking) -> Ranking:
+    """Take turns: each share gives its best hit, then the general ranking its best that is not there yet, and again.
+
+    Args:
+        shares: name -> the ranking of what bears it.
+        general: the ranking of everything; what no name covers is found by it.
+
+    Returns:
+        Each chunk once, at its first turn, in `Scale.RANK` with the score 1 / place. Its provenance is the general
+        ranking's, where that has it, and says the name in whose turn it came.
+    """
+    ways: defaultdict[str, list[Provenance]] = defaultdict(list)
+    for name, share in shares.items():
+        for rank, hit in enumerate(share.hits, start=1):
+            ways[hit.chunk.id].append(Provenance(route=NAME_ROUTE, rank=rank, score=hit.score, view=name))
+    first = {hit.chunk.id: hit for hit in general.hits}  # where both found a chunk, the general ranking says how
+    order = _turns([*(share.hits for share in shares.values()), general.hits])
+    found = (first.get(hit.chunk.id) or unranked(hit) for hit in order)
+    hits = (
+        Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id]))
+        for place, hit in enumerate(found, start=1)
+    )
+    return Ranking(tuple(hits), Scale.RANK, general.degraded)
+
+
+def _turns(lists: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
+    """Yield, turn by turn, the best hit of each list that was not yielded yet."""
+    waiting = [iter(hits) for hits in lists]
+    seen: set[str] = set()
+    while waiting:
+        for hits in tuple(waiting):
+            fresh = next((hit for hit in hits if hit.chunk.id not in seen), None)
+            if fresh is None:
+                waiting.remove(hits)
+            else:
+                seen.add(fresh.chunk.id)
+                yield fresh
+
+
+def unranked(hit: Hit) -> Hit:
+    """Return the hit without ranks: it was asked for by id or by document, so its place in the whole is unknown."""
+    if all(way.rank is None for way in hit.provenance):
+        return hit
+    ways = (Provenance(route=way.route, rank=None, score=way.score, view=way.view) for way in hit.provenance)
+    return Hit(hit.chunk, hit.score, tuple(ways))

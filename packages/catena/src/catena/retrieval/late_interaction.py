@@ -1,4 +1,4 @@
-"""Late interaction: a text scores by how well each token of the question finds its like among the text's tokens."""
+"""Score texts by late interaction: each token of the question counts by its best match among the text's tokens."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def embed_tokens(texts: Sequence[str], *, batch: int = 64) -> Step[TokenRows]:
     Raises:
         ParameterError: batch is not an integer >= 1.
         InvalidReplyError: the embedder gave another number of arrays, or arrays of another form.
-        CatenaError: whatever the embedder failed with.
+        CatenaError: the embedder failed.
     """
     if not isinstance(batch, int) or batch < 1:
         raise ParameterError("batch", batch, "an integer >= 1")

@@ -1,24 +1,28 @@
-"""Limit what one question may cost before anything is asked for it."""
+"""Check the arguments of a question, and limit its cost, before anything is asked for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge
 
 from catena.model import Where
 from catena.model.errors import FilterError, ParameterError
-from catena.model.filters import DEEPEST
+from catena.model.filters import DEEPEST, check
 from catena.model.options import check_options
+from catena.retrieval.fusion import Fusion, RankFusion, ScoreFusion
+from catena.retrieval.routes import ROUTES, Route
+
+OnUnknown: TypeAlias = Literal["empty", "keep"]
 
 _SHOWN = 40  # characters of a question in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionLimits:
-    """What one question may hold; more is refused by name before anything is searched.
+    """The limits of one question; more is refused by name before anything is searched.
 
     Attributes:
         characters: of the question.
@@ -48,7 +52,7 @@ class QuestionLimits:
 
 
 def _has_more(where: object, most: int) -> bool:
-    """Return whether a filter, maybe a malformed one, has more branches, comparisons and values in lists than `most`.
+    """Return True where a filter, even a malformed one, has more branches, comparisons and listed values than `most`.
 
     Raises:
         FilterError: it is nested too deeply, as one that holds itself is.
@@ -68,3 +72,42 @@ def _has_more(where: object, most: int) -> bool:
                 operands = value.values() if isinstance(value, Mapping) else (value,)
                 count += sum(len(one) if isinstance(one, list | tuple | set | frozenset) else 1 for one in operands)
     return count > most
+
+
+def check_question(
+    query: object,
+    k: object,
+    depth: object,
+    entities: object,
+    *,
+    fusion: object,
+    where: Where | None,
+    on_route_error: object,
+    on_unknown: object,
+) -> None:
+    """Raise for arguments that are of another type or out of range; nothing was asked yet."""
+    are_strings = isinstance(entities, Sequence) and all(isinstance(entity, str) for entity in entities)
+    if isinstance(entities, str) or not are_strings:
+        raise ParameterError("entities", entities, "a sequence of strings")
+    if not isinstance(query, str):
+        raise ParameterError("query", query, "a string")
+    if not isinstance(k, int) or k < 0:
+        raise ParameterError("k", k, "an integer >= 0")
+    if not isinstance(depth, int) or depth < k:
+        raise ParameterError("depth", depth, f"an integer >= k ({k})")
+    if fusion is not None and not isinstance(fusion, ScoreFusion | RankFusion):
+        raise ParameterError("fusion", fusion, "ScoreFusion(...), RankFusion(...) or None")
+    if on_unknown not in ("empty", "keep"):
+        raise ParameterError("on_unknown", on_unknown, "'empty' or 'keep'")
+    if on_route_error not in ("raise", "degrade"):
+        raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
+    if where is not None:
+        check(where)
+
+
+def check_weights(fusion: Fusion, table: Mapping[str, Route]) -> None:
+    """Refuse a weight for a route that is neither asked nor known: a mistyped one would change nothing."""
+    weighed = fusion.weights or {} if isinstance(fusion, RankFusion) else {}
+    for name in weighed:
+        if name not in table and name not in ROUTES:
+            raise ParameterError("weights", name, f"names of routes, one of {', '.join(map(repr, table))}")

@@ -1,12 +1,18 @@
-"""One way each from a query to a ranking, as steps: they run side by side and need only a store."""
+"""Turn a query into requests for rankings: by routes, by routes over one kind of view, by the formula as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from catena.effects import Embed, Search, Step, ask
+from catena.effects import Embed, Failed, Fused, Request, Search, SearchFused, Step, ask, together
+from catena.model import Degraded, Where
+from catena.model.errors import FilterError, MissingServiceError, ParameterError, RouteError
+from catena.retrieval.fusion import Fusion, ScoreFusion, by_maximum, half_cosine, log_count
+
+OnRouteError: TypeAlias = Literal["raise", "degrade"]
 
 Route: TypeAlias = Callable[[str], Step[Search]]
 """From a query to the request that ranks chunks for it; `k`, filter and candidates are set by the caller."""
@@ -54,4 +60,162 @@ keyword: Route = stored("keyword")
 passages: Route = stored("lexical", view="passage")
 """Rank long chunks by the BM25 of their best passage."""
 
+DEFAULT_ROUTES = ("lexical", "dense", "keyword")
+"""The routes that `retrieve` asks: those of the paper's formula, which a store may compute in one request."""
+
 ROUTES: Mapping[str, Route] = {"dense": dense, "lexical": lexical, "keyword": keyword, "passages": passages}
+
+
+T = TypeVar("T")
+
+
+def routes_named(routes: Sequence[str] | Mapping[str, Route]) -> Mapping[str, Route]:
+    """Return name -> route, in a fixed order.
+
+    Raises:
+        ParameterError: there is none, or one name is given in place of a sequence.
+    """
+    names = routes if isinstance(routes, Collection) and not isinstance(routes, str) else (None,)
+    of_our_own = routes.values() if isinstance(routes, Mapping) else ()
+    if not all(isinstance(name, str) for name in names) or not all(map(callable, of_our_own)):
+        allowed = "route names, e.g. ('lexical', 'dense'), or routes (functions) by name"
+        raise ParameterError("routes", routes, allowed)
+    named = routes if isinstance(routes, Mapping) else {name: ROUTES.get(name) or stored(name) for name in routes}
+    if not named:
+        raise ParameterError("routes", tuple(routes), "at least one route")
+    return {name: named[name] for name in sorted(named)}
+
+
+def of_view(route: Route, kind: str) -> Route:
+    """Return the route, asking for the views of this kind where it names none itself."""
+
+    def over_view(query: str) -> Step[Search]:
+        request = yield from route(query)
+        return request if request.view is not None else replace(request, view=kind)
+
+    return over_view
+
+
+def asked_once(step: Step[T]) -> Step[T]:
+    """Run a step so that equal requests of one batch are asked once: each view's route embeds the same question."""
+    replies: Sequence[Any] | None = None
+    try:
+        while True:
+            requests = step.send(replies)  # type: ignore[arg-type]
+            firsts = _first_of_equals(requests)
+            asked = sorted(set(firsts))
+            answers = dict(zip(asked, (yield [requests[place] for place in asked]), strict=True))
+            replies = [answers[place] for place in firsts]
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    finally:
+        step.close()
+
+
+def _first_of_equals(requests: Sequence[Request]) -> list[int]:
+    """Return for each request the place of the first that equals it; one that holds a vector equals none."""
+    known: dict[Request, int] = {}
+    firsts = []
+    for place, request in enumerate(requests):
+        try:
+            firsts.append(known.setdefault(request, place))
+        except TypeError:  # not hashable
+            firsts.append(place)
+    return firsts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The options that all searches of one question share."""
+
+    k: int
+    depth: int
+    where: Where | None
+    fusion: Fusion
+    on_route_error: OnRouteError
+    documents: tuple[str, ...] | None = None
+
+
+def side_by_side(
+    steps: Mapping[str, Step[T]], on_route_error: OnRouteError
+) -> Step[tuple[dict[str, T], list[Degraded]]]:
+    """Run the routes' steps together; return what they gave, and the failures where these are tolerated."""
+    results = yield from together(list(steps.values()))
+    found: dict[str, T] = {}
+    failures: list[Degraded] = []
+    for name, result in zip(steps, results, strict=True):
+        if not isinstance(result, Failed):
+            found[name] = result
+        elif isinstance(result.error, (FilterError, ParameterError)):
+            raise result.error
+        elif on_route_error == "raise":
+            raise RouteError(name, why(result.error)) from result.error
+        else:
+            failures.append(Degraded(f"route {name}", why(result.error)))
+    return found, failures
+
+
+def in_one_request(
+    query: str, table: Mapping[str, Route], scope: Scope, best: float | None
+) -> Step[tuple[Mapping[str, Route], Fused | None, list[Degraded]]]:
+    """Ask the store for the ranking of the whole formula, where it is the paper's and the store can.
+
+    Args:
+        query: as typed.
+        table: the routes asked.
+        scope: what the ranking obeys.
+        best: the best BM25 of a whole that this is a part of.
+
+    Returns:
+        The routes, the dense one with the question's vector; the ranking, None where the routes have to be asked one
+        by one; and why the store failed, where that is tolerated.
+    """
+    fusion = scope.fusion
+    if not isinstance(fusion, ScoreFusion) or len(table) < 2:
+        return table, None, []
+    papers = (fusion.dense, fusion.lexical, fusion.keyword) == (half_cosine, by_maximum, log_count)
+    if not papers or not all(name in DEFAULT_ROUTES and route is ROUTES[name] for name, route in table.items()):
+        return table, None, []
+    vector = None
+    if "dense" in table:
+        (vectors,) = yield [Embed(texts=(query,), kind="query", purpose="query embedding")]
+        table = {**table, "dense": _known_dense(vectors)}
+        if isinstance(vectors, Failed):
+            return table, None, []
+        vector = vectors[0]
+    request = SearchFused(
+        query=query,
+        k=scope.k,
+        weights=tuple((name, fusion.parts[name][0]) for name in sorted(table)),
+        vector=vector,
+        best=best,
+        where=scope.where,
+        documents=scope.documents,
+    )
+    (fused,) = yield [request]
+    if isinstance(fused, Fused):
+        return table, fused, []
+    if fused is None or isinstance(fused.error, MissingServiceError):
+        return table, None, []
+    if isinstance(fused.error, (FilterError, ParameterError)):
+        raise fused.error
+    if scope.on_route_error == "raise":
+        raise RouteError("formula", why(fused.error)) from fused.error
+    return table, None, [Degraded("formula in one request", why(fused.error))]
+
+
+def _known_dense(vectors: Any) -> Route:
+    """Return the dense route with the question's vector, or with what its embedding failed with."""
+
+    def dense(query: str) -> Step[Search]:
+        yield from ()  # a step, though it has nothing to ask any more
+        if isinstance(vectors, Failed):
+            raise vectors.error
+        return Search(route="dense", query=query, vector=vectors[0], k=0)
+
+    return dense
+
+
+def why(error: Exception) -> str:
+    """Return an error in words; its type where it has none."""
+    return str(error) or type(error).__name__

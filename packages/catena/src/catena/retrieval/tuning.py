@@ -1,4 +1,4 @@
-"""alpha and beta from labelled questions: routes are asked once, a grid is tried on their scores, folds judge it.
+"""Choose alpha and beta: on labelled questions, where folds judge the choice, or by the shape of a corpus.
 
 A gain is only believed on questions that the weights were not chosen on, and only where so many questions can show
 it; otherwise the defaults stay.
@@ -6,21 +6,23 @@ it; otherwise the defaults stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import log
-from typing import Any, TypeAlias, get_args
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import fsum, isfinite, log, sqrt
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Failed, Search, Step, ask, together
-from catena.model import Ranking
-from catena.model.errors import ParameterError
-from catena.retrieval.fusion import ScoreFusion
-from catena.retrieval.normalization import Bounds
+from catena.model import Entry, Ranking
+from catena.model.errors import ModelMismatchError, ParameterError
+from catena.retrieval.fusion import ScoreBounds, ScoreFusion
 from catena.retrieval.routes import ROUTES
-from catena.retrieval.tuned import Fold, Objective, Tuned
+from catena.text.files import regular_file
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -184,7 +186,7 @@ def _candidates(question: Labelled, depth: int) -> Step[_Candidates]:
     formula = ScoreFusion().parts
     parts = np.zeros((len(_PARTS), len(ids)))
     for row, name in enumerate(_PARTS):
-        bounds, normalise = Bounds.of(best[row]), formula[name][1]
+        bounds, normalise = ScoreBounds.of(best[row]), formula[name][1]
         parts[row] = [normalise(found[row][i], bounds) if i in found[row] else 0.0 for i in ids]
     place = {chunk_id: number for number, chunk_id in enumerate(ids)}
     return _Candidates(parts, tuple(sorted(place[i] for i in item if i in place) for item in question.items))
@@ -296,3 +298,209 @@ def folds_of(clusters: NDArray[np.int64], folds: int) -> list[NDArray[np.int64]]
     for cluster in sorted(range(len(sizes)), key=lambda number: (-sizes[number], number)):
         min(parts, key=len).extend(np.flatnonzero(clusters == cluster).tolist())
     return [np.array(sorted(part), np.int64) for part in parts]
+
+
+Objective: TypeAlias = Literal["log-rank", "recall"]
+
+FORMAT = "catena-tuned-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """One part of the questions, judged with weights that were chosen on all other parts.
+
+    Attributes:
+        alpha, beta: the weights chosen without this part.
+        held_out: mean of the objective over this part, with these weights.
+        usual: the same with the default weights.
+    """
+
+    alpha: float
+    beta: float
+    questions: int
+    held_out: float
+    usual: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The weights to use, and the evidence.
+
+    Attributes:
+        alpha, beta: what to use: the weights chosen on all questions where `adopted`, else the defaults.
+        adopted: whether the held-out gain is at least what so many questions can detect.
+        chosen: alpha and beta chosen on all questions.
+        usual: alpha and beta of the defaults.
+        objective: "log-rank" (Log-Rank Index, gamma 1, over n chunks) or "recall" (at k).
+        k: cutoff of recall.
+        n: number of chunks in the library.
+        depth: hits asked of each route.
+        questions, groups: how many, and in how many groups that share no document.
+        left_out: questions without gold.
+        held_out, held_out_usual: means over all questions, each judged with weights chosen without its fold.
+        gain: held_out - held_out_usual, with its 95% interval; standard errors are over groups.
+        detectable: the smallest gain that would be seen in 80 of 100 such samples, 2.8 standard errors.
+        surface: mean over all questions for each alpha (rows) and beta (columns); not held out.
+        model: identity of the embedding model: the vectors decide what alpha means.
+        library: what was searched, in words; weights may be used for another library of the same model.
+    """
+
+    alpha: float
+    beta: float
+    adopted: bool
+    chosen: tuple[float, float]
+    usual: tuple[float, float]
+    objective: Objective
+    k: int | None
+    n: int
+    depth: int
+    questions: int
+    groups: int
+    left_out: int
+    held_out: float
+    held_out_usual: float
+    gain: float
+    interval: tuple[float, float]
+    detectable: float
+    folds: tuple[Fold, ...]
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    surface: tuple[tuple[float, ...], ...]
+    model: str
+    library: str = ""
+
+    def fusion_for(self, model: str, *, path: str = "") -> ScoreFusion:
+        """Return the formula with these weights.
+
+        Args:
+            model: identity of the embedding model that will be searched with.
+            path: of the library, for the message.
+
+        Raises:
+            ModelMismatchError: the weights were tuned with another model.
+        """
+        if model != self.model:
+            what = f"these weights were tuned with the model {self.model!r}, its vectors are of {model!r}"
+            raise ModelMismatchError(path, what, "catena tune on this library")
+        return ScoreFusion(alpha=self.alpha, beta=self.beta)
+
+    def to_json(self) -> str:
+        """Return all of it as a JSON object."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Tuned:
+        """Return the weights that `to_json` wrote.
+
+        Raises:
+            ParameterError: the text is something else.
+        """
+        allowed = "a JSON object that `catena tune --out` wrote"
+        try:
+            found: dict[str, Any] = json.loads(text)
+            if found.pop("format") != FORMAT:
+                raise ParameterError("tuned weights", "another format", allowed)
+            pairs = {name: tuple(found[name]) for name in ("chosen", "usual", "interval", "alphas", "betas")}
+            folds = tuple(Fold(**fold) for fold in found["folds"])
+            surface = tuple(tuple(row) for row in found["surface"])
+            tuned = cls(**{**found, **pairs, "folds": folds, "surface": surface})
+            ScoreFusion(alpha=tuned.alpha, beta=tuned.beta)
+        except ParameterError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ParameterError("tuned weights", f"{type(error).__name__}: {error}", allowed) from None
+        return tuned
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON object to a file.
+
+        Raises:
+            ParameterError: the file cannot be written.
+        """
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise ParameterError("path", f"{path} ({error.strerror})", "a file that can be written") from None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tuned:
+        """Return the weights that `save` wrote.
+
+        Raises:
+            ParameterError: the file cannot be read, or holds something else.
+        """
+        try:
+            text = regular_file(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "no UTF-8"
+            raise ParameterError("path", f"{path} ({why})", "a file that `catena tune --out` wrote") from None
+        return cls.from_json(text)
+
+
+PAGE = 3_000  # characters of a printed page of text: taken where a source has no pages
+
+LEAST_ALPHA, MORE_ALPHA = 0.5, 0.2
+MOST_BETA = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusStatistics:
+    """The shape of a corpus.
+
+    Attributes:
+        documents: how many, >= 0.
+        average_pages: of a document, > 0; a source without pages has `characters / 3000`, at least 1.
+        structure: mean over the chunks of `1 - 2^-d`, d headings above the chunk: 0 for plain text, 1/2 where there
+            are titles only, 3/4 with chapters; in [0, 1].
+    """
+
+    documents: int
+    average_pages: float
+    structure: float
+
+    def __post_init__(self) -> None:
+        if self.documents < 0:
+            raise ParameterError("documents", self.documents, "a number >= 0")
+        if not (isfinite(self.average_pages) and self.average_pages > 0):
+            raise ParameterError("average_pages", self.average_pages, "a finite number > 0")
+        if not 0 <= self.structure <= 1:
+            raise ParameterError("structure", self.structure, "a share in [0, 1]")
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> CorpusStatistics:
+        """Return the statistics of documents as they are stored, in any order."""
+        pages: list[float] = []
+        structure: list[float] = []
+        for entry in entries:
+            pages.append(float(len(entry.document.page_starts)) or max(1.0, len(entry.document.text) / PAGE))
+            structure.extend(1 - 0.5 ** len(chunk.path) for chunk in entry.chunks)
+        return cls(
+            documents=len(pages),
+            average_pages=fsum(pages) / len(pages) if pages else 1.0,
+            structure=fsum(structure) / len(structure) if structure else 0.0,
+        )
+
+
+REFERENCE = CorpusStatistics(documents=25, average_pages=25.0, structure=0.75)
+"""As many documents as an average one has pages, all with a title and chapters: here the weights are the defaults."""
+
+
+def adapted(statistics: CorpusStatistics) -> ScoreFusion:
+    """Return the formula with weights for a corpus of this shape.
+
+    `alpha = 0.5 + 0.2 * structure`: headings are part of what is embedded, so that a vector says where a passage
+    is; without any, both routes weigh the same.
+
+    `beta = 0.6 q / (1 + q)`, `q = sqrt(documents / average_pages)`: in many short look-alikes a name is what tells
+    them apart; in one long book nearly every chunk carries the names that a question has, and they tell nothing.
+
+    alpha lies in [0.5, 0.7] and beta in [0, 0.6]; both grow and never jump. For a corpus like `REFERENCE` they are
+    the defaults of `ScoreFusion`, which are a compromise between the two kinds of corpus.
+
+    Source: HiQA (arXiv 2402.01767), on its hyperparameters, says what raises alpha and beta; the curves are ours.
+    """
+    per_page = sqrt(statistics.documents / statistics.average_pages)
+    return ScoreFusion(
+        alpha=LEAST_ALPHA + MORE_ALPHA * statistics.structure,
+        beta=MOST_BETA * per_page / (1 + per_page),
+    )

@@ -1,4 +1,4 @@
-"""Score question and text together, order by that, and hand on probabilities: what segment extraction takes."""
+"""Rerank by scores of question and text together, and turn scores into probabilities for segment extraction."""
 
 from __future__ import annotations
 

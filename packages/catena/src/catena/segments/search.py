@@ -1,4 +1,4 @@
-"""The standard way from a question to segments: queries, rankings, probabilities, extraction.
+"""Find segments for a question, the standard way: queries, rankings, probabilities, extraction.
 
 Each part is a step of its own and works without the others; this module composes them in the way that most
 readers want, and is meant to be read and copied.
@@ -17,14 +17,13 @@ from catena.effects import Failed, Step, together
 from catena.model import Degraded, Ranking, Scale
 from catena.model.errors import ParameterError
 from catena.model.options import check_options
-from catena.retrieval.decomposition import decompose
 from catena.retrieval.multi_route import retrieve
-from catena.retrieval.queries import Queries, generate_queries, search_all
+from catena.retrieval.queries import Queries, decompose, generate_queries, search_all
 from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.segments.calibration import Calibration, Constant
 from catena.segments.reranking import OnFailure, probabilities, rerank
-from catena.structure.context_header import DSRAG, HeaderTemplate, context_view, segment_header
-from catena.structure.tokens import count_tokens
+from catena.structure.headers import DSRAG, HeaderTemplate, context_view, segment_header
+from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +37,13 @@ QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
 MOST_TOKENS = 1_000_000_000  # of a budget
 MOST_HITS = 1_000_000  # of one ranking
 
-Place: TypeAlias = Callable[[tuple[Ranking, ...]], Step[tuple[Ranking, ...]]]
+PlaceChunks: TypeAlias = Callable[[tuple[Ranking, ...]], Step[tuple[Ranking, ...]]]
 """Gives the chunks of rankings their positions, all rankings at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSearch:
-    """How a question becomes segments.
+    """The options by which a question becomes segments.
 
     Attributes:
         extraction: what segments are worth, and how much of them is returned: a preset, or settings of your own. None
@@ -56,14 +55,14 @@ class SegmentSearch:
         calibration: what a score (the reranker's, or the fused one) says of relevance: a fixed or a fitted rule. The
             default believes the order alone, which is right of every ranking.
         depth: chunks that each query ranks and hands on; 200 as in dsRAG.
-        queries_by: who says what to search for: the "question" as it is, its "decomposition" without a model, or the
-            run's "llm".
+        queries_by: source of the queries: the "question" as it is, its "decomposition" into those that it asks
+            in a row, or the run's "llm".
         most_queries: of one question.
         guidance: what the model should know of the documents when it writes queries.
         never_empty: return the best segment, and say so, where none is worth the minimum value and something was
             found; False returns none, as the article and dsRAG do.
         on_failure: of the reranker, as `catena.segments.rerank` takes it. A model that writes no queries costs
-            only these: the question is then taken apart without it.
+            only these: its "decomposition" is then searched for.
         header: the words before a segment, counted in a budget in tokens; None where the reader is given none.
     """
 
@@ -95,7 +94,7 @@ def find_segments(
     options: SegmentSearch | None = None,
     *,
     ranked: Callable[[str], Step[Ranking]] | None = None,
-    place: Place | None = None,
+    place: PlaceChunks | None = None,
     **search: Any,
 ) -> Step[Extraction]:
     """Return the segments that answer a question.
@@ -142,7 +141,7 @@ def find_segments(
 
 
 def _by_order(found: Sequence[Ranking], how: SegmentSearch) -> bool:
-    """Return whether nothing but the order of what was found will be believed."""
+    """Say whether only the order of the rankings will be believed."""
     constant = isinstance(how.calibration, Constant)
     if how.rerank:
         return constant
@@ -192,5 +191,5 @@ def _reranked(
 
 
 def headed_text(chunk: Chunk) -> str:
-    """Return what a reranker reads of a chunk: its header, an empty line, its text."""
+    """Return a chunk as a reranker reads it: its header, an empty line, its text."""
     return context_view(chunk).text

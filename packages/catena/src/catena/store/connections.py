@@ -1,18 +1,75 @@
-"""Connections to the truth: consistent reads side by side, one write at a time, failures by our names."""
+"""Open the truth and connect to it: consistent reads side by side, one write at a time, failures by our names."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryBusyError, LibraryError
 from catena.store import records, schema
-from catena.store.lock import WriterLock
+
+_ACTIVE: ContextVar[tuple[Snapshot[Any], ...]] = ContextVar("snapshots", default=())
+_DAMAGED = ("no such table", "no such column", "decode", "malformed")  # how SQLite names rows that nobody wrote
+_PAGE = 512  # bytes, the smallest that SQLite writes: it takes a shorter file for an empty one
+_LIBRARY = "the folder of a library; catena index FILES --library PATH makes one where there is nothing"
+_EMPTY = "an empty folder, or a path where there is nothing"
+_OPEN = "a path that you may read and write"
+
+
+class WriterLock:
+    """An exclusive lock on a folder, with the process id of its holder beside it.
+
+    The lock is SQLite's own on an empty database: portable, and gone with the process that held it, so that
+    a kill leaves nothing to clean up.
+    """
+
+    def __init__(self, folder: Path, *, timeout: float) -> None:
+        self._folder, self._timeout = folder, timeout
+        self._file, self._holder = folder / "lock.sqlite", folder / "writer.pid"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock for a `with` block.
+
+        Raises:
+            LibraryBusyError: another holder kept it for longer than the timeout (seconds).
+        """
+        try:
+            connection = sqlite3.connect(self._file, timeout=self._timeout, isolation_level=None)
+        except sqlite3.Error as error:
+            raise LibraryError(
+                str(self._folder), f"the lock file cannot be opened ({error})", "leave to write there, or a copy"
+            ) from None
+        with closing(connection):
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                raise self._refusal(error) from None
+            with suppress(OSError):  # the name of the holder is a courtesy; the lock is what counts
+                self._holder.write_text(str(os.getpid()), encoding="ascii")
+            yield
+
+    def _refusal(self, error: sqlite3.Error) -> LibraryError:
+        if "locked" not in str(error):
+            return LibraryError(
+                str(self._folder), f"the lock cannot be taken ({error})", "leave to write there, or a copy"
+            )
+        with suppress(OSError, ValueError):
+            pid = int(self._holder.read_text(encoding="ascii"))
+            if pid != os.getpid():
+                return self._busy(f"process {pid}", f"waiting until process {pid} has ended, or stopping it")
+            return self._busy("another thread of this process", "again when that thread has finished")
+        return self._busy("another process", "waiting until that process has ended, or stopping it")
+
+    def _busy(self, who: str, do_next: str) -> LibraryBusyError:
+        what = f"{who} has been writing for {self._timeout:g} s; nothing was changed by this call"
+        return LibraryBusyError(str(self._folder), what, do_next)
 
 
 class _Generation(Protocol):
@@ -151,7 +208,7 @@ class Snapshot(Generic[G]):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything was read."""
+        """True once anything was read."""
         return self._held is not None
 
     def close(self) -> None:
@@ -179,9 +236,6 @@ class Snapshot(Generic[G]):
             connection.close()
         else:
             self.connections.give_back(connection)
-
-
-_ACTIVE: ContextVar[tuple[Snapshot[Any], ...]] = ContextVar("snapshots", default=())
 
 
 @contextmanager
@@ -219,4 +273,50 @@ def _damaged(path: Path, what: str) -> DamagedLibraryError:
     return DamagedLibraryError(str(path), whole, "a backup, or index the sources anew")
 
 
-_DAMAGED = ("no such table", "no such column", "decode", "malformed")  # how SQLite names rows that nobody wrote
+def check_place(folder: Path, *, create: bool) -> None:
+    """Refuse a path that holds anything but a library, before anything is touched."""
+    try:
+        if folder.is_dir():
+            names = {path.name for path in folder.iterdir()}
+            if schema.FILE not in names and (names - schema.OURS or not create):
+                raise _no_library(
+                    folder, "the folder is not a library; nothing was touched", _EMPTY if create else _LIBRARY
+                )
+        elif folder.exists():
+            raise _no_library(
+                folder, "this is a file, a library is a folder; nothing was touched", _EMPTY if create else _LIBRARY
+            )
+        elif not create:
+            raise _no_library(folder, "there is nothing", "create=True")
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise _no_library(folder, f"the path cannot be used ({error})", _OPEN) from None
+
+
+def _no_library(folder: Path, what: str, do_next: str) -> LibraryError:
+    error = LibraryError(str(folder), what, do_next)
+    error.kept = "everything as it was: nothing was opened or made"
+    return error
+
+
+def prepare(connections: Connections) -> None:
+    """Make the tables where there are none yet, and check their version."""
+    path = connections.path
+    with named(path):
+        with connections.connection() as connection:
+            empty = schema.is_empty(connection)
+        if empty:  # a new library, a kill before its tables were made, or another process about to make them
+            if (path / "vectors").exists() or (0 < (path / schema.FILE).stat().st_size < _PAGE):
+                what = f"{schema.FILE} is empty, though documents were there; nothing was touched"
+                raise DamagedLibraryError(str(path), what, "a backup, or index the sources anew")
+            with connections.locked() as connection:
+                if schema.is_empty(connection):
+                    schema.create(connection)
+        with connections.connection() as connection:
+            older = schema.needs_upgrade(connection)
+        if older and not connections.read_only:
+            with connections.locked() as connection:
+                schema.upgrade(connection)
+        with connections.connection() as connection:
+            schema.check_version(connection, path)

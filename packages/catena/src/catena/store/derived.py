@@ -1,4 +1,4 @@
-"""What is derived from the truth lives in folders that say of which generation they are, and whether intact.
+"""Keep what is derived from the truth in folders that say of which generation they are, and whether intact.
 
 A folder's manifest is replaced by one rename. While its files change it says so, so that neither a reader
 nor a restart after a kill takes a half-written folder for a whole one; checksums tell damage of any kind.

@@ -115,7 +115,7 @@ class LexicalIndex:
 
     @property
     def made(self) -> str:
-        """What the files are: another tantivy, other words or another kind of view need other files."""
+        """The make of the files: another tantivy, other words or another kind of view need other files."""
         from tantivy import tantivy
 
         return f"{tantivy.__version__}, format {_FORMAT}, view {self.kind}"
@@ -206,7 +206,7 @@ class RankBm25Searcher:
         try:
             from rank_bm25 import BM25Okapi
         except ImportError:
-            raise MissingExtraError("rank-bm25", "rank-bm25") from None
+            raise MissingExtraError("rank-bm25", "catena-core[rank-bm25]") from None
         rows = list(view_rows(connection, kind))
         words = [tokenise(text) for _, text in rows]
         self.generation = generation

@@ -21,14 +21,15 @@ from catena.model.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.model.filters import compiled
 from catena.model.ids import digest
 from catena.model.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
-from catena.store import keywords, lexical, records, schema, vectors
+from catena.store import lexical, records, schema, vectors
+from catena.store import names as keywords
 from catena.store.connections import Connections, Snapshot, as_written
 from catena.store.derived import Manifest
 from catena.store.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
-from catena.store.names import DocumentNames
+from catena.store.names import DocumentNameSearch
 from catena.store.selection import Scored
 from catena.store.vectors import VectorMatrix, VectorSearchers
-from catena.text.terms import TermMatcher
+from catena.text.names import TermMatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class State:
-    """What is derived from one generation of a library, kept while it is the present one or a question sees it."""
+    """Indexes derived from one generation of a library, kept while it is the present one or a question sees it."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -180,7 +181,7 @@ class Routes:
     def names(self, request: FindNames) -> NamesFound:
         """Return what a question names."""
         with self.reading() as (connection, state):
-            return state.once("names", lambda: DocumentNames(connection)).find(connection, request)
+            return state.once("names", lambda: DocumentNameSearch(connection)).find(connection, request)
 
     def field_names(self) -> frozenset[str]:
         """Return the names of the fields by which chunks can be filtered here: of any of them."""

@@ -23,14 +23,13 @@ from catena.model.errors import (
 )
 from catena.model.near_names import LOOKED_AT, meant
 from catena.model.vectors import ViewVectors
-from catena.store import figures, keywords, listing, records, schema, writing
-from catena.store.checks import check_entry
-from catena.store.connections import Connections, Snapshot
-from catena.store.contents import Contents, setting_name
-from catena.store.listing import DocumentInfo, LibraryStats
-from catena.store.opening import check_place, prepare
+from catena.store import contents as listing
+from catena.store import figures, records, schema, writing
+from catena.store import names as keywords
+from catena.store.checks import check_entry, problems_of_truth, told
+from catena.store.connections import Connections, Snapshot, check_place, prepare
+from catena.store.contents import Contents, DocumentInfo, LibraryStats, setting_name
 from catena.store.routes import ROUTES, Routes, State
-from catena.store.verify import problems_of_truth, told
 from catena.store.writing import Replaced
 
 if TYPE_CHECKING:
@@ -369,7 +368,7 @@ class LibraryStore:
 
     @property
     def read_only(self) -> bool:
-        """Whether the library lies in a folder that cannot be written."""
+        """True where the library lies in a folder that cannot be written."""
         return self._connections.read_only
 
     @contextmanager

@@ -22,7 +22,7 @@ _CONTENT_TABLES = ("views", "vectors", "terms")  # rows by chunk, written once a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """How many chunks of a document were kept as they were, with all their rows, and how many came and went."""
+    """Numbers of a document's chunks that were kept as they were, with all their rows, that came, and that went."""
 
     document_id: str
     kept: int

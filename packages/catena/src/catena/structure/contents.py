@@ -1,25 +1,32 @@
-"""The outline that a document's own table of contents gives; its headings where it has none."""
+"""Build the outline of a document from its own table of contents, or from its headings where it has none."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from catena.model import Document, Section
 from catena.model.errors import ParameterError
-from catena.structure.blocks import Block, blocks_of
-from catena.structure.contents_alignment import Aligned, align
-from catena.structure.contents_entries import Entry, printed_contents
-from catena.structure.headings import Heading, headings_of, outline, tree_of
-from catena.structure.title_numbers import Numbered, numbered
+from catena.structure.blocks import Block, blocks_of, split_lines
+from catena.structure.contents_entries import ContentsEntry, PrintedContents, printed_contents
+from catena.structure.headings import SectionHeading, headings_of, next_line, outline, tree_of
+from catena.text.headings import NumberedTitle, numbered_title, plain_title
+from catena.text.loaded import PLAIN
+from catena.text.words import folded
 
 _MOST_TRIED = 8  # places that look like a table of contents; of these the first that fits is taken
+_LONGEST = 200  # characters of a title in the text
+_BEFORE, _AFTER = 8, 24  # places looked at for an entry among those of equal words, around its own turn
+_NO_LETTERS = re.compile(r"[\W_]+")
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What a document's table of contents says of it.
+class ContentsOutline:
+    """Outline by a table of contents, with the entries that were found and those that were not.
 
     Attributes:
         sections: the outline; own spans tile the document.
@@ -52,14 +59,14 @@ def content_outline(document: Document, *, blocks: Sequence[Block] | None = None
 
 def outline_by_contents(
     document: Document, *, share: float = 0.5, blocks: Sequence[Block] | None = None
-) -> Contents | None:
+) -> ContentsOutline | None:
     """Return the outline that the document's table of contents gives, or None where it has none to trust.
 
-    Each entry opens a section at the heading, or the bare line, that it names; how deep it stands, the
-    indentation and the numbers of the entries say. Headings that the table does not list stay, below
-    the entry that they stand under, so that the smallest division is never lost. Lines inside the table itself
+    Each entry opens a section at the heading, or the bare line, that it names; its level
+    follows from the indentation and the numbers of the entries. Headings that the table does not list stay, below
+    the entry before them, so that the smallest division is never lost. Lines inside the table itself
     are no headings. See `contents_entries.printed_contents` for what is taken for a table of contents and
-    `contents_alignment.align` for how its entries are found.
+    `align` for how its entries are found.
 
     Args:
         document: its text is Markdown, or plain where `media_type` says so.
@@ -84,7 +91,7 @@ def outline_by_contents(
         sections = tree_of(document, levelled)
         at = {section.start: section.position for section in sections}
         at |= {levelled[0].start: 0} if sections[0].level else {}  # blank lines before it are its own
-        return Contents(
+        return ContentsOutline(
             sections=sections,
             matched=tuple((printed.entries[i].titles[0], at[aligned[i].heading.start]) for i in sorted(aligned)),
             missing=tuple(entry.titles[0] for i, entry in enumerate(printed.entries) if i not in aligned),
@@ -94,11 +101,13 @@ def outline_by_contents(
     return None
 
 
-def _levelled(headings: Sequence[Heading], entries: Sequence[Entry], aligned: Aligned) -> list[Heading]:
+def _levelled(
+    headings: Sequence[SectionHeading], entries: Sequence[ContentsEntry], aligned: Aligned
+) -> list[SectionHeading]:
     """Return all headings in order, with the levels that the table of contents gives them.
 
-    A level of the table becomes one of the text by a constant, so that what stands above the first entries
-    (the title of the document) stays above them.
+    A level of the table becomes one of the text by a constant, so that headings above the first entries
+    (the title of the document) stay above them.
     """
     depths = _depths(entries)
     named = {aligned[i].heading.start: (aligned[i].heading, depths[i]) for i in aligned}
@@ -108,10 +117,10 @@ def _levelled(headings: Sequence[Heading], entries: Sequence[Entry], aligned: Al
     usual: dict[int, set[int]] = defaultdict(set)  # what the levels of headings are in the table
     for level, depth in pairs:
         usual[level].add(depth + shift)
-    levels: list[Heading] = []
-    entry: tuple[int, int, Numbered] | None = None  # own level, level given and number of the entry above
+    levels: list[SectionHeading] = []
+    entry: tuple[int, int, NumberedTitle] | None = None  # own level, level given and number of the entry above
     for start, heading in merged:
-        says = numbered(heading.title)
+        says = numbered_title(heading.title)
         if start in named:
             depth = named[start][1]
             level = depth + shift if depth else _own(heading.level, usual, shift)
@@ -123,9 +132,11 @@ def _levelled(headings: Sequence[Heading], entries: Sequence[Entry], aligned: Al
 
 
 def _shift(
-    pairs: Sequence[tuple[int, int]], merged: Sequence[Heading], named: Mapping[int, tuple[Heading, int]]
+    pairs: Sequence[tuple[int, int]],
+    merged: Sequence[SectionHeading],
+    named: Mapping[int, tuple[SectionHeading, int]],
 ) -> int:
-    """Return how many levels of the text stand above the first level of the table."""
+    """Return the number of levels of the text above the first level of the table."""
     if pairs:
         top = min(depth for _, depth in pairs)
         return max(0, min(level for level, depth in pairs if depth == top) - top)
@@ -138,14 +149,14 @@ def _shift(
 
 
 def _own(level: int, usual: Mapping[int, set[int]], shift: int) -> int:
-    """Return the level of an entry of which the table does not say how deep it stands."""
+    """Return the level of an entry whose depth the table does not say."""
     if not level:
         return 1 + shift
     return min(usual[level]) if len(usual.get(level, ())) == 1 else level
 
 
 def _unlisted(
-    level: int, says: Numbered, entry: tuple[int, int, Numbered] | None, usual: Mapping[int, set[int]]
+    level: int, says: NumberedTitle, entry: tuple[int, int, NumberedTitle] | None, usual: Mapping[int, set[int]]
 ) -> int:
     """Return the level of a heading that the table does not list."""
     if entry is None:
@@ -160,11 +171,11 @@ def _unlisted(
     return given + level - own if level > own else level
 
 
-def _depths(entries: Sequence[Entry]) -> list[int]:
-    """Return how deep each entry stands, from 1; 0 where the table does not say."""
-    says = [numbered(entry.titles[0]) for entry in entries]
+def _depths(entries: Sequence[ContentsEntry]) -> list[int]:
+    """Return the depth of each entry, from 1; 0 where the table does not say."""
+    says = [numbered_title(entry.titles[0]) for entry in entries]
     by_number = [len(one.number) and one.depth for one in says]
-    if any(one.number and one.depth == 0 for one in says):  # parts stand above chapters
+    if any(one.number and one.depth == 0 for one in says):  # parts are above chapters
         by_number = [depth + 1 if one.number else 0 for one, depth in zip(says, by_number, strict=True)]
     if len({entry.indent for entry in entries}) == 1:
         return by_number if max(by_number) > 1 else [0] * len(entries)
@@ -186,3 +197,190 @@ def _nesting(indents: Sequence[int]) -> list[int]:
             open_.append(indent)
         depths.append(len(open_))
     return depths
+
+
+class _TitlePlace(NamedTuple):
+    """A heading, or a line that may be one (level 0), and what it says."""
+
+    heading: SectionHeading
+    says: NumberedTitle
+    alone: bool  # a paragraph of one line
+
+
+Aligned = Mapping[int, _TitlePlace]  # by 0-based number of the entry
+
+
+def align(
+    text: str, blocks: Sequence[Block], headings: Sequence[SectionHeading], printed: PrintedContents, media_type: str
+) -> Aligned:
+    """Return the place of each entry that was found; places ascend as the entries do.
+
+    An entry and a place fit when their words are the same, case and punctuation aside, and their numbers do not
+    contradict each other; or when the entry's link names the heading. Of all assignments in order the one
+    with the largest sum of weights is taken: a heading with the same number 8, a heading 6, another line with
+    the same number 4, another line that is a paragraph of its own 2,
+    a heading by its link 7. So an entry that is missing, or a title
+    that is repeated in a page head, does not shift the others.
+
+    Args:
+        text: the whole text.
+        blocks: its blocks.
+        headings: those that are known.
+        printed: the table of contents; places inside it do not count.
+        media_type: of the document: in plain text any line may be a title.
+    """
+    wanted = {form.words for entry in printed.entries for title in entry.titles for form in _forms(title)}
+    by_words: dict[tuple[str, ...], list[_TitlePlace]] = defaultdict(list)
+    by_anchor: dict[str, list[_TitlePlace]] = defaultdict(list)
+    known = {heading.start for heading in headings}
+    places = [_TitlePlace(heading, numbered_title(heading.title), True) for heading in headings]
+    ends = {_end(title) for entry in printed.entries for title in entry.titles}
+    places += [place for place in _lines(text, blocks, media_type, ends) if place.heading.start not in known]
+    for place in sorted(places, key=lambda place: place.heading.start):
+        if printed.start <= place.heading.start < printed.end:
+            continue
+        for form in _forms_of(place.says):
+            if form.words in wanted and place not in by_words[form.words][-1:]:
+                by_words[form.words].append(place)
+        if place.heading.level:
+            anchor = (
+                _NOT_IN_ANCHORS.sub("", folded(place.heading.title)).strip().replace(" ", "-")
+            )  # as code hosts have it
+            by_anchor[anchor].append(place)
+    turns: Counter[tuple[str, ...]] = Counter()
+    rows: list[list[tuple[int, _TitlePlace]]] = []
+    for entry in printed.entries:
+        fitting = _fitting(entry, by_words, by_anchor, turns)
+        rows.append(sorted(fitting, key=lambda pair: -pair[1].heading.start))
+    return _best(rows)
+
+
+def _lines(text: str, blocks: Sequence[Block], media_type: str, ends: Set[str]) -> Iterator[_TitlePlace]:
+    """Yield the lines of paragraphs and list items that end as a title does, and whole paragraphs of a few lines."""
+    for block in blocks:
+        if block.kind not in {"paragraph", "item"}:
+            continue
+        lines, starts = split_lines(text[block.start : block.end])
+        stops = [offset + len(line) for line, offset in zip(lines, starts, strict=False)]
+        first_only = media_type != PLAIN
+        for index in range(1 if first_only else len(lines)):
+            for last in range(index, min(index + (3 if first_only else 2), len(lines))):
+                start, end = block.start + starts[index], block.start + stops[last]
+                whole = last - index + 1 == len(lines)
+                if end - start > _LONGEST or _end(lines[last]) not in ends:
+                    continue
+                if whole or last == index or not first_only:
+                    title = " ".join(lines[index : last + 1])
+                    yield _place(text, start, end, title, alone=whole and block.kind == "paragraph")
+
+
+def _end(title: str) -> str:
+    """Return the last letters of a title: comparing them first spares reading most lines."""
+    return _NO_LETTERS.sub("", folded(title[-40:]))[-3:]
+
+
+def _place(text: str, start: int, end: int, line: str, *, alone: bool) -> _TitlePlace:
+    title = plain_title(line)
+    return _TitlePlace(SectionHeading(start, next_line(text, end), 0, title), numbered_title(title), alone)
+
+
+def _forms(title: str) -> Iterator[NumberedTitle]:
+    return _forms_of(numbered_title(title))
+
+
+def _forms_of(says: NumberedTitle) -> Iterator[NumberedTitle]:
+    """Yield a title as read, and with a leading single letter taken for its number ("A Tables")."""
+    yield says
+    if not says.number and len(says.words) > 1 and len(says.words[0]) == 1 and says.words[0].isalpha():
+        yield NumberedTitle((says.words[0].upper(),), 1, says.words[1:])
+
+
+def _fitting(
+    entry: ContentsEntry,
+    by_words: Mapping[tuple[str, ...], Sequence[_TitlePlace]],
+    by_anchor: Mapping[str, Sequence[_TitlePlace]],
+    turns: Counter[tuple[str, ...]],
+) -> list[tuple[int, _TitlePlace]]:
+    """Return the places that fit an entry with their weights, one per place.
+
+    Of many with equal words only those around the entry's own turn among equal entries are looked at, so that
+    a title repeated everywhere costs no square.
+    """
+    weights: dict[int, tuple[int, _TitlePlace]] = {}
+    forms = {form for title in entry.titles for form in _forms(title)}
+    for form in sorted(forms):
+        turn = turns[form.words]
+        for place in by_words.get(form.words, ())[max(0, turn - _BEFORE) : turn + _AFTER]:
+            _keep(weights, max((_weight(form, says, place) for says in _forms_of(place.says)), default=0), place)
+    for place in by_anchor.get(entry.anchor.lower(), ())[:_AFTER] if entry.anchor else ():
+        _keep(weights, 7, place)
+    turns.update({form.words for form in forms})
+    return list(weights.values())
+
+
+def _keep(weights: dict[int, tuple[int, _TitlePlace]], weight: int, place: _TitlePlace) -> None:
+    start = place.heading.start
+    if weight and (start not in weights or weights[start][0] < weight):
+        weights[start] = (weight, place)
+
+
+def _weight(entry: NumberedTitle, says: NumberedTitle, place: _TitlePlace) -> int:
+    if entry.words != says.words or (entry.number and says.number and entry.number != says.number):
+        return 0
+    if not (entry.words or entry.number == says.number):
+        return 0
+    same_number = bool(entry.number) and entry.number == says.number
+    if place.heading.level:
+        return 8 if same_number else 6
+    if same_number:
+        return 4
+    return 2 if place.alone else 0
+
+
+class _Chosen(NamedTuple):
+    """Last link of a chain of assignments."""
+
+    total: int
+    entry: int
+    place: _TitlePlace
+    before: _Chosen | None
+
+
+def _best(fitting: Sequence[Sequence[tuple[int, _TitlePlace]]]) -> Aligned:
+    """Return the heaviest ascending assignment; of equal ones the one that ends earliest in the text.
+
+    A Fenwick tree over the places holds the best chain that ends at or before each, so that the whole takes
+    time n log n for n pairs. The places of one entry come last first: none can follow another of its own.
+    """
+    order = {start: i for i, start in enumerate(sorted({p.heading.start for row in fitting for _, p in row}), 1)}
+    tree: list[_Chosen | None] = [None] * (len(order) + 1)
+    for entry, row in enumerate(fitting):
+        for weight, place in row:
+            index = order[place.heading.start]
+            before = _upto(tree, index - 1)
+            chain = _Chosen((before.total if before else 0) + weight, entry, place, before)
+            while index < len(tree):
+                tree[index] = _heavier(tree[index], chain)
+                index += index & -index
+    found: dict[int, _TitlePlace] = {}
+    chain_end = _upto(tree, len(order))
+    while chain_end is not None:
+        found[chain_end.entry] = chain_end.place
+        chain_end = chain_end.before
+    return found
+
+
+def _upto(tree: Sequence[_Chosen | None], index: int) -> _Chosen | None:
+    best: _Chosen | None = None
+    while index > 0:
+        there = tree[index]
+        best = best if there is None else _heavier(best, there)
+        index -= index & -index
+    return best
+
+
+def _heavier(one: _Chosen | None, other: _Chosen) -> _Chosen:
+    """Return the heavier of two chains; of equal ones the one that ends earlier, of those `one`."""
+    if one is None or (other.total, -other.place.heading.start) > (one.total, -one.place.heading.start):
+        return other
+    return one

@@ -1,4 +1,4 @@
-"""Where a document prints its own table of contents, and the entries of it."""
+"""Find the tables of contents that a document prints, and read their entries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from catena.structure.blocks import Block
-from catena.structure.lines import split_lines
-from catena.structure.title_numbers import numbered
-from catena.structure.titles import plain_title
+from catena.structure.blocks import Block, split_lines
+from catena.text.headings import numbered_title, plain_title
 from catena.text.words import folded
 
 FEWEST = 3  # entries of a table of contents
@@ -40,7 +38,7 @@ _LAST_NUMBER = re.compile(r"(?<![ \t])[ \t]++(?:\d{1,4}|[ivxlc]{1,7})[ \t]*+\Z")
 _NO_ENTRIES = frozenset({"code", "html", "table", "front", "quote"})  # kinds of blocks
 
 
-class Entry(NamedTuple):
+class ContentsEntry(NamedTuple):
     """A line of a table of contents.
 
     Attributes:
@@ -56,13 +54,13 @@ class Entry(NamedTuple):
     strong: bool
 
 
-class Printed(NamedTuple):
+class PrintedContents(NamedTuple):
     """A table of contents as printed on [start, end) of the text."""
 
     start: int
     end: int
     announced: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[ContentsEntry, ...]
 
 
 class _Line(NamedTuple):
@@ -71,19 +69,19 @@ class _Line(NamedTuple):
     kind: str  # of the block it is in, "" between blocks
 
 
-def printed_contents(text: str, blocks: Sequence[Block]) -> list[Printed]:
-    """Return what may be a table of contents, those with a heading that says so first, the longest of them first.
+def printed_contents(text: str, blocks: Sequence[Block]) -> list[PrintedContents]:
+    """Return the places that may be tables of contents: announced ones first, the longest of them first.
 
     After a line "Contents" (in some twenty languages): lists, links to places in the document, titles with
     leaders or a page, and numbered titles. Without it: at least three links or leaders with few other lines
-    between them. What stands in code, tables, quotes and HTML is none.
+    between them. Lines in code, tables, quotes and HTML are none.
 
     Args:
         text: the whole text.
         blocks: its blocks.
     """
     lines = _lines(text, blocks)
-    found: list[Printed] = []
+    found: list[PrintedContents] = []
     index = 0
     while index < len(lines):
         announced = lines[index].kind not in _NO_ENTRIES and is_announcement(lines[index].text)
@@ -97,7 +95,7 @@ def printed_contents(text: str, blocks: Sequence[Block]) -> list[Printed]:
         entries, after = _gathered(lines, first, announced=announced)
         if len(entries) >= FEWEST:
             end = lines[after].start if after < len(lines) else len(text)
-            found.append(Printed(lines[first].start, end, announced, tuple(entries)))
+            found.append(PrintedContents(lines[first].start, end, announced, tuple(entries)))
         index = max(after, index + 1)
     return sorted(found, key=lambda one: (not one.announced, -len(one.entries) if one.announced else one.start))
 
@@ -119,9 +117,9 @@ def _lines(text: str, blocks: Sequence[Block]) -> list[_Line]:
     return lines
 
 
-def _gathered(lines: Sequence[_Line], first: int, *, announced: bool) -> tuple[list[Entry], int]:
+def _gathered(lines: Sequence[_Line], first: int, *, announced: bool) -> tuple[list[ContentsEntry], int]:
     """Return the entries from a line on, and the line after the last of them."""
-    entries: list[tuple[int, Entry]] = []
+    entries: list[tuple[int, ContentsEntry]] = []
     seen: set[str] = set()
     gap, above = 0, ""
     for index in range(first, len(lines)):
@@ -153,46 +151,46 @@ def _gathered(lines: Sequence[_Line], first: int, *, announced: bool) -> tuple[l
     return [entry for _, entry in entries], entries[-1][0] + 1 if entries else first
 
 
-def _begun(entry: Entry, above: str) -> Entry:
+def _begun(entry: ContentsEntry, above: str) -> ContentsEntry:
     """Return an entry that may begin on the line above it, which is no entry by itself."""
     if not above:
         return entry
     whole = f"{above} {entry.titles[0]}"
-    first = bool(numbered(whole).number) and not numbered(entry.titles[0]).number
+    first = bool(numbered_title(whole).number) and not numbered_title(entry.titles[0]).number
     return entry._replace(titles=(whole, *entry.titles) if first else (*entry.titles, whole))
 
 
-def _continues(above: Entry, entry: Entry) -> bool:
-    """Whether an entry with a page is the second line of the one above it, which has none."""
-    return not above.strong and entry.strong and not entry.anchor and not numbered(entry.titles[0]).number
+def _continues(above: ContentsEntry, entry: ContentsEntry) -> bool:
+    """Return whether an entry with a page is the second line of the one above it, which has none."""
+    return not above.strong and entry.strong and not entry.anchor and not numbered_title(entry.titles[0]).number
 
 
-def _entry(line: _Line, *, weak: bool) -> Entry | None:
-    """Return what a line says as an entry; without `weak` only if it can be nothing else."""
+def _entry(line: _Line, *, weak: bool) -> ContentsEntry | None:
+    """Return the entry on a line; without `weak` only if it can be nothing else."""
     text = line.text
     if len(text) > _LONGEST:
         return None
     if "](#" in text and (match := _LINK.fullmatch(text)):
         title = f"{match['number']} {plain_title(match['title'])}".strip()
-        return Entry((title,), _columns(match["indent"]), match["anchor"], strong=True)
+        return ContentsEntry((title,), _columns(match["indent"]), match["anchor"], strong=True)
     if text.rstrip()[-1:].isalnum() and (found := _before_page(_LEADERS, text)):
         indent, title = found
         if any(character.isalpha() for character in title):
-            return Entry((title,), indent, "", strong=True)
+            return ContentsEntry((title,), indent, "", strong=True)
     return next(_weak(line), None) if weak else None
 
 
-def _weak(line: _Line) -> Iterator[Entry]:
+def _weak(line: _Line) -> Iterator[ContentsEntry]:
     if found := _before_page(_SPACED, line.text):
-        yield Entry((found[1],), found[0], "", strong=False)
+        yield ContentsEntry((found[1],), found[0], "", strong=False)
     elif match := _ITEM.fullmatch(line.text):
-        yield Entry((plain_title(match["title"]),), _columns(match["indent"]), "", strong=False)
+        yield ContentsEntry((plain_title(match["title"]),), _columns(match["indent"]), "", strong=False)
     title = line.text.strip()
-    says = numbered(title)
+    says = numbered_title(title)
     without_page = _LAST_NUMBER.sub("", title)
     if (says.number and says.words) or (without_page != title and title[0].isupper()):
         titles = (without_page, title) if without_page != title else (title,)
-        yield Entry(titles, _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
+        yield ContentsEntry(titles, _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
 
 
 def _before_page(gap: re.Pattern[str], text: str) -> tuple[int, str] | None:

@@ -1,4 +1,7 @@
-"""Cutting what is too long, at the mildest border that helps: blank line, item, sentence, word, character."""
+"""Join blocks to units (a heading and its text, a table or figure and its caption), and divide long text.
+
+Text is divided at the mildest border that helps: blank lines, list items, sentences, lines, words, characters.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,134 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from catena.structure.sentences import sentence_ends
+from catena.structure.blocks import Block
+from catena.text.tables import TableGrid, read_table
+from catena.text.words import sentence_ends
+
+UnitKind: TypeAlias = Literal["text", "code", "table", "figure"]
+_CAPTION = r"[*_]{0,3}(?:%s)[ \t]*[\dA-Z一二三四五六七八九十]"
+_TABLE_CAPTION = re.compile(_CAPTION % r"Table|TABLE|Tab\.|Tabelle|Tableau|表格?")
+_FIGURE_CAPTION = re.compile(_CAPTION % r"Figure|FIGURE|Fig\.?|FIG\.?|Abb\.|Abbildung|图表?|圖")
+_BOLD_LINE = re.compile(r"(\*\*|__)[^\r\n]+\1")
+_IMAGE = re.compile(r"[ \t]*!\[[^\r\n]*\][(\[]")
+_LONGEST_CAPTION = 200  # characters
+_TAGS = re.compile(r"<(/?)table\b", re.IGNORECASE)
+
+
+class Unit(NamedTuple):
+    """A block with what belongs to it; the units of a section tile it.
+
+    Attributes:
+        core: where the block itself begins, after the heading or caption that was put before it.
+    """
+
+    start: int
+    end: int
+    kind: UnitKind
+    core: int
+
+
+def units(text: str, start: int, end: int, blocks: Sequence[Block]) -> list[Unit]:
+    """Return the units of the section [start, end), whose blocks are given in order.
+
+    Args:
+        text: the whole text.
+        start: where the section begins; text before its first block belongs to the first unit.
+        end: where it ends; text after a block, up to the next one, belongs to the block.
+        blocks: those that begin inside the section (one cut by its start begins there).
+    """
+    found: list[Unit] = []
+    begin = start
+    blocks = whole_tables(text, blocks)
+    for index, block in enumerate(blocks):
+        following = blocks[index + 1] if index + 1 < len(blocks) else None
+        border = following.start if following is not None else end
+        if following is not None and _leads(text, block, following):
+            continue
+        kind = _kind(text, block)
+        if found and kind == "text" and found[-1].kind == "figure" and _captions(text, block, found[-1]):
+            found[-1] = found[-1]._replace(end=border)
+        else:
+            found.append(Unit(begin, border, kind, max(begin, block.start)))
+        begin = border
+    return found or [Unit(start, end, "text", start)]
+
+
+def _kind(text: str, block: Block) -> UnitKind:
+    if block.kind == "table":
+        return "table"
+    if block.kind == "code":
+        return "code"
+    return "figure" if block.kind == "paragraph" and _IMAGE.match(text, block.start) else "text"
+
+
+def _leads(text: str, block: Block, following: Block) -> bool:
+    """Return whether the block is the heading of the next one, or the caption of a table that follows."""
+    if block.kind == "heading":
+        return True
+    if block.kind != "paragraph" or following.kind != "table" or block.end - block.start > _LONGEST_CAPTION:
+        return False
+    line = text[block.start : block.end]
+    if "\n" in line or "\r" in line or _IMAGE.match(line):
+        return False
+    directly_above = text[block.end : following.start].strip(" \t") in {"\n", "\r\n", "\r"}
+    return directly_above or bool(_TABLE_CAPTION.match(line) or _BOLD_LINE.fullmatch(line))
+
+
+def _captions(text: str, block: Block, figure: Unit) -> bool:
+    """Return whether the paragraph is the caption of the figure before it."""
+    short = block.end - block.start <= _LONGEST_CAPTION
+    return short and block.kind == "paragraph" and bool(_FIGURE_CAPTION.match(text, block.start))
+
+
+def tables_in(text: str, blocks: Sequence[Block]) -> list[TableGrid]:
+    """Return the tables of a text in order, given its blocks; tables inside lists and quotes are left alone."""
+    found: list[TableGrid] = []
+    for block in whole_tables(text, blocks):
+        if block.kind == "table":
+            found.extend(read_table(text, block.start, block.end))
+    return found
+
+
+def whole_tables(text: str, blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks with every HTML block that holds a table as a block of kind "table".
+
+    A blank line ends an HTML block, even inside a table: what follows, up to the end of the table, is joined
+    to it again. A table that is not closed before the next heading is left as it is.
+    """
+    if not any(block.kind == "html" for block in blocks):
+        return list(blocks)
+    closed = _closed_tables(text, blocks)
+    made: list[Block] = []
+    index = 0
+    while index < len(blocks):
+        block, last = blocks[index], closed.get(index)
+        if last is None or block.kind != "html":
+            made.append(block)
+            index += 1
+        else:
+            made.append(Block("table", block.start, blocks[last].end))
+            index = last + 1
+    return made
+
+
+def _closed_tables(text: str, blocks: Sequence[Block]) -> dict[int, int]:
+    """Return, by the block in which a <table> begins, the last block in which one of these ends: in one pass."""
+    open_in: list[int] = []
+    closed: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        if block.kind == "heading":
+            open_in.clear()
+        elif open_in or block.kind == "html":
+            for tag in _TAGS.finditer(text, block.start, block.end):
+                if not tag[1]:
+                    open_in.append(index)
+                elif open_in:
+                    closed[open_in.pop()] = index
+    return closed
+
 
 Span: TypeAlias = tuple[int, int]
 Counter: TypeAlias = Callable[[str], int]
@@ -30,7 +158,6 @@ items = _starts_of(r"^[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]")
 lines = _ends_of(r"\r\n?|\n")
 words = _ends_of(r"\s+")
 html_rows = _starts_of(r"(?i:<tr\b)")
-
 PROSE: tuple[Borders, ...] = (blank_lines, items, sentence_ends, lines, words)
 CODE: tuple[Borders, ...] = (blank_lines, lines, words)
 ROWS: tuple[Borders, ...] = (html_rows, lines, words)

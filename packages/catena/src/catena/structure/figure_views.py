@@ -1,7 +1,7 @@
-"""Figures in words: each is found by its title, the text around it, the text inside it and its caption.
+"""Make the views of figures: title, text around, text inside and caption, so that search finds an image.
 
-A figure's chunk is an exact slice of the document: an image and the caption below it. What a reader would
-look for is put into two views. The headed view, which the lexical route searches, has the titles above, the
+A figure's chunk is an exact slice of the document: an image and the caption below it. The words that people
+search for are put into two views. The headed view, which the lexical route searches, has the titles above, the
 caption as printed, the text inside the drawing and what a model said of it. The view "caption", which is
 embedded and which image search searches, has the text around the figure too.
 """
@@ -16,10 +16,11 @@ from dataclasses import replace
 from catena.model import Chunk, Document, Entry, View
 from catena.model.figures import CAPTION as SAID
 from catena.model.figures import FIGURE, Link, figure_links
-from catena.structure.cascade import SEPARATOR, body_of, titles_above
+from catena.model.places import SEPARATOR
+from catena.structure.headers import body_of, titles_above
 
 CAPTION = "caption"
-"""The kind of view that holds a figure's title, its surroundings, the words in it and its caption."""
+"""Kind of the view that holds a figure's title, its surroundings, the words in it and its caption."""
 
 WORDS = 50
 """Words (characters, in a script without spaces) of the text before and after a figure that tell of it."""
@@ -54,7 +55,7 @@ def mark_figures(document: Document, chunks: Sequence[Chunk]) -> tuple[Chunk, ..
 
 
 def _has_other_image(text: str, chunk: Chunk, link: Link) -> bool:
-    """Whether a chunk of a figure shows an image that is none of ours, or lies behind one."""
+    """Return whether a chunk of a figure shows an image that is none of ours, or follows one."""
     return any(
         match.start() != link.start for match in _IMAGE.finditer(text, max(chunk.start, link.start), chunk.end)
     )

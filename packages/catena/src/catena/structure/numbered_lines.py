@@ -1,4 +1,4 @@
-"""A text as numbered lines that tile it, so that a model can point at places and nothing is lost on the way."""
+"""Number the lines of a text, so that a model can point at places; the lines tile the text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from catena.model import Document
 from catena.model.errors import ParameterError
-from catena.structure.blocks import Block, blocks_of
-from catena.structure.lines import split_lines
-from catena.structure.sentences import sentence_ends
-from catena.structure.units import units
+from catena.structure.blocks import Block, blocks_of, split_lines
+from catena.structure.division import units
+from catena.text.words import sentence_ends
 
 _WORD_START = re.compile(r"(?<=\s)\S")
 _ABRIDGED = " … "
@@ -20,7 +19,7 @@ _ABRIDGED = " … "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedLines:
-    """The lines of a text: slices with their line ends that tile it.
+    """Lines of a text: slices with their line ends that tile it.
 
     Attributes:
         starts: offset of each line's first character, and last the length of the text.
@@ -78,7 +77,7 @@ def number_lines(
         wrap: most characters of a piece, its line end not counted, >= 1.
         base: number of the first line.
         blocks: what `blocks_of` gave for this document; else it is asked.
-        borders: offsets at which a line must begin, whatever is there.
+        borders: offsets at which a line must begin.
 
     Raises:
         ParameterError: `wrap` is below 1.

@@ -1,26 +1,30 @@
-"""Passages of long chunks: slices that any encoder reads whole, so that a long chunk is found by its best one."""
+"""Turn a chunk into passages (slices that any encoder reads whole) or into its section, a section into sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from catena.model import Chunk, Document, Section, View
+from catena.model import Chunk, Document, Section, Segment, View, common_metadata
 from catena.model.errors import ParameterError
 from catena.model.ids import span_id
-from catena.structure.assembly import HEADING_ONLY
-from catena.structure.cascade import body_of, headed_views, searchable
-from catena.structure.chunking import ChunkOptions, cut
+from catena.structure.blocks import Block, blocks_of
+from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
 from catena.structure.division import Counter
-from catena.structure.tokens import count_tokens
+from catena.structure.headers import body_of, headed_views, is_contents, searchable
+from catena.text.words import count_tokens, sentence_ends
 
 PASSAGE = "passage"
 """Kind of the views that are slices of a chunk under its titles; a chunk scores as the best of its own."""
+
 
 PASSAGE_TOKENS = 100
 """Tokens of a passage, its titles not counted: what one vector says best, and any encoder reads whole."""
 
 _SHORTEST = 24  # tokens: what is shorter joins its neighbour, as in other chunks
+_ITEM = re.compile(r"\s*(?:[-+*•]|\d{1,9}[.)])\s+")
 
 
 def passages_of(
@@ -30,7 +34,7 @@ def passages_of(
 
     They are cut as `catena.structure.chunking.cut` cuts a section: between blocks, sentences and rows, none longer
     than `max_tokens`. Their positions are those among the passages, from 0. One that is a heading alone says so in
-    its metadata (`heading_only`), as such chunks do; `catena.structure.cascade.searchable` leaves it out.
+    its metadata (`heading_only`), as such chunks do; `catena.structure.headers.searchable` leaves it out.
 
     Args:
         chunk: of any length; one of up to `max_tokens` is its only passage.
@@ -66,12 +70,10 @@ def passage_views(
     return tuple(
         View(chunk_id=chunk.id, kind=PASSAGE, text=view.text)
         for chunk in chunks
-        for view in headed_views(document, searchable(_passages(document, chunk, max_tokens, count)))
+        for view in headed_views(
+            document, searchable(passages_of(chunk, max_tokens=max_tokens, count=count, document=document))
+        )
     )
-
-
-def _passages(document: Document, chunk: Chunk, max_tokens: int, count: Counter) -> tuple[Chunk, ...]:
-    return passages_of(chunk, max_tokens=max_tokens, count=count, document=document)
 
 
 def _alone(chunk: Chunk, document: Document | None) -> tuple[Document, list[Section]]:
@@ -112,3 +114,95 @@ def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
         lines=lines,
         metadata={**chunk.metadata, **passage.metadata, **bare},
     )
+
+
+def section_of(sections: Sequence[Section], chunk: Chunk) -> Section:
+    """Return the section that a chunk was cut from.
+
+    Raises:
+        ParameterError: the sections are not those of the chunk's document.
+    """
+    if chunk.section < len(sections):
+        section = sections[chunk.section]
+        if section.document_id == chunk.document_id and section.start <= chunk.start and chunk.start < section.end:
+            return section
+    raise ParameterError("sections", f"{len(sections)} sections", f"the sections that chunk {chunk.id} was cut from")
+
+
+def section_segment(
+    document: Document,
+    sections: Sequence[Section],
+    chunk: Chunk,
+    *,
+    chunks: Sequence[Chunk] = (),
+    descendants: bool = False,
+) -> Segment:
+    """Return the section of a chunk as one segment for the reader.
+
+    Args:
+        document: the chunk's document.
+        sections: its sections.
+        chunk: a chunk cut from one of them.
+        chunks: the chunks of the document; those inside the segment are named in it. Without them only
+            `chunk` is.
+        descendants: whether the sections below it come along.
+
+    Raises:
+        ParameterError: the sections are not those of the chunk's document.
+    """
+    section = section_of(sections, chunk)
+    start, end = trimmed(document.text, section.start, section.tree_end if descendants else section.end)
+    place = document.place_of(start, end)
+    inside = [other for other in chunks if start <= other.start and other.end <= end] or [chunk]
+    return Segment(
+        id=span_id(document.id, "segment", start, end),
+        document_id=document.id,
+        start=start,
+        end=end,
+        text=document.text[start:end],
+        path=section.path,
+        chunk_ids=tuple(other.id for other in inside),
+        pages=place.pages,
+        page_labels=place.page_labels,
+        lines=place.lines,
+        positions=(inside[0].position, inside[-1].position),
+        metadata=common_metadata(inside),
+    )
+
+
+def prose(
+    document: Document, sections: Sequence[Section], *, blocks: Sequence[Block] | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """Return the sentences in the paragraphs and list items of each section, white space as single spaces.
+
+    Left out are headings, tables, code, quotes, HTML, pictures and tables of contents: their words are no sentences.
+
+    Args:
+        document: whose text it is.
+        sections: of this document, in order.
+        blocks: what `blocks_of` gave for it, to scan it once.
+
+    Returns:
+        One tuple per section, in order.
+    """
+    divided = by_section(sections, blocks_of(document) if blocks is None else blocks)
+    return tuple(
+        tuple(
+            sentence
+            for block in inside
+            if block.kind in {"paragraph", "item"}
+            for sentence in _sentences(
+                document.text, max(block.start, section.body_start), min(block.end, section.end)
+            )
+        )
+        for section, inside in divided
+    )
+
+
+def _sentences(text: str, start: int, end: int) -> list[str]:
+    if start >= end or is_contents(text[start:end]):
+        return []
+    marker = _ITEM.match(text, start, end)
+    start = marker.end() if marker else start
+    ends = [start, *sentence_ends(text, start, end), end]
+    return [said for a, b in pairwise(ends) if (said := " ".join(text[a:b].split())) and "![" not in said]

@@ -1,17 +1,17 @@
-"""Verification and correction of sections that a model gave: they tile the lines, and every repair is told."""
+"""Read, verify and correct the sections that a model gave: they tile the lines, and every repair is reported."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import isfinite
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from catena.model.errors import ParameterError
-from catena.structure.line_numbers import Numbered, read_number, rebased
-from catena.structure.segment_answers import RawSection
-from catena.structure.segment_titles import clean_title
+from catena.text.replies import last_value
 
 RepairKind: TypeAlias = Literal[
     "not_integer",  # a number written as a string, a fraction, a word; or none at all
@@ -33,6 +33,19 @@ RepairKind: TypeAlias = Literal[
 LEFT_OUT = "left out"
 _SHOWN = 80  # characters of a value in a report
 _LONGEST_NUMBER = 10_000  # bits
+_TITLES = ("title", "section_title", "name", "heading")
+_STARTS = ("start", "start_index", "start_line", "first_line", "first")
+_ENDS = ("end", "end_index", "end_line", "last_line", "last")
+_NUMBER = re.compile(r"(?<!\d)-?\d{1,15}(?!\d)")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class RawSection(NamedTuple):
+    """A section as a model gave it: any JSON values, None where there was none."""
+
+    title: Any = None
+    start: Any = None
+    end: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +82,45 @@ class Repaired:
     repairs: tuple[Repair, ...]
 
 
-Note: TypeAlias = Callable[[RepairKind, int | None, object, object], None]
+def read_sections(reply: str) -> tuple[RawSection, ...]:
+    """Return the sections in a model's reply, in its order.
+
+    Taken is the last JSON list in it of objects with a title and `start` and `end` (or start_index, start_line,
+    first_line, …; the end may be missing), or an object that holds such a list, or one such object. An entry that is
+    no object counts as a section without values.
+
+    Raises:
+        ValueError: there is no such list.
+    """
+    found = last_value(reply, _sections)
+    if found is None:
+        raise ValueError("the reply holds no JSON list of sections with line numbers")
+    return found
+
+
+def _sections(value: Any) -> tuple[RawSection, ...] | None:
+    if isinstance(value, list) and any(map(_is_section, value)):
+        return tuple(_section(entry) for entry in value)
+    return (_section(value),) if _is_section(value) else None
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict) and bool({_key(key) for key in value} & {*_STARTS, *_ENDS})
+
+
+def _section(entry: Any) -> RawSection:
+    if not isinstance(entry, dict):
+        return RawSection()
+    values = {_key(key): value for key, value in entry.items()}
+    found = (
+        next((values[name] for name in names if values.get(name) is not None), None)
+        for names in (_TITLES, _STARTS, _ENDS)
+    )
+    return RawSection(*found)
+
+
+def _key(key: str) -> str:
+    return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def repair(
@@ -81,9 +132,9 @@ def repair(
     longest_title: int = 120,
     untitled: Callable[[int, int], str] = lambda first, last: f"Lines {first}-{last}",
 ) -> Repaired:
-    """Return sections that tile the lines first_line to last_line, whatever the answer was.
+    """Return sections that tile the lines first_line to last_line, for any answer.
 
-    In this order: values become integers; numbers are re-based (`line_numbers.rebased`); reversed ones swapped;
+    In this order: values become integers; numbers are re-based (`rebased`); reversed ones swapped;
     sections sorted by start; those outside left out and those that reach outside cut; of several that begin on one
     line the shortest is kept (its parent goes), of equals the first in the answer; each section ends where the next
     begins, so the earlier one yields in an overlap and takes the lines of a gap. An answer that gives starts only
@@ -111,15 +162,8 @@ def repair(
     repairs: list[Repair] = []
 
     def note(kind: RepairKind, section: int | None, was: object, became: object) -> None:
-        repairs.append(
-            Repair(
-                kind=kind,
-                lines=(first_line, last_line),
-                section=section,
-                was=str(was),
-                became=str(became),
-            )
-        )
+        lines = (first_line, last_line)
+        repairs.append(Repair(kind=kind, lines=lines, section=section, was=str(was), became=str(became)))
 
     found = _numbered(answer, note)
     found = _rebased(found, first_line, last_line, note)
@@ -140,7 +184,43 @@ def repair(
     return Repaired(tuple(sections), tuple(repairs))
 
 
+Note: TypeAlias = Callable[[RepairKind, int | None, object, object], None]
 Tile: TypeAlias = tuple[int | None, Any, int, int]  # place, title as given, first and last line
+
+
+class _NumberedSection(NamedTuple):
+    """A section of an answer: its 0-based place there, its title as given, and its lines, None where unknown."""
+
+    place: int
+    title: Any
+    start: int | None
+    end: int | None
+
+
+def _numbered(answer: Sequence[RawSection], note: Note) -> list[_NumberedSection]:
+    """Read the numbers; a section without any is left out."""
+    found: list[_NumberedSection] = []
+    for place, section in enumerate(answer):
+        start, end = read_number(section.start), read_number(section.end)
+        if start is None and end is None:
+            note("not_integer", place, _clipped(repr(section[1:])), LEFT_OUT)
+            continue
+        for name, given, read in (("start", section.start, start), ("end", section.end, end)):
+            if given is not None and (type(given) is not int or given != read):
+                became = "unknown" if read is None else read
+                note("not_integer", place, f"{name} {_clipped(_described(given))}", became)
+        found.append(_NumberedSection(place, section.title, start, end))
+    return found
+
+
+def read_number(value: Any) -> int | None:
+    """Return the line number that a JSON value means, or None: 12, 12.0, 12.7 (12), "12", "line 12", "[12]"."""
+    if isinstance(value, str):
+        match = _NUMBER.search(value)
+        return int(match[0]) if match else None
+    if isinstance(value, float):
+        return int(value) if isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _clipped(value: object) -> str:
@@ -150,28 +230,11 @@ def _clipped(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def _numbered(answer: Sequence[RawSection], note: Note) -> list[Numbered]:
-    """Read the numbers; a section without any is left out."""
-    found: list[Numbered] = []
-    for place, section in enumerate(answer):
-        start, end = read_number(section.start), read_number(section.end)
-        if start is None and end is None:
-            note("not_integer", place, _clipped(repr(section[1:])), LEFT_OUT)
-            continue
-        for name, given, read in (("start", section.start, start), ("end", section.end, end)):
-            if given is not None and (type(given) is not int or given != read):
-                note(
-                    "not_integer", place, f"{name} {_clipped(_described(given))}", "unknown" if read is None else read
-                )
-        found.append(Numbered(place, section.title, start, end))
-    return found
-
-
 def _described(value: object) -> str:
     return _clipped(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
 
 
-def _rebased(found: list[Numbered], first: int, last: int, note: Note) -> list[Numbered]:
+def _rebased(found: list[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
     moved, moves = rebased(found, first, last)
     by_place = {section.place: section for section in found}
     after = {section.place: section for section in moved}
@@ -184,18 +247,116 @@ def _rebased(found: list[Numbered], first: int, last: int, note: Note) -> list[N
     return moved
 
 
-def _starts(sections: Sequence[Numbered]) -> str:
+class _Move(NamedTuple):
+    """Number added to the lines of the section at `place`, or of all sections (None)."""
+
+    place: int | None
+    shift: int
+
+
+def _starts(sections: Sequence[_NumberedSection]) -> str:
     return ", ".join(_clipped(section.end if section.start is None else section.start) for section in sections[:12])
 
 
-def _span(section: Numbered) -> str:
+def _span(section: _NumberedSection) -> str:
     start, end = ("?" if line is None else _clipped(line) for line in (section.start, section.end))
     return f"lines {start} to {end}"
 
 
-def _started(found: list[Numbered], first: int, note: Note) -> list[Numbered]:
+def rebased(
+    sections: Sequence[_NumberedSection], first: int, last: int
+) -> tuple[list[_NumberedSection], list[_Move]]:
+    """Return the sections with numbers that count from the window's own beginning moved to where they belong.
+
+    A number fits when it is one of the lines first to last; an end may lie one beyond, as where ends are exclusive.
+    Answers that fit are left alone, but for one shape: numbers that run from first + 1 to last + 1 count the lines
+    from 1. One that does not fit is moved as a whole when it fits then, and either begins exactly at the
+    window's first line or had no start inside it: by `first` (it counted from 0), `first - 1` (from 1) or -1 (the
+    lines are right but for being counted from 1). Of several such moves the one that covers the window from its first
+    to its last line is taken, else the one that begins there, else the first of these three.
+
+    Where only some sections do not fit, each is moved by `first` if it is then between its neighbours
+    in the answer; else it is left as it is, because a section that began before the window looks alike.
+    """
+    starts = [section.start for section in sections if section.start is not None]
+    ends = [section.end for section in sections if section.end is not None]
+    if not starts and not ends:
+        return list(sections), []
+    shift = _whole_shift(starts, ends, first, last)
+    if shift is not None:
+        moved = [_moved(section, shift) for section in sections]
+        return moved, [_Move(None, shift)] if shift else []
+    return _one_by_one(sections, first, last)
+
+
+def _whole_shift(starts: list[int], ends: list[int], first: int, last: int) -> int | None:
+    """Return the number to add to all lines, 0 included, or None where no one number makes them fit."""
+    lowest, highest = min(starts + ends), max(starts + ends)
+    if first <= lowest and highest <= last:
+        return 0
+    nothing_inside = not any(first <= start <= last for start in starts or ends)
+
+    def fits(shift: int) -> bool:
+        return (
+            lowest + shift >= first
+            and max(starts, default=lowest) + shift <= last
+            and max(ends, default=lowest) + shift <= last + 1
+        )
+
+    def score(shift: int) -> int:
+        return (lowest + shift == first) + bool(ends and highest + shift == last)
+
+    possible = [
+        shift
+        for shift in (0, first, first - 1, -1)
+        if fits(shift) and (shift == 0 or nothing_inside or lowest + shift == first)
+    ]
+    return max(possible, key=score, default=None)  # the first of equals
+
+
+def _one_by_one(
+    sections: Sequence[_NumberedSection], first: int, last: int
+) -> tuple[list[_NumberedSection], list[_Move]]:
+    length = last - first + 1
+    found = list(sections)
+    moves: list[_Move] = []
+    following = _following_starts(sections, first, last)
+    before = first - 1
+    for index, section in enumerate(sections):
+        start, end, bound = section.start, section.end, following[index]
+        outside = start is not None and not first <= start <= last
+        if start is not None and outside and 0 <= start < length and before < start + first < bound:
+            start += first
+        low = before if start is None else start
+        if end is not None and not first <= end <= last and 0 <= end < length and low <= end + first < bound:
+            end += first
+        if (start, end) != (section.start, section.end):
+            found[index] = section._replace(start=start, end=end)
+            moves.append(_Move(section.place, first))
+        if start is not None and first <= start <= last:
+            before = start
+    return found, moves
+
+
+def _following_starts(sections: Sequence[_NumberedSection], first: int, last: int) -> list[int]:
+    """Return per section the nearest start after it in the answer that is one of the window's lines."""
+    bounds: list[int] = []
+    bound = last + 1
+    for section in reversed(sections):
+        bounds.append(bound)
+        if section.start is not None and first <= section.start <= last:
+            bound = section.start
+    return bounds[::-1]
+
+
+def _moved(section: _NumberedSection, shift: int) -> _NumberedSection:
+    start, end = section.start, section.end
+    return section._replace(start=None if start is None else start + shift, end=None if end is None else end + shift)
+
+
+def _started(found: list[_NumberedSection], first: int, note: Note) -> list[_NumberedSection]:
     """Give every section a start, and put start and end in order."""
-    result: list[Numbered] = []
+    result: list[_NumberedSection] = []
     for section in found:
         start, end = section.start, section.end
         if start is None:
@@ -210,7 +371,7 @@ def _started(found: list[Numbered], first: int, note: Note) -> list[Numbered]:
     return result
 
 
-def _ordered(found: list[Numbered], note: Note) -> list[Numbered]:
+def _ordered(found: list[_NumberedSection], note: Note) -> list[_NumberedSection]:
     ordered = sorted(found, key=_start_of)  # stable: equal starts stay in the order of the answer
     moved = next((place for place, pair in enumerate(zip(found, ordered, strict=True)) if pair[0] != pair[1]), None)
     if moved is not None:
@@ -218,13 +379,13 @@ def _ordered(found: list[Numbered], note: Note) -> list[Numbered]:
     return ordered
 
 
-def _start_of(section: Numbered) -> int:
+def _start_of(section: _NumberedSection) -> int:
     return section.start if section.start is not None else 0
 
 
-def _inside(found: list[Numbered], first: int, last: int, note: Note) -> list[Numbered]:
+def _inside(found: list[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
     """Leave out sections beyond the lines and cut those that reach beyond; without an end one reaches to the next."""
-    kept: list[Numbered] = []
+    kept: list[_NumberedSection] = []
     for index, section in enumerate(found):
         start, end = _start_of(section), section.end
         next_start = _start_of(found[index + 1]) if index + 1 < len(found) else None
@@ -239,9 +400,9 @@ def _inside(found: list[Numbered], first: int, last: int, note: Note) -> list[Nu
     return kept
 
 
-def _distinct(found: list[Numbered], note: Note) -> list[Numbered]:
+def _distinct(found: list[_NumberedSection], note: Note) -> list[_NumberedSection]:
     """Keep one section per start: the shortest, then the first in the answer."""
-    kept: dict[int, Numbered] = {}
+    kept: dict[int, _NumberedSection] = {}
     for section in found:
         start = _start_of(section)
         other = kept.get(start)
@@ -254,7 +415,7 @@ def _distinct(found: list[Numbered], note: Note) -> list[Numbered]:
     return list(kept.values())
 
 
-def _tiled(found: list[Numbered], first: int, last: int, note: Note) -> list[Tile]:
+def _tiled(found: list[_NumberedSection], first: int, last: int, note: Note) -> list[Tile]:
     """Close gaps and overlaps between sections of ascending starts."""
     starts = [*map(_start_of, found), last + 1]
     if found and starts[0] > first:
@@ -293,3 +454,13 @@ def _titled(given: Any, place: int | None, untitled: Callable[[], str], longest:
         was = f"{given[:longest]}…" if isinstance(given, str) and len(given) > longest + 1 else given
         note("title", place, _described(was), repr(title))
     return title
+
+
+def clean_title(title: str, longest: int) -> str:
+    """Return a title on one line, without the marks of a heading around it and of at most `longest` characters."""
+    line = " ".join(_UNPRINTABLE.sub(" ", title).split()).strip("#*_\"' ")
+    if len(line) <= longest:
+        return line
+    cut = line[: longest - 1]
+    whole_words = cut.rpartition(" ")[0]
+    return f"{(whole_words if len(whole_words) * 2 > longest else cut).rstrip()}…"

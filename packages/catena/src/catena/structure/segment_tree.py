@@ -1,8 +1,8 @@
-"""From spans with titles to Sections that tile the document: flat, or below the headings that it prints."""
+"""Turn titled spans into Sections that tile the document: flat, or below the headings that it prints."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -10,23 +10,23 @@ from catena.model import Chunk, Degraded, Document, Section
 from catena.model.ids import span_id
 from catena.model.places import GENERATED_TITLE
 from catena.structure.blocks import Block
-from catena.structure.headings import outline
-from catena.structure.segment_repair import Repair
-from catena.structure.segment_titles import first_text, same_title
-from catena.structure.titles import plain_title
+from catena.structure.headings import next_line, outline, tree_of
+from catena.structure.segment_repair import Repair, clean_title
+from catena.text.headings import plain_title
+from catena.text.words import same_words, sentence_ends, tokenise
 
 Under: TypeAlias = Literal["document", "headings"]
 
 
 class TitledSpan(NamedTuple):
-    """The slice [start, end) of the text and what it is called."""
+    """Slice [start, end) of the text and its title."""
 
     title: str
     start: int
     end: int
 
 
-class Region(NamedTuple):
+class SpanToDivide(NamedTuple):
     """A stretch [start, end) of the text that is to be divided, below the section at this 0-based position."""
 
     start: int
@@ -36,7 +36,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segmentation:
-    """The sections of a document, and how they came to be.
+    """Sections of a document, with the repairs and failures on the way to them.
 
     Attributes:
         sections: they tile the text, as those of `outline` do, and go wherever those go (`cut`, `Entry`).
@@ -57,24 +57,10 @@ def whole_or_outline(document: Document, blocks: Sequence[Block], under: Under) 
         return ()
     if under == "headings":
         return outline(document, blocks=blocks)
-    size = len(document.text)
-    return (
-        Section(
-            id=span_id(document.id, "section", 0, size),
-            document_id=document.id,
-            position=0,
-            level=0,
-            title="",
-            path=(),
-            start=0,
-            body_start=0,
-            end=size,
-            tree_end=size,
-        ),
-    )
+    return tree_of(document, [])
 
 
-def regions_of(document: Document, printed: Sequence[Section], longest: int) -> tuple[Region, ...]:
+def regions_of(document: Document, printed: Sequence[Section], longest: int) -> tuple[SpanToDivide, ...]:
     """Return the bodies to divide: of sections without sections below them, where they are not blank.
 
     A body of at most `longest` characters stays whole, but for one that is the whole document.
@@ -82,7 +68,7 @@ def regions_of(document: Document, printed: Sequence[Section], longest: int) -> 
     parents = {section.parent for section in printed}
     limit = 0 if len(printed) == 1 and printed[0].level == 0 else longest
     return tuple(
-        Region(section.body_start, section.end, section.position)
+        SpanToDivide(section.body_start, section.end, section.position)
         for section in printed
         if section.position not in parents
         and section.end - section.body_start > limit
@@ -94,7 +80,7 @@ def assemble_sections(
     document: Document,
     blocks: Sequence[Block],
     printed: Sequence[Section],
-    divided: Iterable[tuple[Region, Sequence[TitledSpan]]],
+    divided: Iterable[tuple[SpanToDivide, Sequence[TitledSpan]]],
 ) -> tuple[tuple[Section, ...], frozenset[int]]:
     """Return the printed sections with the spans found in their bodies below them, and whose titles are generated.
 
@@ -139,7 +125,7 @@ def _below(
     title, body_start, is_printed = span.title, span.start, False
     heading = headings.get(first_text(document.text, span.start, span.end))
     if heading is not None and heading.end <= span.end and same_title(plain_title(heading.title), span.title):
-        title, body_start, is_printed = plain_title(heading.title), _line_after(document.text, heading.end), True
+        title, body_start, is_printed = plain_title(heading.title), next_line(document.text, heading.end), True
     made = Section(
         id=span_id(document.id, "section", span.start, span.end),
         document_id=document.id,
@@ -155,10 +141,6 @@ def _below(
     return made, is_printed
 
 
-def _line_after(text: str, line_end: int) -> int:
-    return min(len(text), line_end + (2 if text.startswith("\r\n", line_end) else 1))
-
-
 def mark_generated(chunks: Sequence[Chunk], generated: Collection[int]) -> tuple[Chunk, ...]:
     """Return the chunks, those of sections whose title was made with that title as metadata `GENERATED_TITLE`.
 
@@ -172,3 +154,28 @@ def mark_generated(chunks: Sequence[Chunk], generated: Collection[int]) -> tuple
         else chunk
         for chunk in chunks
     )
+
+
+def same_title(one: str, other: str) -> bool:
+    """Return whether two titles differ in case, punctuation and spacing at most; those without words, in nothing."""
+    return one == other or (bool(tokenise(one)) and same_words(one, other))
+
+
+def first_text(text: str, start: int, end: int) -> int:
+    """Return where the first line of [start, end) that is not blank begins; `end` where there is none."""
+    piece = text[start:end].lstrip("\ufeff \t\r\n")
+    offset = end - len(piece)
+    while offset > start and text[offset - 1] in " \t":
+        offset -= 1
+    return offset
+
+
+def offline_title(text: str, start: int, end: int, headings: Mapping[int, Block], longest: int) -> str:
+    """Return a title without a model: the heading that [start, end) begins with, else its first sentence."""
+    first = first_text(text, start, end)
+    heading = headings.get(first)
+    if heading is not None and heading.end <= end and (title := clean_title(plain_title(heading.title), longest)):
+        return title
+    line = text[first:end].lstrip()[: 4 * longest]
+    sentence = line[: next(sentence_ends(line, 0, len(line)), len(line))]
+    return clean_title(plain_title(sentence.split("\n\n")[0]), longest) or "Untitled"

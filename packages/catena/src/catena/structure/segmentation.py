@@ -1,36 +1,94 @@
-"""Semantic segmentation: a language model divides numbered lines into titled sections, whatever their number."""
+"""Divide a document into titled sections with a language model that sees numbered lines, window by window."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
+from annotated_types import Ge, Le
+
+from catena import prompts
 from catena.effects import Complete, Failed, Request, Step, together
 from catena.effects.planning import StandIn
 from catena.effects.ports import Completion
 from catena.model import Degraded, Document
-from catena.model.errors import InvalidReplyError, ServiceError
+from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model.options import Doc, check_options
 from catena.structure.blocks import Block, blocks_of
-from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
-from catena.structure.line_runs import Answered, Run, joined
-from catena.structure.segment_job import DEFAULT_OPTIONS, PURPOSE, Job, SegmentOptions
-from catena.structure.segment_repair import LineSection, Repaired
-from catena.structure.segment_titles import same_title
-from catena.structure.segment_tree import Segmentation, assemble_sections, regions_of, whole_or_outline
+from catena.structure.numbered_lines import NumberedLines, number_lines
+from catena.structure.segment_repair import LineSection, Repair, Repaired, read_sections, repair
+from catena.structure.segment_tree import (
+    Segmentation,
+    SpanToDivide,
+    TitledSpan,
+    Under,
+    assemble_sections,
+    offline_title,
+    regions_of,
+    same_title,
+    whole_or_outline,
+)
 
-__all__ = [
-    "PLANNED_ANSWERS",
-    "PURPOSE",
-    "EmbeddingOptions",
-    "SegmentOptions",
-    "Segmentation",
-    "segment_by_embedding",
-    "segment_with_llm",
-]
-
+Mode: TypeAlias = Literal["iterative", "parallel"]
+OnError: TypeAlias = Literal["raise", "degrade"]
+PURPOSE = "segmentation"  # of every request
+_SHOWN = 4_000  # characters of one line (a large table) that a model is shown
+_OPEN = '\nThe section before these lines is called "{title}" and may go on here; if it does, give it that title.\n'
+_PROBLEM = "\nAn earlier answer could not be used: {problem}\n"
 _LAST_NUMBERS = re.compile(r"Divide lines (\d+) to (\d+)\.\s*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentOptions:
+    """Windows shown to the model, and use of its answers.
+
+    Attributes:
+        mode: "iterative" shows one window after the other, each from the start of the section that the one before
+            left open; "parallel" shows all at once, and joins what a border cut through (see `joined`).
+        window: characters of the document shown at once.
+        overlap: how much of the next window is shown too, in mode "parallel": a share of the window, at most 0.5.
+        wrap: characters above which a line is cut into several numbered ones; at most half a window.
+        base: number of the document's first line.
+        attempts: answers asked for until one is of use; each further request says what was wrong.
+        min_section: least characters of a section on average; an answer with more sections is joined to fewer. 0
+            takes as many as it has.
+        longest_title: characters.
+        under: "document" divides the whole text into sections of level 1; "headings" keeps the printed headings and
+            divides the text of those without headings below them, where it is longer than `longest_leaf`.
+        longest_leaf: characters.
+        fallback: characters of a section, about, where no answer was of use.
+        max_tokens: of one answer.
+        on_error: whether lines without an answer of use are divided at headings and paragraphs, and reported, or end
+            the work.
+    """
+
+    mode: Mode = "iterative"
+    window: Annotated[int, Ge(2)] = 20_000
+    overlap: Annotated[float, Ge(0), Le(0.5)] = 0.1
+    wrap: Annotated[int, Ge(1)] = 200
+    base: Annotated[int, Ge(0)] = 0
+    attempts: Annotated[int, Ge(1)] = 2
+    min_section: Annotated[int, Ge(0)] = 200
+    longest_title: Annotated[int, Ge(1)] = 120
+    under: Annotated[Under, Doc("Divide the whole text, or only what is long below its headings")] = "document"
+    longest_leaf: Annotated[int, Ge(0)] = 6_000
+    fallback: Annotated[int, Ge(1)] = 4_000
+    max_tokens: Annotated[int, Ge(1)] = 4_096
+    on_error: OnError = "degrade"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.wrap > self.window // 2:
+            raise ParameterError("wrap", self.wrap, f"1 to {self.window // 2}, half a window")
+
+
+DEFAULT_OPTIONS = SegmentOptions()
 
 
 def segment_with_llm(
@@ -39,7 +97,7 @@ def segment_with_llm(
     """Divide a document into titled sections with a language model.
 
     The model sees numbered lines and answers with titles and line numbers. Its answers are verified and put right by
-    `segment_repair.repair`, so that the sections tile the text whatever it says; every repair is reported.
+    `segment_repair.repair`, so that the sections tile the text for any answer; every repair is reported.
     Iterative mode makes at most `4 * ceil(characters / window) + 1` requests, each as often as `attempts` says;
     parallel mode `2 * ceil(characters / window) + 1`, in one batch.
 
@@ -53,14 +111,14 @@ def segment_with_llm(
 
     Raises:
         ServiceError: an answer was of no use, and `on_error` is "raise".
-        MissingServiceError: nobody answers `Complete`.
+        MissingServiceError: no service answers `Complete`.
 
     Source: TextRAG, part 1 (structured segmentation over numbered lines, iterative for long documents).
     """
     blocks = blocks_of(document) if blocks is None else blocks
     printed = whole_or_outline(document, blocks, options.under)
     regions = regions_of(document, printed, options.longest_leaf)
-    job = Job.of(document, blocks, regions, options)
+    job = _Job.of(document, blocks, regions, options)
     segment = _iterative if options.mode == "iterative" else _parallel
     parts = yield from _all([segment(job, job.run_of(region)) for region in regions])
     divided = [(region, job.spans(part.sections)) for region, part in zip(regions, parts, strict=True)]
@@ -73,7 +131,7 @@ def segment_with_llm(
     )
 
 
-def _ask_about(job: Job, run: Run, open_title: str = "") -> Step[Answered]:
+def _ask_about(job: _Job, run: LineSpan, open_title: str = "") -> Step[DividedLines]:
     """Return the sections of one window: the model's, or, where it fails, those of headings and paragraphs."""
     base, problem = job.lines.base, ""
     lost: ServiceError | None = None
@@ -82,23 +140,23 @@ def _ask_about(job: Job, run: Run, open_title: str = "") -> Step[Answered]:
         found = job.answered(reply, run)
         if isinstance(found, Repaired):
             sections = (each._replace(first=each.first - base, last=each.last - base) for each in found.sections)
-            return Answered(run, tuple(sections), found.repairs)
+            return DividedLines(run, tuple(sections), found.repairs)
         lost, problem = found, found.what
         if not isinstance(found, InvalidReplyError):
             break
     if lost is not None and job.options.on_error == "raise":
         raise lost
     what = f"segmentation of lines {run.first + base} to {run.last + base}"
-    return Answered(run, job.by_paragraphs(run), degraded=(Degraded(what, str(lost)),))
+    return DividedLines(run, job.by_paragraphs(run), degraded=(Degraded(what, str(lost)),))
 
 
-def _iterative(job: Job, run: Run) -> Step[Answered]:
+def _iterative(job: _Job, run: LineSpan) -> Step[DividedLines]:
     """Divide a run window by window: the next one begins where the section that is still open begins.
 
     Where that would show more than half of the window again, or nothing new, the next window begins behind this one
     and is told the title of the open section; a first section of that title continues it.
     """
-    parts: list[Answered] = []
+    parts: list[DividedLines] = []
     closed: list[LineSection] = []
     unfinished: LineSection | None = None
     first = run.first
@@ -123,21 +181,21 @@ def _iterative(job: Job, run: Run) -> Step[Answered]:
     return _gathered(run, closed, parts)
 
 
-def _parallel(job: Job, run: Run) -> Step[Answered]:
+def _parallel(job: _Job, run: LineSpan) -> Step[DividedLines]:
     """Divide a run in windows side by side, each of which also sees the beginning of the next."""
-    cores: list[Run] = []
+    cores: list[LineSpan] = []
     first = run.first
     while first <= run.last:
         cores.append(job.window(first, run.last, job.options.window))
         first = cores[-1].last + 1
     extra = int(job.options.overlap * job.options.window)
-    views = [Run(core.first, job.window(core.first, run.last, job.size(*core) + extra).last) for core in cores]
+    views = [LineSpan(core.first, job.window(core.first, run.last, job.size(*core) + extra).last) for core in cores]
     parts = yield from _all([_ask_about(job, view) for view in views])
     return _gathered(run, joined(parts, job.size), parts)
 
 
-def _gathered(run: Run, sections: Sequence[LineSection], parts: Sequence[Answered]) -> Answered:
-    return Answered(
+def _gathered(run: LineSpan, sections: Sequence[LineSection], parts: Sequence[DividedLines]) -> DividedLines:
+    return DividedLines(
         run,
         tuple(sections),
         tuple(each for part in parts for each in part.repairs),
@@ -145,13 +203,203 @@ def _gathered(run: Run, sections: Sequence[LineSection], parts: Sequence[Answere
     )
 
 
-def _all(steps: Sequence[Step[Answered]]) -> Step[list[Answered]]:
+def _all(steps: Sequence[Step[DividedLines]]) -> Step[list[DividedLines]]:
     """Return the results of steps that go on side by side; the first failure is raised."""
     results: list[Any] = yield from together(steps)
     for result in results:
         if isinstance(result, Failed):
             raise result.error
     return results
+
+
+class LineSpan(NamedTuple):
+    """Lines first to last, both included, 0-based."""
+
+    first: int
+    last: int
+
+
+class DividedLines(NamedTuple):
+    """Sections that tile some lines, the repairs made for it, and the failures."""
+
+    run: LineSpan
+    sections: tuple[LineSection, ...]
+    repairs: tuple[Repair, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+
+
+def joined(parts: Sequence[DividedLines], size: Callable[[int, int], int]) -> list[LineSection]:
+    """Return the sections of overlapping windows as one list that tiles all their lines.
+
+    A window that sees the lines on both sides of a border says what the border cuts through: the window before it,
+    which sees the beginning of the next one too. The next window knows nothing of what is before it. So:
+
+    - If the window before has sections that begin in the overlap, the first of those beginnings counts, and the
+      next window's sections begin there.
+    - If it has none, its last section goes on beyond all that it saw: it is one with the next window's first section,
+      under the title of the part that has more characters before or after the border; of equal parts, the former's.
+
+    Args:
+        parts: in order; each begins inside the one before it or right behind it.
+        size: (first line, last line) -> characters.
+    """
+    result: list[LineSection] = []
+    for part in parts:
+        border, sections = part.run.first, part.sections
+        if not result:
+            result.extend(sections)
+            continue
+        seen = [section.first for section in result if section.first >= border]
+        if seen:
+            kept = [section for section in result if section.first < border]
+            result = [*kept[:-1], kept[-1]._replace(last=seen[0] - 1)]
+            after = [section for section in sections if section.last >= seen[0]]
+            result += [after[0]._replace(first=seen[0]), *after[1:]]
+        elif result[-1].last < border:  # nothing of the next window was seen
+            result += sections
+        else:
+            before, head = result.pop(), sections[0]
+            longer = before if size(before.first, border - 1) >= size(border, head.last) else head
+            result += [LineSection(longer.title, before.first, head.last), *sections[1:]]
+    return result
+
+
+def by_paragraphs(
+    run: LineSpan,
+    *,
+    sizes: Sequence[int],
+    headings: Set[int],
+    paragraphs: Set[int],
+    about: int,
+    title: Callable[[int, int], str],
+) -> tuple[LineSection, ...]:
+    """Divide a run without a model: at its headings, and where that leaves too much, between paragraphs.
+
+    Args:
+        run: the lines.
+        sizes: characters of each of them, in order.
+        headings: the lines that begin with a heading; each begins a section.
+        paragraphs: the lines that begin a paragraph or another block; one begins a section once the section
+            before it has `about` characters, and any line does once it has twice as many.
+        about: characters of a section, about.
+        title: (first line, last line) -> its title.
+    """
+    starts = [run.first]
+    held = 0
+    for line, characters in zip(range(run.first, run.last + 1), sizes, strict=True):
+        due = held >= 2 * about or (line in paragraphs and held >= about)
+        if line > run.first and (due or line in headings):
+            starts.append(line)
+            held = 0
+        held += characters
+    ends = [*(start - 1 for start in starts[1:]), run.last]
+    return tuple(LineSection(title(first, last), first, last) for first, last in zip(starts, ends, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Lines, options and requests shared by the windows of one document; lines are 0-based, in prompts as shown."""
+
+    document: Document
+    lines: NumberedLines
+    options: SegmentOptions
+    starts: tuple[int, ...]  # characters shown before each line, and last of all
+    headings: dict[int, Block] = field(repr=False)
+    paragraphs: frozenset[int] = field(repr=False)  # offsets at which a block begins
+
+    @classmethod
+    def of(
+        cls, document: Document, blocks: Sequence[Block], regions: Sequence[SpanToDivide], options: SegmentOptions
+    ) -> _Job:
+        borders = [offset for region in regions for offset in (region.start, region.end)]
+        lines = number_lines(document, wrap=options.wrap, base=options.base, blocks=blocks, borders=borders)
+        longest = min(_SHOWN, options.window // 2)
+        sizes = (min(lines.size(index, index), longest) for index in range(len(lines)))
+        return cls(
+            document=document,
+            lines=lines,
+            options=options,
+            starts=tuple(accumulate(sizes, initial=0)),
+            headings={block.start: block for block in blocks if block.kind == "heading"},
+            paragraphs=frozenset(block.start for block in blocks),
+        )
+
+    def run_of(self, region: SpanToDivide) -> LineSpan:
+        return LineSpan(self.lines.at(region.start), self.lines.at(region.end - 1))
+
+    def window(self, first: int, stop: int, characters: int) -> LineSpan:
+        """Return the longest run from `first`, not beyond `stop`, of at most so many characters, or of one line."""
+        last = bisect_right(self.starts, self.starts[first] + characters) - 2
+        return LineSpan(first, min(stop, max(first, last)))
+
+    def size(self, first: int, last: int) -> int:
+        return self.starts[last + 1] - self.starts[first]
+
+    def title(self, first: int, last: int) -> str:
+        start, end = self.lines.starts[first], self.lines.starts[last + 1]
+        return offline_title(self.document.text, start, end, self.headings, self.options.longest_title)
+
+    def spans(self, sections: Sequence[LineSection]) -> list[TitledSpan]:
+        starts = self.lines.starts
+        return [TitledSpan(title, starts[first], starts[last + 1]) for title, first, last, _ in sections]
+
+    def request(self, run: LineSpan, open_title: str, problem: str) -> Complete:
+        prompt, base = prompts.load("segment_lines"), self.lines.base
+        shown = self.lines.shown(run.first, run.last, longest=min(_SHOWN, self.options.window // 2))
+        return Complete(
+            prompt=prompt.filled(
+                first=str(run.first + base),
+                last=str(run.last + base),
+                lines=shown.replace("</lines", "< /lines"),
+                open=_OPEN.format(title=open_title) if open_title else "",
+                problem=_PROBLEM.format(problem=problem) if problem else "",
+            ),
+            purpose=PURPOSE,
+            system=prompt.system,
+            max_tokens=self.options.max_tokens,
+            prompt_version=prompt.version,
+            schema=prompt.schema,
+            validate=partial(self.read, run=run),
+        )
+
+    def read(self, reply: str, run: LineSpan) -> Repaired:
+        """Return the sections in a reply; raise ValueError where none of them is of use."""
+        base, options = self.lines.base, self.options
+        most = max(1, -(-self.size(*run) // options.min_section)) if options.min_section else None
+        repaired = repair(
+            read_sections(reply),
+            run.first + base,
+            run.last + base,
+            most_sections=most,
+            longest_title=options.longest_title,
+            untitled=lambda first, last: self.title(first - base, last - base),
+        )
+        if any(each.kind == "empty" for each in repaired.repairs):
+            raise ValueError(f"none of its sections lies in lines {run.first + base} to {run.last + base}")
+        return repaired
+
+    def answered(self, reply: Completion | Failed, run: LineSpan) -> Repaired | ServiceError:
+        """Return the sections in a reply, or why there are none; what is no failure of the service is raised."""
+        if isinstance(reply, Failed):
+            if not isinstance(reply.error, ServiceError):
+                raise reply.error
+            return reply.error
+        try:
+            return self.read(reply.text, run)  # again: a dry run has not checked it
+        except ValueError as invalid:
+            return InvalidReplyError("model", str(invalid))
+
+    def by_paragraphs(self, run: LineSpan) -> tuple[LineSection, ...]:
+        return by_paragraphs(
+            run,
+            sizes=[self.size(line, line) for line in range(run.first, run.last + 1)],
+            headings={line for line in range(run.first, run.last + 1) if self.lines.starts[line] in self.headings},
+            paragraphs={
+                line for line in range(run.first, run.last + 1) if self.lines.starts[line] in self.paragraphs
+            },
+            about=self.options.fallback,
+            title=self.title,
+        )
 
 
 def planned_answer(request: Complete) -> Completion:

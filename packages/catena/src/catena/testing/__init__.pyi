@@ -5,7 +5,7 @@ from .divider_conformance import problems_of_divider as problems_of_divider
 from .embedder_conformance import EmbedderSubject as EmbedderSubject
 from .embedder_conformance import report_of_embedder as report_of_embedder
 from .evaluator_conformance import EvaluatorSubject as EvaluatorSubject
-from .faithful import FaithfulFormatter as FaithfulFormatter
+from .fakes import FaithfulFormatter as FaithfulFormatter
 from .fakes import FakeCaptioner as FakeCaptioner
 from .fakes import FakeClock as FakeClock
 from .fakes import FakeEmbedder as FakeEmbedder
@@ -14,8 +14,16 @@ from .fakes import FakeReranker as FakeReranker
 from .fakes import Flaky as Flaky
 from .fakes import ScriptedLLM as ScriptedLLM
 from .fusion_conformance import FusionSubject as FusionSubject
+from .replies import ReplyShape as ReplyShape
+from .replies import reply_shapes as reply_shapes
 from .reranker_conformance import RerankerSubject as RerankerSubject
 from .reranker_conformance import report_of_reranker as report_of_reranker
 from .retriever_conformance import RetrieverSubject as RetrieverSubject
 from .retriever_conformance import problems_of_retriever as problems_of_retriever
 from .retriever_conformance import report_of_retriever as report_of_retriever
+from .store_conformance import problems_of_store as problems_of_store
+from .strategies import chunkings as chunkings
+from .strategies import chunks as chunks
+from .strategies import documents as documents
+from .strategies import rankings as rankings
+from .strategies import texts as texts

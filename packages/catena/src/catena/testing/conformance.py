@@ -1,4 +1,4 @@
-"""What all conformance suites share: what came back, the named checks, their report, and what async calls must do."""
+"""Run conformance suites: what came back, the named checks, their report, and what async calls must do."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one check gave: its problems, or None where the subject does not offer what it is about."""
+class CheckResult:
+    """The result of one check: its problems, or None where the subject does not offer what it is about."""
 
     check: str
     problems: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a suite found out about one subject.
+class ConformanceReport:
+    """The results of a suite for one subject.
 
     Attributes:
         subject: its name.
@@ -81,12 +81,12 @@ class Report:
 
     subject: str
     suite: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
     fingerprint: str = ""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is not kept, each as one sentence that begins with the name of the check."""
+        """Promises that are not kept, each as one sentence that begins with the name of the check."""
         return tuple(f"{one.check}: {problem}" for one in self.outcomes for problem in one.problems or ())
 
     @property
@@ -151,16 +151,19 @@ class Meeting:
                 self._all.set()
 
 
-def report_of(subject: str, suite: str, checks: Mapping[str, Check | None], fingerprint: Callable[[], str]) -> Report:
+def report_of(
+    subject: str, suite: str, checks: Mapping[str, Check | None], fingerprint: Callable[[], str]
+) -> ConformanceReport:
     """Make all checks; one that fails itself is a problem, as the subject let an exception out."""
     outcomes = tuple(
-        Outcome(check=name, problems=None if check is None else tuple(_made(check))) for name, check in checks.items()
+        CheckResult(check=name, problems=None if check is None else tuple(_made(check)))
+        for name, check in checks.items()
     )
     try:
         shown = fingerprint()
     except Exception:  # told by the checks
         shown = ""
-    return Report(subject=subject, suite=suite, outcomes=outcomes, fingerprint=shown)
+    return ConformanceReport(subject=subject, suite=suite, outcomes=outcomes, fingerprint=shown)
 
 
 def _made(check: Check) -> Iterator[str]:

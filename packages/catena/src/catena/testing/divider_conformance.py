@@ -1,4 +1,4 @@
-"""What makes pieces of documents promises: loaders, transformers, parsers and extractors of any framework."""
+"""Check what makes pieces of documents: loaders, transformers, parsers and extractors of any framework."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from catena.testing.conformance import (
     Check,
+    ConformanceReport,
     Detector,
     Failure,
     Flat,
     Found,
     Meeting,
-    Report,
     async_problems,
     change_problems,
     failure_problems,
@@ -31,7 +31,7 @@ AsyncMake = Callable[[], Awaitable[Sequence[Found]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividerSubject:
-    """What makes pieces of documents, with the documents; a check whose field is None is left out.
+    """A maker of pieces of documents, with the documents; a check whose field is None is left out.
 
     Attributes:
         name: for the report.
@@ -73,7 +73,7 @@ def problems_of_divider(subject: DividerSubject, *, blocking_detector: Detector 
     return report_of_divider(subject, blocking_detector=blocking_detector).problems
 
 
-def report_of_divider(subject: DividerSubject, *, blocking_detector: Detector | None = None) -> Report:
+def report_of_divider(subject: DividerSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_divider`."""
     s = subject
     checks: dict[str, Check | None] = {

@@ -1,4 +1,4 @@
-"""What an embedding model of any framework promises: checked on texts, without a test framework."""
+"""Check an embedding model of any framework on texts, without a test framework."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catena.model.ids import digest
-from catena.testing.conformance import Check, Detector, Report, async_problems, report_of
+from catena.testing.conformance import Check, ConformanceReport, Detector, async_problems, report_of
 
 Vector = Sequence[float]
 TEXTS = ("Tighten the cover screws.", "Check the seal of the cover.", "The fuse holds 3 A.")
@@ -46,7 +46,7 @@ def problems_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detecto
     return report_of_embedder(subject, blocking_detector=blocking_detector).problems
 
 
-def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector | None = None) -> Report:
+def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_embedder`."""
     s = subject
     checks: dict[str, Check | None] = {
@@ -118,5 +118,5 @@ def _copies(subject: EmbedderSubject) -> Iterator[str]:
 
 
 def _near(one: Vector, other: Vector) -> bool:
-    """Whether two vectors differ by no more than the order of sums does."""
+    """Tell whether two vectors differ by no more than the order of sums does."""
     return len(one) == len(other) and all(abs(a - b) <= 1e-5 for a, b in zip(one, other, strict=True))

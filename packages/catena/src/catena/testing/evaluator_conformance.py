@@ -1,4 +1,4 @@
-"""What a ranking metric of any framework promises: checked on rankings whose order of merit is known."""
+"""Check a ranking metric of any framework on rankings whose order of merit is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catena.model.ids import digest
-from catena.testing.conformance import Check, Detector, Report, async_problems, refusal_problems, report_of
+from catena.testing.conformance import Check, ConformanceReport, Detector, async_problems, refusal_problems, report_of
 
 Judge = Callable[[Sequence[str], Sequence[str]], float | None]
 
@@ -44,7 +44,7 @@ def problems_of_evaluator(subject: EvaluatorSubject, *, blocking_detector: Detec
     return report_of_evaluator(subject, blocking_detector=blocking_detector).problems
 
 
-def report_of_evaluator(subject: EvaluatorSubject, *, blocking_detector: Detector | None = None) -> Report:
+def report_of_evaluator(subject: EvaluatorSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_evaluator`."""
     s = subject
     checks: dict[str, Check | None] = {

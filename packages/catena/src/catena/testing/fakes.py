@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from catena.effects.ports import Completion
 from catena.effects.services import Clock
 from catena.effects.steps import Complete, Search
+from catena.formatting.aligned_text import atom_keys, atoms_of
+from catena.formatting.heading_levels import flat
+from catena.formatting.llm_markdown import planned_answer
 from catena.model import Chunk, Edge, Hit, Ranking, Scale
 from catena.model.errors import ServiceError
 from catena.model.filters import compiled
@@ -41,7 +44,12 @@ if TYPE_CHECKING:
         FindCovering,
     )
 
+
 T = TypeVar("T")
+_ASYNC_NAMES = frozenset(
+    {"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "arecognise", "asearch"}
+)
+_REST = re.compile(r"[^\w\n]*(?=\n|\Z)|[^\w\s]*")
 
 
 class Recorder:
@@ -478,11 +486,6 @@ class FakeClock(Clock):
         self.sleep(seconds)
 
 
-_ASYNC_NAMES = frozenset(
-    {"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "arecognise", "asearch"}
-)
-
-
 @functools.lru_cache(maxsize=10_000)
 def _direction(word: str, dim: int) -> tuple[float, ...]:
     draw = random.Random(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest())
@@ -496,3 +499,56 @@ def _shared_words(query: str, text: str) -> float:
 
 def _name_picture(image: bytes, prompt: str) -> str:
     return f"picture {hashlib.sha256(image).hexdigest()[:8]} of {len(image)} bytes"
+
+
+class FaithfulFormatter(Recorder):
+    """Answers requests of `format_markdown` with the part of the truth that has exactly the words of the window.
+
+    Every numbered heading is one of the first level, as the prompt asks.
+
+    Args:
+        truth: the whole file in Markdown.
+        damage: (request, its true answer) -> what is answered instead.
+        identity: service and model.
+    """
+
+    def __init__(
+        self,
+        truth: str,
+        damage: Callable[[Complete, str], str | Completion] | None = None,
+        identity: str = "faithful-formatter",
+    ) -> None:
+        super().__init__()
+        self.identity = identity
+        self._truth = flat(truth)
+        self._spans = tuple(atoms_of(self._truth))
+        self._keys = atom_keys(self._truth, self._spans)
+        self._damage = damage
+
+    def complete(self, request: Complete) -> Completion:
+        """Return the Markdown of the words in the request's window."""
+        self.record(request)
+        answer = self.answer(planned_answer(request).text)
+        damaged = self._damage(request, answer) if self._damage else answer
+        return damaged if isinstance(damaged, Completion) else Completion(text=damaged)
+
+    def answer(self, window: str) -> str:
+        """Return the Markdown of a window.
+
+        Raises:
+            ServiceError: the truth does not have its words in this order.
+        """
+        keys = atom_keys(window, tuple(atoms_of(window)))
+        for first in range(len(self._keys) - len(keys) + 1):
+            if self._keys[first] == keys[0] and self._keys[first : first + len(keys)] == keys:
+                return self._slice(first, first + len(keys))
+        raise ServiceError(self.identity, f"the truth does not hold these words: {window[:200]!r}")
+
+    def _slice(self, first: int, last: int) -> str:
+        """Return the truth from one word to another, with the marks that belong to both ends."""
+        start, end = self._spans[first][0], self._spans[last - 1][1]
+        before = self._truth[self._spans[first - 1][1] if first else 0 : start]
+        own_line = before.rpartition("\n")[2]
+        opening = own_line if "\n" in before or not first else own_line.rpartition(" ")[2]
+        rest = _REST.match(self._truth, end)
+        return opening + self._truth[start : rest.end() if rest else end]

@@ -1,4 +1,4 @@
-"""What a fusion of rankings promises, of any framework: checked on rankings that are known to lead fusions astray."""
+"""Check a fusion of rankings, of any framework, on rankings that are known to lead fusions astray."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 
 from catena.testing.conformance import (
     Check,
+    ConformanceReport,
     Failure,
     Found,
-    Report,
     failure_problems,
     fingerprint_of,
     id_problems,
@@ -52,7 +52,7 @@ def problems_of_fusion(subject: FusionSubject) -> tuple[str, ...]:
     return report_of_fusion(subject).problems
 
 
-def report_of_fusion(subject: FusionSubject) -> Report:
+def report_of_fusion(subject: FusionSubject) -> ConformanceReport:
     """Return what every check of the suite gave."""
     fuse = subject.fuse
 

@@ -1,4 +1,4 @@
-"""What takes hits and gives hits promises: rerankers, compressors and postprocessors of any framework."""
+"""Check what takes hits and gives hits: rerankers, compressors and postprocessors of any framework."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from catena.testing.conformance import (
     Check,
+    ConformanceReport,
     Detector,
     Failure,
     Flat,
     Found,
     Meeting,
-    Report,
     async_problems,
     change_problems,
     failure_problems,
@@ -37,7 +37,7 @@ class Rerank(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSubject:
-    """What takes hits and gives hits, with the hits; a check whose field is None is left out.
+    """A reranker or the like, with the hits that it is given; a check whose field is None is left out.
 
     Attributes:
         name: for the report.
@@ -86,7 +86,7 @@ def problems_of_reranker(subject: RerankerSubject, *, blocking_detector: Detecto
     return report_of_reranker(subject, blocking_detector=blocking_detector).problems
 
 
-def report_of_reranker(subject: RerankerSubject, *, blocking_detector: Detector | None = None) -> Report:
+def report_of_reranker(subject: RerankerSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_reranker`."""
     s = subject
 

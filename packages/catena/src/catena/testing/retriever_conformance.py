@@ -1,4 +1,4 @@
-"""What a retriever promises, of any framework: checked on one that finds something, without a test framework."""
+"""Check a retriever of any framework, one that finds something, without a test framework."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from catena.testing.conformance import (
     Check,
+    ConformanceReport,
     Detector,
     Failure,
     Flat,
     Found,
     Meeting,
-    Report,
     async_problems,
     awaited,
     change_problems,
@@ -105,7 +105,7 @@ def problems_of_retriever(subject: RetrieverSubject, *, blocking_detector: Detec
     return report_of_retriever(subject, blocking_detector=blocking_detector).problems
 
 
-def report_of_retriever(subject: RetrieverSubject, *, blocking_detector: Detector | None = None) -> Report:
+def report_of_retriever(subject: RetrieverSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_retriever`."""
     s = subject
     checks: dict[str, Check | None] = {

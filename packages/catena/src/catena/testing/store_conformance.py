@@ -1,4 +1,4 @@
-"""What any `ports.Store` promises of its rankings, checked on a store that holds chunks, without a test framework."""
+"""Check the rankings of any `ports.Store` that holds chunks, without a test framework."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from catena.model.ids import span_id
 try:
     from hypothesis import strategies as st
 except ImportError:
-    raise MissingExtraError("hypothesis", "testing") from None
+    raise MissingExtraError("hypothesis", "catena-core[testing]") from None
 
 _LINES = st.one_of(
     st.sampled_from(["", "# Title", "## Part 1.2", "| a | b |\n|---|---|\n| 1 | 2 |", "- item", "```\n# code\n```"]),

@@ -1,4 +1,4 @@
-"""Bytes to text: which encoding, and whether that is known or a guess."""
+"""Decode bytes: find their encoding, and say whether it is known or a guess."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def decoded(data: bytes, stated: str = "") -> Decoded:
 
 
 def _seven_bits(data: bytes, text: str) -> Decoded | None:
-    """Return what bytes that might be ASCII stand for in an encoding of seven bits; None where they are of none."""
+    """Return bytes that might be ASCII decoded by an encoding of seven bits; None where they are of none."""
     for name, mark, is_sure in _SEVEN_BITS:
         if mark in text and (found := _decodes(data, name)) and not found.isascii():
             return Decoded(found, _told(name), "" if is_sure else f"its encoding is a guess: {_told(name)}")
@@ -118,7 +118,7 @@ def _as_stated(data: bytes, stated: str) -> Decoded | None:
 
 
 def _damaged(data: bytes) -> Decoded | None:
-    """Return what is UTF-8 but for few bytes, or but for its end, as a cut file is; None where it is not."""
+    """Return the text of bytes that are UTF-8 but for few bytes, or but for a cut end; None where they are not."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     whole = sum(not each.isascii() for each in text) - broken

@@ -12,7 +12,7 @@ from catena.model.errors import ParameterError
 from catena.model.ids import digest
 
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
-"""The media types of a document's text."""
+"""Media types of a document's text."""
 
 MEDIA_TYPE = "media_type"
 """Metadata key of the media type of the text itself."""
@@ -111,7 +111,7 @@ def starts_of_page(metadata: Mapping[str, Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedPages:
-    """The pages of one file as one text.
+    """Pages of one file as one text.
 
     Attributes:
         id: derived from the file's name.

@@ -1,4 +1,4 @@
-"""JSON as models write it, found in whatever surrounds it, in time that grows with the length of the text alone."""
+"""Find JSON as models write it, inside any other text, in linear time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": Fal
 _ESCAPE = re.compile(r"""\\(?:(?P<known>["\\/bfnrt]|u[0-9a-fA-F]{4})|(?P<single>')|)|\"""")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DEEPEST = 100  # containers in containers; no answer has more
-_LONGEST_NUMBER = 300  # digits; a longer integer counts as this power of ten, whatever its digits
+_LONGEST_NUMBER = 300  # digits; a longer integer counts as this power of ten
 _MOST_WORK = 8  # readings of each character, on average: brackets that begin nothing are looked at again from within
 
 
-class Value(NamedTuple):
+class JsonValue(NamedTuple):
     """An outermost list or object of a text.
 
     Attributes:
@@ -45,7 +45,7 @@ class Value(NamedTuple):
     cut: bool = False
 
 
-def json_values(text: str) -> Iterator[Value]:
+def json_values(text: str) -> Iterator[JsonValue]:
     """Yield the outermost JSON lists and objects of a text, in order.
 
     Read beside strict JSON are commas too many or too few, comments, strings in single or curly quotes or with line
@@ -83,7 +83,7 @@ class _Container:
     start: int
     closing: str
     data: Any  # the items or members so far
-    inner: list[Value] | None = None  # containers in it that are whole, should it be none itself
+    inner: list[JsonValue] | None = None  # containers in it that are whole, should it be none itself
     key: str | None = None  # of the member whose value is due
     colon: bool = False  # whether the key's colon was read
     loose: bool = True  # whether another item may follow without a comma
@@ -100,7 +100,7 @@ class _Reader:
         self.at = self.resume = start
         self.stack: list[_Container] = []
 
-    def read(self) -> list[Value]:
+    def read(self) -> list[JsonValue]:
         """Return the value; where what begins here is none, the values in it."""
         while self.at < len(self.text):
             token = _TOKEN.match(self.text, self.at)
@@ -118,7 +118,7 @@ class _Reader:
             self.at = token.end()
         return self._cut()
 
-    def _mark(self, token: re.Match[str]) -> tuple[Value, ...] | None:
+    def _mark(self, token: re.Match[str]) -> tuple[JsonValue, ...] | None:
         """Take a bracket, comma or colon; return the value that it ends, () where there is none, None if wrong."""
         mark = token[0]
         if mark in "[{":
@@ -141,10 +141,10 @@ class _Reader:
         self.resume = start + 1
         return ()
 
-    def _closed(self, top: _Container, end: int) -> tuple[Value, ...]:
+    def _closed(self, top: _Container, end: int) -> tuple[JsonValue, ...]:
         self.stack.pop()
         self.resume = end
-        value = Value(top.start, end, top.data)
+        value = JsonValue(top.start, end, top.data)
         if not self.stack:
             return (value,)
         self._add(value.data)
@@ -153,7 +153,7 @@ class _Reader:
         outer.inner.append(value)
         return ()
 
-    def _leaf(self, token: re.Match[str]) -> tuple[Value, ...] | None:
+    def _leaf(self, token: re.Match[str]) -> tuple[JsonValue, ...] | None:
         """Take a string, number or word, as a key or as a value."""
         top = self.stack[-1]
         kind, raw = token.lastgroup, token[0]
@@ -192,11 +192,11 @@ class _Reader:
             top.key, top.colon = None, False
         top.loose = True
 
-    def _failed(self) -> list[Value]:
-        """Return what is whole within the containers that turned out to be none."""
+    def _failed(self) -> list[JsonValue]:
+        """Return the whole values inside containers that are no JSON themselves."""
         return [value for container in self.stack for value in container.inner or ()]
 
-    def _cut(self) -> list[Value]:
+    def _cut(self) -> list[JsonValue]:
         """Return the outermost container with what is whole in it: the text ended first."""
         self.at = len(self.text)
         while len(self.stack) > 1:
@@ -209,11 +209,11 @@ class _Reader:
         if not outermost.data:
             return []
         self.resume = self.at
-        return [Value(outermost.start, self.at, outermost.data, cut=True)]
+        return [JsonValue(outermost.start, self.at, outermost.data, cut=True)]
 
 
 def json_string(raw: str) -> str:
-    """Return what a JSON string without its quotes says; an escape that JSON does not know stands for itself."""
+    """Return the text of a JSON string given without its quotes; an escape that JSON does not know is kept."""
     if "\\" not in raw and '"' not in raw:
         return raw
     return _SURROGATE.sub("\ufffd", json.loads(f'"{_ESCAPE.sub(_escaped, raw)}"', strict=False))

@@ -1,4 +1,4 @@
-"""The names by which people tell documents apart: which of them a question says, and which it nearly says.
+"""Find terms and names in texts: the names of documents that a question says or nearly says, and their spelling.
 
 A document's names are its title and the codes in it (words that mix letters and digits: HX-200, STM32F103R4).
 """
@@ -8,12 +8,73 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from catena.model import Name, Unknown
-from catena.text.spellings import GAP, is_joined, places_of
-from catena.text.terms import TermMatcher
-from catena.text.words import UNSPACED, normalise_query, normalise_term
+from catena.text.words import UNSPACED, is_border, normalise_query, normalise_term
+
+
+class TermMatcher:
+    """Finds the terms of a vocabulary in a text, by Aho-Corasick: in time linear in the text and its matches.
+
+    Terms are compared in the form of `catena.text.words.normalise_term`, and count only between borders (see
+    `catena.text.words.is_border`): "STM32F103" is not in "STM32F103R4", and both are in "STM32F103 (STM32F103R4)".
+
+    Args:
+        terms: in any form, order and number; those of which normalising leaves nothing are left out.
+
+    Attributes:
+        terms: normalised, distinct, sorted.
+
+    Source: Aho and Corasick, CACM 1975, doi:10.1145/360825.360855.
+    """
+
+    def __init__(self, terms: Iterable[str]) -> None:
+        self.terms = tuple(sorted({normalise_term(term) for term in terms} - {""}))
+        self._automaton = None
+        if self.terms:
+            from daachorse import CharwiseDoubleArrayAhoCorasick
+
+            self._automaton = CharwiseDoubleArrayAhoCorasick(list(self.terms))
+
+    def all_in(self, text: str) -> tuple[str, ...]:
+        """Return the distinct terms in a text, those inside longer ones as well.
+
+        In the order of their first places; of two that begin together, the longer first.
+        """
+        normal = normalise_query(text)
+        return tuple(dict.fromkeys(normal[start:end] for start, end in self.spans_in(normal)))
+
+    def longest_in(self, text: str) -> tuple[str, ...]:
+        """Return the distinct terms in a text, in order: the longest at each place, from the left.
+
+        So "ESP32 C6 DevKit" names one thing, not the "ESP32" as well.
+        """
+        normal = normalise_query(text)
+        found: dict[str, None] = {}
+        free = 0  # everything before it is taken
+        for start, end in self.spans_in(normal):
+            if start >= free:
+                found[normal[start:end]] = None
+                free = end
+        return tuple(found)
+
+    def spans_in(self, normal: str) -> list[tuple[int, int]]:
+        """Return all matches between borders as [start, end), from the left, the longer first.
+
+        The text is one from `normalise_query`. All matches are asked for, not the automaton's leftmost-longest: of
+        two that begin together, the longer may end inside a word.
+        """
+        if self._automaton is None:
+            return []
+        spans = [
+            (start, -end)
+            for start, end, _ in self._automaton.find_overlapping(normal)
+            if is_border(normal, start) and is_border(normal, end)
+        ]
+        return [(start, -minus_end) for start, minus_end in sorted(spans)]
+
 
 # of a code: no script without spaces, and no Hangul, whose particles are written to the word ("HX-200의")
 _SIGN = rf"(?:(?![{UNSPACED}\uac00-\ud7a3])[^\W_])"
@@ -36,7 +97,7 @@ _LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _DIGITS = re.compile(r"\d+")
 _DIGITS_OR_ONE = re.compile(r"\d+|.", re.DOTALL)
 _SHARES = tuple("%\u2030\u00b0")
-_PLACEHOLDER = "0"  # stands for any run of digits in the pattern of a name
+_PLACEHOLDER = "0"  # replaces each run of digits in the pattern of a name
 _FEWEST_LETTERS = 2  # of a name whose siblings are looked for: "v2" and "m4" are versions and sizes
 NEAR = 5  # names shown beside one that does not exist
 
@@ -62,7 +123,7 @@ def is_measure(term: str) -> bool:
 
 
 def other_forms(code: str) -> tuple[str, ...]:
-    """Return what else a normalised code may stand for: without what is joined to it, in the singular, unspaced.
+    """Return the forms of a normalised code: itself, without words joined to it, in the singular, unspaced.
 
     So "hx 200s" and "hx 200 based" are "hx 200", and all of them "hx200".
     """
@@ -80,7 +141,7 @@ def unspaced(name: str) -> str:
 
 
 def names_of(title: str) -> tuple[str, ...]:
-    """Return what people may call a document of this title, normalised: the title first, then the codes in it."""
+    """Return the names of a document of this title, normalised: the title first, then the codes in it."""
     found = (normalise_term(raw) for raw in (title, *codes_in(title)))
     return tuple(dict.fromkeys(name for name in found if says_something(name)))
 
@@ -110,7 +171,7 @@ def without(query: str, names: Iterable[str]) -> str:
 
 
 def as_written(query: str, name: str) -> str:
-    """Return how the query writes a normalised name; the name itself where its letters differ."""
+    """Return a normalised name as the query writes it; the name itself where its letters differ."""
     found = next(_places(name, query), None)
     return name if found is None else _with_bracket(query, *found.span())
 
@@ -129,7 +190,7 @@ def _with_bracket(query: str, start: int, end: int) -> str:
 
 
 def _places(name: str, text: str) -> Iterator[re.Match[str]]:
-    """Yield where a text writes a normalised name, in any case, from the left, none inside another.
+    """Yield the places at which a text writes a normalised name, in any case, from the left, without overlaps.
 
     Its neighbours are looked at outside of the pattern: with them, each pattern would take 15 ms to be made.
     """
@@ -180,7 +241,7 @@ class NameIndex:
         return tuple(Name(name, tuple(self._documents[name])) for name in self._names.longest_in(query))
 
     def near_in(self, query: str) -> tuple[Unknown, ...]:
-        """Return what a question says that is a name here but for its digits, and the names it is near to.
+        """Return the terms of a question that are a name here but for their digits, with the names they are near to.
 
         So "LoPy11" is near "LoPy4", and "Annual Report 2031" is near the reports of other years. What is a name,
         or the beginning of one, is left out.
@@ -225,7 +286,7 @@ def _may_be_sibling(name: str, said: str, *, after: str) -> bool:
     """Return whether what a question says, `after` being the next character, may be meant as a name printed so.
 
     Not where the name states a year and the question another kind of number ("Budget 2024", "a budget 50000"),
-    a share ("a budget 50%"), or where one everyday word stands before a number: "Top 10", "the top 5 of them".
+    a share ("a budget 50%"), or where one everyday word precedes a number: "Top 10", "the top 5 of them".
     """
     years = zip(_DIGITS.findall(name), _DIGITS.findall(said), strict=False)
     if after in _SHARES or any(_YEAR.fullmatch(one) and not _YEAR.fullmatch(other) for one, other in years):
@@ -249,5 +310,84 @@ def _pattern_with_places(text: str) -> tuple[str, list[int]]:
 
 
 def _shared(one: str, other: str) -> int:
-    """Return the length of what two names begin with together."""
+    """Return the length of the common beginning of two names."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+GAP: Final = r"[\s_\-\u2010-\u2015\u2212]+"  # what is one space in a normalised name
+SPACED: Final = re.compile(rf"(?![{UNSPACED}])\w")  # parts a name from its neighbours only by not being there
+
+_GAP = re.compile(GAP)
+_GAP_IN_NAME = re.compile(r"[^\S ]|[_\-\u2010-\u2015\u2212]")  # of no normalised name
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FEW: Final = 500  # names times characters, as of a title: to make the automaton takes longer than to search for each
+_NOTHING: Final = "\n"  # is in no name, so that what it replaces matches none
+# upper case is one letter for all letters that a pattern without case takes for one, but for these
+_SAME: Final = {"\ufb06": "\ufb05", "\u1fd3": "\u0390", "\u1fe3": "\u03b0"}
+
+
+def places_of(names: Iterable[str], text: str) -> dict[str, tuple[int, int]]:
+    """Return the first place, [start, end), at which a text writes each of these normalised names, by name.
+
+    In any case, with any gap where the name has a space, and with no letter or digit beside it. In time linear in the
+    text, the names and their matches: many are looked for at once (Aho-Corasick).
+    """
+    wanted: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        words = name.split()
+        if words and not _GAP_IN_NAME.search(name):
+            wanted.setdefault(caseless(" ".join(words)), []).append(name)
+    if not wanted or not text:
+        return {}
+    keys = sorted(wanted)
+    normal, places = _normal(text)
+    found: dict[int, tuple[int, int]] = {}
+    for first, last, key in _matches(keys, normal):
+        start, end = places[first], places[last - 1] + 1
+        if (key not in found or start < found[key][0]) and not is_joined(text, start, end):
+            found[key] = start, end
+    return {name: place for key, place in found.items() for name in wanted[keys[key]]}
+
+
+def _matches(keys: Sequence[str], text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the places of some words in a text, overlapping ones too: start, end, and index of the word in `keys`."""
+    if len(keys) * len(text) > _FEW:
+        from daachorse import CharwiseDoubleArrayAhoCorasick
+
+        yield from CharwiseDoubleArrayAhoCorasick(list(keys)).find_overlapping(text)
+        return
+    for number, key in enumerate(keys):
+        start = text.find(key)
+        while start >= 0:
+            yield start, start + len(key), number
+            start = text.find(key, start + 1)
+
+
+def is_joined(text: str, start: int, end: int) -> bool:
+    """Return whether the text at [start, end) is part of a longer word."""
+    return bool((start and SPACED.match(text, start - 1)) or SPACED.match(text, end))
+
+
+def caseless(text: str) -> str:
+    """Return a text with one letter for all that a pattern takes for the same in any case, of equal length."""
+    return text.upper() if text.isascii() else "".join(map(_caseless, text))
+
+
+def _caseless(character: str) -> str:
+    lower = character.lower()[0]  # of "İ", which has two
+    upper = lower.upper()
+    return upper if len(upper) == 1 else _SAME.get(lower, lower)
+
+
+def _normal(text: str) -> tuple[str, list[int]]:
+    """Return the text with one space per gap and without case, and the place of each of its characters."""
+    parts: list[str] = []
+    places: list[int] = []
+    at = 0
+    for gap in _GAP.finditer(text):
+        parts += (text[at : gap.start()], " ")
+        places.extend(range(at, gap.start() + 1))
+        at = gap.end()
+    parts.append(text[at:])
+    places.extend(range(at, len(text)))
+    return _SURROGATE.sub(_NOTHING, caseless("".join(parts))), places

@@ -1,11 +1,14 @@
-"""The names that a text prints: runs of capitalised words and numbers, codes, titles in brackets, katakana."""
+"""Find the names and the keywords that a text prints: capitalised runs, codes, titles in brackets, repeated words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
+from math import log2
+from operator import itemgetter
 from typing import TypeAlias
 
 from catena.text.names import codes_in, is_measure, says_something
@@ -75,7 +78,7 @@ def named_phrases(text: str) -> tuple[Phrase, ...]:
     """Return the names and codes of a text as printed, in order, repetitions kept.
 
     A name is a run of capitalised words and numbers, with small words such as "of the" between them. A capital at the
-    beginning of a sentence says little: a first word that stands elsewhere in the text without it is left off, and
+    beginning of a sentence says little: a first word that occurs elsewhere in the text without it is left off, and
     one that would be a name by itself needs another place where it is one. Numbers, sizes and years alone are none.
     In Chinese and Japanese, names are titles in brackets, and words in katakana.
     """
@@ -127,7 +130,7 @@ def name_of(phrase: str) -> str:
 
 
 def outermost(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that stand in no other one, word for word, each once, in order."""
+    """Return the names that are inside no other one, word for word, each once, in order."""
     distinct = dict.fromkeys(names)
     return tuple(
         name for name in distinct if not any(name != other and f" {name} " in f" {other} " for other in distinct)
@@ -169,7 +172,7 @@ def _is_name(words: Phrase) -> bool:
 
 
 def _at_beginning(words: Phrase, small: frozenset[str]) -> tuple[Phrase, ...]:
-    """Return what several words at the beginning of a sentence name: all of them, or without the first, or both.
+    """Return the names in several words at the beginning of a sentence: all of them, or without the first, or both.
 
     Nothing tells "Die Pumpe" from "Tom Hanks", or "Press the Start" from "Alexander the Great": both are both. A code
     is a name by itself ("Turn the HX-200").
@@ -191,7 +194,7 @@ def _without_first(words: Phrase) -> Phrase:
 
 
 def _begins(text: str, start: int) -> bool:
-    """Return whether a sentence, a line or a cell begins there."""
+    """Return whether a sentence, a line or a cell begins at `start`."""
     place = start - 1
     while place >= 0 and text[place] in _OPENING:
         place -= 1
@@ -203,3 +206,105 @@ def _ends(text: str, end: int) -> bool:
     while place < len(text) and text[place] in _CLOSING:
         place += 1
     return place == len(text) or text[place] in _PAUSES
+
+
+COUNT = 5
+"""Keywords of a chunk, as IIER has them."""
+
+_NAMED = 2.0  # what a place of a name is worth in places of other words: it is printed to tell things apart
+_PAIRED = 1.5  # the same of two words that are side by side again: "shaft seal" says more than "seal"
+_SHORTEST = 5  # letters of a word that counts by itself; most that join and point are shorter, in most languages
+_SHORTEST_OF_PAIR = 4
+
+
+def _runs_of_words(letter: str) -> re.Pattern[str]:
+    word = rf"{letter}++(?:['\u2019\-]{letter}++)*+"
+    return re.compile(rf"{word}(?: {word})*+")
+
+
+_RUN_OF_WORDS = _runs_of_words(rf"(?:(?![{UNSPACED}])[^\W\d_])")
+_ASCII_RUN_OF_WORDS = _runs_of_words("[A-Za-z]")  # the same in a text of ASCII alone, in a quarter of the time
+_IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\u0e00-\u0eff]{2,}")
+_LONGEST_GRAM = 6  # characters of a term in a script without spaces
+_FULL = 16  # letters; a longer term says no more
+_PER_CHARACTER = 3  # letters that say as much as one ideograph
+_SAYS = tuple(log2(1 + letters) for letters in range(_FULL + 1))
+
+
+def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the phrases that say best what a text is about, normalised, best first, at most `count`.
+
+    `weight(t) = places(t) * log2(1 + min(letters(t), 16)) * kind(t)`, with kind 2 of a name, 1.5 of two words that
+    are side by side again, and 1 of other words. The longer a word, the more it says (Zipf's law of abbreviation):
+    a text alone tells no more of how common it is. Of equal weights the first in the text is first. A phrase that
+    holds a better one, or is inside it, is left out.
+
+    Args:
+        text: of a chunk.
+        count: at most so many.
+        but: titles, each also without a parenthesis at its end: what differs from one in case, width or hyphens only
+            is no keyword.
+    """
+    left_out = {name_of(title) for each in but for title in (each, without_parenthesis(each))}
+    weights = _of_names(text)
+    small = sorted(_of_small_words(text), key=itemgetter(1), reverse=True)[: 2 * count + len(left_out)]
+    for term, weight in (*small, *_of_ideographs(text)):
+        weights.setdefault(name_of(term), weight)
+    return tuple(_best({term: weight for term, weight in weights.items() if term not in left_out and term}, count))
+
+
+def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
+    kept: list[str] = []  # with a border at either end
+    for term in sorted(weights, key=weights.__getitem__, reverse=True):  # stable: of equals the first
+        if len(kept) == count:
+            return
+        bordered = f" {term} "
+        for better in kept:
+            if bordered in better or better in bordered:
+                break
+        else:
+            kept.append(bordered)
+            yield term
+
+
+def _of_names(text: str) -> dict[str, float]:
+    places = Counter(map(name_of, map(" ".join, named_phrases(text))))
+    return {term: _NAMED * _weight(len(term), times) for term, times in places.items()}
+
+
+def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the words that begin with no capital, and the pairs of them that occur twice."""
+    found = (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)
+    runs = [run.split(" ") for run in found]
+    places = Counter(chain.from_iterable(runs))
+    small = [(word, times) for word, times in places.items() if len(word) >= _SHORTEST_OF_PAIR and word.islower()]
+    again = {word for word, times in small if times > 1}  # no pair occurs more often than its words
+    pairs = Counter(pair for run in runs for pair in pairwise(run) if pair[0] in again and pair[1] in again)
+    for (one, other), times in pairs.items():
+        if times > 1:
+            yield f"{one} {other}", _PAIRED * _weight(len(one) + 1 + len(other), times)
+    for word, times in small:
+        if len(word) >= _SHORTEST:
+            yield word, times * _SAYS[min(len(word), _FULL)]
+
+
+def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
+    """Yield the runs of characters that a script without spaces repeats; whole short runs where it repeats none."""
+    runs = () if text.isascii() else _IDEOGRAPHS.findall(text)
+    places = Counter(
+        run[start : start + length]
+        for run in runs
+        for length in range(2, _LONGEST_GRAM + 1)
+        for start in range(len(run) - length + 1)
+    )
+    again = {gram: times for gram, times in places.items() if times > 1}
+    inside = {part for gram, times in again.items() for part in (gram[1:], gram[:-1]) if again.get(part) == times}
+    terms = {gram: times for gram, times in again.items() if gram not in inside} or {
+        run: 1 for run in runs if len(run) <= _LONGEST_GRAM
+    }
+    for gram, times in terms.items():
+        yield gram, _weight(_PER_CHARACTER * len(gram), times)
+
+
+def _weight(letters: int, times: int) -> float:
+    return times * _SAYS[min(letters, _FULL)]

@@ -1,4 +1,4 @@
-"""What language models write, read once for all steps: thoughts, fences and talk taken off, JSON and lists read."""
+"""Read what language models write: take off thoughts, fences and talk, find JSON and lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from catena.text.loose_json import Value, json_string, json_values
+from catena.text.loose_json import JsonValue, json_string, json_values
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _NAMES = (
 )
 _THOUGHT_TAG = re.compile(
     rf"(?P<bold>\*\*)?(?:<{_NAMES}(?:\s[^<>/\n]{{0,200}})?>|\[THINK\]|◁think▷|<\|begin_of_thought\|>"
-    r"|<\|START_THINKING\|>|<\|channel>thought\b|\[INST\]"  # what stands in [INST] is the prompt, repeated
+    r"|<\|START_THINKING\|>|<\|channel>thought\b|\[INST\]"  # the text in [INST] is the prompt, repeated
     rf"|(?P<ends></{_NAMES}\s{{0,9}}>|<{_NAMES}\s{{0,9}}/>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>"
     r"|<\|END_THINKING\|>|<channel\|>|\[/INST\]))(?(bold)\*\*)",
     re.IGNORECASE,
@@ -96,7 +96,7 @@ _ANSWER_LABEL = re.compile(
 _FENCE_OPENS = re.compile(r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]{0,30})[ \t]*+\n")
 _TAGGED = re.compile(r"<(?P<tag>\w{1,30})>")
 _JSON_STRING = re.compile(r'\s*+"(?:[^"\\]++|\\.)*+"\s*+', re.DOTALL)
-_WRITTEN_AGAIN = 2  # times that JSON may stand in a JSON string
+_WRITTEN_AGAIN = 2  # times that JSON may be in a JSON string
 _WRAPS = tuple(
     zip(
         ("```", "**", "__", '"', "'", "`", *"“‘«„「『《"),
@@ -109,9 +109,9 @@ _WRAPS = tuple(
 def without_thoughts(reply: str) -> str:
     """Return a reply without what its model thought aloud; a reply without thoughts is returned as it is.
 
-    Thoughts stand between tags (`<think>`, `<reasoning>`, `[THINK]`, `<|START_THINKING|>` and their like), as often
+    Thoughts are between tags (`<think>`, `<reasoning>`, `[THINK]`, `<|START_THINKING|>` and their like), as often
     as they come. Their first tag begins a line, or follows other thoughts; where its closing tag follows, it may
-    stand behind a sentence or a mark of a list. One amid a line, or in quotes, is what the text speaks of. Thoughts
+    follow a sentence or a mark of a list. One amid a line, or in quotes, is what the text speaks of. Thoughts
     without an end go on to the end of the reply; those without a beginning, as chat templates leave them, began
     where the reply did, and their closing tag begins or ends a line. Of a reply in parts, as in channels, the last
     that is called its answer is kept. Marks that a server left around the answer are no part of it.
@@ -224,7 +224,7 @@ def bare(text: str) -> str:
 
 
 def plain(reply: str) -> str:
-    """Return the text that a reply says, without what stands around it.
+    """Return the text of a reply without what is around it.
 
     That is all that `bare` takes off, what cannot be printed, a first line that only announces the text, a last
     paragraph that takes leave, the label "Answer:", and JSON around one string.
@@ -255,23 +255,23 @@ def is_announcement(line: str) -> bool:
 
 
 def last_value(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) -> T | None:
-    """Return what the last JSON value that fits says: a model writes its drafts first.
+    """Return the meaning of the last JSON value that fits: a model writes its drafts first.
 
-    A value stands alone, in a fence, or in talk; JSON lines count as one list. Where a value itself does not fit, the
+    A value is alone, in a fence, or in talk; JSON lines count as one list. Where a value itself does not fit, the
     only one that does among the members of an object, or the only item of a list, is taken instead. Of a value that
     the text cuts, what is whole counts.
 
     Args:
         text: without thoughts.
         read: from a value to what it says; None where it does not fit.
-        wrapped: how many objects and lists may stand around a value that fits.
+        wrapped: how many objects and lists may be around a value that fits.
     """
     found = last_placed(text, read, wrapped=wrapped)
     return None if found is None else found[0]
 
 
 def last_placed(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) -> tuple[T, str] | None:
-    """Return what the last JSON value that fits says, as `last_value` does, and the text before that value."""
+    """Return the meaning of the last JSON value that fits, as `last_value` does, and the text before that value."""
     for _ in range(_WRITTEN_AGAIN + 1):
         for start, value in _last_first(text):
             if (found := _fitting(value, read, wrapped)) is not None:
@@ -284,7 +284,7 @@ def last_placed(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3)
 
 def _last_first(text: str) -> Iterator[tuple[int, Any]]:
     """Yield the values of a text with their places, the last first; before them, each run of their kind as a list."""
-    runs: list[list[Value]] = []
+    runs: list[list[JsonValue]] = []
     for value in json_values(text):
         before = runs[-1][-1] if runs else None
         alike = before is not None and type(before.data) is type(value.data)
@@ -407,7 +407,7 @@ def _strings(value: Any, keys: bool, depth: int, *, item: bool = False) -> Itera
 
 
 def _of_object(value: dict[str, Any], keys: bool, depth: int, *, item: bool) -> Iterator[str | float]:
-    """Yield what an object lists: {"keywords": […]}, {"concepts": […], …}, {"keyword": …}, {name: description}."""
+    """Yield the items of an object: {"keywords": […]}, {"concepts": […], …}, {"keyword": …}, {name: description}."""
     named = [value[key] for key in value if key.casefold() in _NAMING]
     listing = {} if item and named else {key: each for key, each in value.items() if _holds_list(each, depth)}
     meant = [each for key, each in listing.items() if not _GIVEN_UP.search(key)] or list(listing.values())
@@ -428,7 +428,7 @@ def _of_object(value: dict[str, Any], keys: bool, depth: int, *, item: bool) -> 
 
 
 def _holds_list(value: Any, depth: int, *, listed: bool = False) -> bool:
-    """Return whether a string stands in a list in a value."""
+    """Return whether a list in a value holds a string."""
     if isinstance(value, (list, dict)) and depth < _DEEPEST:
         listed = listed or isinstance(value, list)
         inner = value if isinstance(value, list) else value.values()

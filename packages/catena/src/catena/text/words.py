@@ -1,6 +1,6 @@
-"""Words as the lexical route counts them, and critical terms as the keyword route compares them.
+"""Divide texts into words, tokens and sentences, and bring critical terms into one form, in any language.
 
-Both work for any language: no stop list, no stemmer, no dictionary. Letters are compared after NFKC and
+No stop list, no stemmer, no dictionary. Letters are compared after NFKC and
 case folding, so that "ﬁ", "ＡＢＣ" and "STRASSE" meet "fi", "abc" and "straße".
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 # Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han.
 UNSPACED = (
@@ -61,12 +62,11 @@ def tokenise(text: str) -> list[str]:
     words: list[str] = []
     for match in _WORDS.finditer(text):
         run = match.group()
-        words.append(run) if match.lastgroup != "unspaced" else words.extend(_singles_and_pairs(run))
+        if match.lastgroup == "unspaced":
+            words += [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
+        else:
+            words.append(run)
     return words
-
-
-def _singles_and_pairs(run: str) -> list[str]:
-    return [*run, *(run[i : i + 2] for i in range(len(run) - 1))]
 
 
 def word_keys(text: str) -> list[str]:
@@ -131,3 +131,93 @@ def is_border(text: str, position: int) -> bool:
     if before in ".," and after.isdigit():
         return not text[max(0, position - 2) : position - 1].isdigit()
     return True
+
+
+CJK = (
+    "\u1100-\u11ff\u2e80-\u303f\u3040-\u30ff\u3100-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
+    "\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Scripts written without spaces, each character about one token, as a regex class."""
+
+_CHARACTERS_PER_TOKEN = 6  # of a word: ordinary words are one token, long or coded ones several
+
+_CJK = re.compile(f"[{CJK}]")
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_MARK_BYTES = bytes(code for code in range(128) if not chr(code).isalnum() and not chr(code).isspace())
+_NOT_ALNUM = bytes(code for code in range(128) if not chr(code).isalnum())
+_SPACED = bytes(code if chr(code).isalnum() else ord(" ") for code in range(256))
+
+
+class _AsciiTwins(dict[int, str]):
+    """Map each other character to a letter, a mark (CJK characters too) or a space, for counting."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        twin = "a" if character.isalnum() and not _CJK.match(character) else "#"
+        self[code] = " " if character.isspace() else twin
+        return self[code]
+
+
+_TWINS = _AsciiTwins()
+
+
+def count_tokens(text: str) -> int:
+    """Return the approximate number of subword tokens of the text.
+
+    `tokens = marks + max(words, ceil(characters of words / 6))`, where a word is a run of letters and digits,
+    and every other character but white space is a mark; so is each character of the CJK scripts, which
+    are written without spaces. It is subadditive: two texts joined never count more than their sum.
+
+    Args:
+        text: any text.
+
+    Returns:
+        A number >= 0; 0 only for white space.
+    """
+    raw = (text if text.isascii() else _FOREIGN.sub(lambda run: run[0].translate(_TWINS), text)).encode()
+    words = len(raw.translate(_SPACED).split())
+    letters = len(raw.translate(None, _NOT_ALNUM))
+    marks = len(raw) - len(raw.translate(None, _MARK_BYTES))
+    return marks + max(words, -(-letters // _CHARACTERS_PER_TOKEN))
+
+
+# a run of marks is tried once, at its first: else a line of dots takes quadratic time
+_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’»)\]*_]*(?=\s)|[。！？；…．]+[”’」』）】]*|(?<![؟۔।])[؟۔।]++(?=\s)")
+_WORD_BEFORE = re.compile(r"[\w.]{1,12}\Z")
+_ABBREVIATION = re.compile(
+    r"al|approx|art|bzw|ca|cf|chs?|co|corp|dept|dr|e\.g|eg|eqs?|etc|exs?|figs?|i\.e|ie|inc|jr|ltd|max|min|mr|mrs|ms|"
+    r"nos?|pp?|prof|refs?|resp|secs?|sr|st|tab|u\.s|usw|vol|vs|z\.b"
+)
+
+
+def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield where sentences of [start, end) end, white space after them included, the last one excluded.
+
+    A full stop ends no sentence after a known abbreviation, an initial ("J.") or a bare number at the
+    start of its line ("3."), nor before a lower-case letter. CJK marks end one without a space.
+
+    Args:
+        text: the whole text; the offsets refer to it.
+        start: first character looked at.
+        end: one after the last.
+
+    Yields:
+        Ascending offsets strictly between start and end.
+    """
+    for match in _END.finditer(text, start, end):
+        after = match.end()
+        while after < end and text[after].isspace():
+            after += 1
+        if after < end and not (match.group()[0] == "." and _is_no_stop(text, start, match.start(), after)):
+            yield after
+
+
+def _is_no_stop(text: str, start: int, stop: int, after: int) -> bool:
+    if text[after].islower():
+        return True
+    found = _WORD_BEFORE.search(text, max(start, stop - 12), stop)
+    word = found.group().lower() if found else ""
+    line_begins = found is not None and text[max(start, stop - 24) : found.start()].rpartition("\n")[2].strip() == ""
+    return (
+        bool(_ABBREVIATION.fullmatch(word)) or (len(word) == 1 and word.isalpha()) or (word.isdigit() and line_begins)
+    )

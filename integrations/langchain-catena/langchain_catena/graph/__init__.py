@@ -1,1 +1,0 @@
-"""The chunk-interaction graph in LangChain: built of the documents of any store, walked over after any retriever."""

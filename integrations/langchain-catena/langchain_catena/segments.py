@@ -1,0 +1,266 @@
+"""Return segments, runs of adjacent chunks, for a question: over a library, a retriever, or what one has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.runnables import Runnable
+from pydantic import Field, InstanceOf, PrivateAttr, model_validator
+
+from catena import ParameterError, Ranking, Scale, Services
+from catena.effects import Handler, Reranker, Step, ask
+from catena.library import segments_step
+from catena.segments import Calibration, Constant, Extraction, ExtractionParams, SegmentHit, SegmentSearch, preset
+from catena.structure import DSRAG, HeaderTemplate
+from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
+from langchain_catena.convert import POSITION, segment_documents
+from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
+from langchain_catena.places import Passages, PlaceKeys
+from langchain_catena.retrieval import SearchFields
+from langchain_catena.services import services_with, to_reranker, traced
+
+FIRST_RANKING = "first_ranking"
+"""Tag, in traces, of the run of the retriever whose chunks become segments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FirstRanking:
+    """Ask the base retriever; the reply is its documents."""
+
+    query: str
+    purpose: str = field(default="search", compare=False)
+    waited_for: ClassVar[bool] = True
+
+
+class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
+    """Returns the segments that answer a question: runs of adjacent chunks, each worth more than it costs to read.
+
+        CatenaSegmentRetriever(library=library)
+        CatenaSegmentRetriever(retriever=store.as_retriever(search_kwargs={"k": 100}), neighbours=store)
+
+    What the documents' metadata say, and what those of the base retriever must say, is stated at
+    `CatenaSegmentExtractor`. `extraction` and `aextraction` return the core's `Extraction`, for
+    `catena.segments.explain`. A name in the question that stands nowhere is told as `CatenaRetriever` tells it.
+    Fields that are not described here are those of `SearchFields`; they go with `library`.
+
+    Attributes:
+        library: whose chunks are ranked; else `retriever`, any LangChain retriever, which should return many chunks
+            (100 or so): they are what segments are made of. Its scores are read as `CatenaSegmentExtractor` reads
+            them, but where they are no probabilities, `options.calibration` is asked, by default for the order alone.
+        neighbours, neighbour_key, document_key, position_key: with `retriever`, as of `CatenaSegmentExtractor`.
+        options: what is searched for, what a score says of relevance, what a segment is worth.
+        k: most segments returned, the best; None: as many as the budget holds.
+        budget_tokens: of all segments together, headers counted, in place of the budget of `options`.
+        reranker: of the core or of LangChain, see `CatenaRerank`; `options.calibration` should be made for it.
+        llm: any chat model or LLM; it writes the search queries.
+        services: with `retriever`, journal, budget and limits of the model's and the reranker's calls.
+        content: "headed" puts the header of `options.header` before the text.
+    """
+
+    asked: ClassVar[tuple[str, ...]] = ("k", "budget_tokens", "where", "entities", "embedded_texts")
+    provider: ClassVar[str] = "catena-segments"
+
+    library: LibraryField | None = Field(default=None, exclude=True)
+    retriever: InstanceOf[Runnable[str, list[Document]]] | None = None
+    neighbours: Any = Field(default=None, exclude=True)
+    neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
+    document_key: str | None = None
+    position_key: str = POSITION
+    options: InstanceOf[SegmentSearch] = Field(default_factory=SegmentSearch)
+    k: int | None = Field(default=None, ge=0)
+    budget_tokens: int | None = Field(default=None, ge=1)
+    reranker: InstanceOf[Reranker] | InstanceOf[BaseDocumentCompressor] | InstanceOf[BaseCrossEncoder] | None = Field(
+        default=None, exclude=True
+    )
+    llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
+    services: InstanceOf[Services] | None = Field(default=None, exclude=True)
+    content: Literal["raw", "headed"] = "raw"
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead service is remembered
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.library is None) == (self.retriever is None):
+            raise ValueError("give either library=… or retriever=…")
+        if self.library is not None and (self.neighbours is not None or self.services is not None):
+            raise ValueError("neighbours=… and services=… are for retriever=…: a library has its own")
+        if self.library is None and (unheard := self.given_options(without="where")):
+            raise ValueError(f"{unheard[0]}=… is for library=…: a retriever has its own")
+        neighbour_handlers(self.neighbours, self._passages(), key=self.neighbour_key)
+        return self
+
+    def extraction(self, query: str, **asked: Any) -> Extraction:
+        """Return the core's extraction: segments with values, what failed, and what `explain` needs."""
+        found: Extraction = self._found(query, asked)
+        return found
+
+    async def aextraction(self, query: str, **asked: Any) -> Extraction:
+        """As `extraction`, without blocking the event loop."""
+        found: Extraction = await self._afound(query, asked)
+        return found
+
+    def children(self) -> Iterator[object]:
+        yield from (self.retriever, self.llm)
+
+    def _prepared(self, query: str, **asked: Any) -> tuple[Step[Extraction], Services]:
+        passages = self._passages()
+        return self._step(query, passages, **asked), self._services(passages)
+
+    def _ranking_of(self, found: Extraction) -> Ranking:
+        return found.ranking()
+
+    def _passages(self) -> Passages:
+        keys = PlaceKeys(document=self.document_key, position=self.position_key)
+        return Passages(keys, positions_needed=self.neighbours is not None)
+
+    def _services(self, passages: Passages) -> Services:
+        services = self.services or self._outside if self.library is None else self.library.services
+        if self.retriever is not None:
+            base = self.retriever
+            search = Handler(
+                identity=f"langchain:{type(base).__name__}",
+                call=lambda request: base.invoke(request.query, {"tags": [FIRST_RANKING]}),
+                acall=lambda request: base.ainvoke(request.query, {"tags": [FIRST_RANKING]}),
+            )
+            beside = neighbour_handlers(self.neighbours, passages, key=self.neighbour_key)
+            services = replace(services, handlers={_FirstRanking: search, **beside})
+        if self.reranker is not None:
+            services = replace(services, reranker=traced(to_reranker(self.reranker)))
+        return services_with(services, llm=self.llm)
+
+    def _step(
+        self,
+        query: str,
+        passages: Passages,
+        *,
+        k: int | None = None,
+        budget_tokens: int | None = None,
+        **search: Any,
+    ) -> Step[Extraction]:
+        most = self.k if k is None else k
+        if most is not None and (type(most) is not int or most < 0):
+            raise ParameterError("k", most, "an integer >= 0, or None")
+        options = self.search_options(search)
+        how = self._how(budget_tokens)
+
+        def ranked(query: str) -> Step[Ranking]:
+            (documents,) = yield from ask([_FirstRanking(query=query)])
+            return passages.ranking(documents)
+
+        if self.retriever is None:
+            found = yield from segments_step(query, how, options)
+        else:
+            found = yield from segments_step(query, how, options, ranked=ranked, place=passages.place)
+        return found if most is None else replace(found, segments=_best(found, most))
+
+    def _how(self, budget_tokens: int | None) -> SegmentSearch:
+        how, budget = self.options, self.budget_tokens if budget_tokens is None else budget_tokens
+        if budget is not None:
+            given = how.extraction and replace(how.extraction, overall_max_tokens=budget)
+            how = replace(how, extraction=given, budget_tokens=budget)
+        if self.reranker is not None:
+            how = replace(how, rerank=True)
+        return how if self.llm is None else replace(how, queries_by="llm")
+
+    def _documents(self, found: Extraction) -> list[Document]:
+        return segment_documents(found, content=self.content, header=self.options.header)
+
+
+def _best(found: Extraction, most: int) -> tuple[SegmentHit, ...]:
+    """Return the segments of most value, in the order they are in."""
+    kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
+    return tuple(hit for hit in found.segments if hit.segment.id in kept)
+
+
+class CatenaSegmentExtractor(CatenaBaseCompressor):
+    """Makes segments, runs of adjacent chunks that answer together, out of the chunks that a retriever found.
+
+        splits = with_links(splitter.split_documents(documents))
+        store.add_documents(splits)
+        extractor = CatenaSegmentExtractor(neighbours=store, calibration=Constant())
+        retriever = ContextualCompressionRetriever(
+            base_compressor=DocumentCompressorPipeline(transformers=[CatenaRerank(...), extractor]),
+            base_retriever=store.as_retriever(search_kwargs={"k": 50}),
+        )
+
+    Chunks may come from any splitter, overlapping or not. They must say whose they are (`document_id` or `source`)
+    and where they stand: `position` among the chunks of their document, which `with_links` and
+    `CatenaDocumentTransformer` write. Without `neighbours`, `start_index` does as well: chunks that touch are then
+    adjacent, and what nobody found is a wall that no segment crosses.
+
+    A segment's document has the text as `page_content`, and in its metadata what all its chunks say, and
+    `document_id`, `start_index`, `end_index` (where the chunks know theirs), `first_page`, `last_page`, `first_line`,
+    `last_line`, `first_position`, `last_position`, `heading_path`, `citation`, `header`, `value`; `relevance_score`
+    is that value, as `metadata["catena"]["scale"]` says ("value"), beside `chunk_ids` and `queries`.
+
+    Attributes:
+        params: what a segment is worth and how long it may be; or the name of a preset, "balanced", "precision" or
+            "find_all". None takes what `budget_tokens` allows, as `catena.segments.search.SegmentSearch` does.
+        budget_tokens: of all segments together, headers counted; not looked at where `params` are given.
+        calibration: what `relevance_score` says of relevance. Not needed where `CatenaRerank` made it a probability,
+            and where there is none: then the order counts. `Constant()` believes the order of any score.
+        neighbours: where chunks beside those found come from: a vector store (`get_by_ids`) or a docstore (`mget`)
+            along links, a function `(document_id, first, end) -> documents` (a coroutine function as well), or a
+            `Library`. At most the gaps that a segment could cross are fetched.
+        neighbour_key: the key of a chunk in the store, from document id and position, in place of links.
+        document_key: metadata key of the id of the whole document; "document_id", or else "source", where None.
+        position_key: metadata key of the position.
+        never_empty: return the best segment, and say so, where none is worth `params.minimum_value`.
+        content: "headed" puts the header (title and summary of the document) before the text; the exact text is then
+            in `metadata["raw_text"]`. Only where there are offsets, or a library, is it a slice of the document;
+            where splitters took white space away between chunks, so much white space stands there again.
+        header: its words, counted where a budget is in tokens; None for no header.
+    """
+
+    params: InstanceOf[ExtractionParams] | Literal["balanced", "precision", "find_all"] | None = None
+    budget_tokens: int = Field(default=2_000, ge=1)
+    calibration: InstanceOf[Calibration] | None = None
+    neighbours: Any = Field(default=None, exclude=True)
+    neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
+    document_key: str | None = None
+    position_key: str = POSITION
+    never_empty: bool = True
+    content: Literal["raw", "headed"] = "raw"
+    header: InstanceOf[HeaderTemplate] | None = DSRAG
+
+    @model_validator(mode="after")
+    def _known_neighbours(self) -> Self:
+        self._prepared((), "")
+        return self
+
+    def _prepared(self, documents: Sequence[Document], query: str) -> tuple[Step[Extraction], Services]:
+        keys = PlaceKeys(document=self.document_key, position=self.position_key)
+        passages = Passages(keys, positions_needed=self.neighbours is not None)
+        params = preset(self.params) if isinstance(self.params, str) else self.params
+
+        def given(_: str) -> Step[Ranking]:
+            yield from ()  # nothing is asked
+            return self._checked(passages.ranking(documents))
+
+        how = SegmentSearch(
+            extraction=params,
+            budget_tokens=self.budget_tokens,
+            never_empty=self.never_empty,
+            header=self.header,
+            calibration=Constant() if self.calibration is None else self.calibration,
+        )
+        services = Services(handlers=neighbour_handlers(self.neighbours, passages, key=self.neighbour_key))
+        return segments_step(query, how, ranked=given, place=passages.place), services
+
+    def _checked(self, ranking: Ranking) -> Ranking:
+        """Return a ranking of which it is known what its scores say of relevance."""
+        if self.calibration is None and ranking.scale not in (Scale.PROBABILITY, Scale.RANK):
+            allowed = (
+                "given, because the documents' relevance_score is no probability: a rule for such scores, as COHERE "
+                "or a fitted one, or Constant() to believe their order alone; or let CatenaRerank make it one"
+            )
+            raise ParameterError("calibration", None, allowed)
+        return ranking
+
+    def _documents(self, found: Extraction) -> list[Document]:
+        warn(found.degraded)
+        return segment_documents(found, content=self.content, header=self.header)

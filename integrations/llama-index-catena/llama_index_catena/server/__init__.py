@@ -1,1 +1,0 @@
-"""Indices on a search server that LlamaIndex has filled, ranked by Catena as they stand."""

@@ -1,0 +1,245 @@
+"""Make a data set of questions with answer scopes from documents by a model: `catena questions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catena.cli.console import err, out, printable, write_json
+from catena.cli.failures import ProblemError
+from catena.cli.llm_options import AskedModel, ModelOptions, done
+from catena.cli.options import AsJson, FilePaths, ReadingChoices, grouped, listed
+from catena.cli.views import end_with, sections_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from catena import Entry
+    from catena.effects import Step
+    from catena_bench.questions.dataset import QuestionType
+    from catena_bench.questions.generation import GeneratedQuestions
+
+REJECTED_SHOWN = 20  # questions that were not used; --json has all
+
+
+@grouped
+def questions(
+    paths: FilePaths,
+    *,
+    llm: Annotated[str, typer.Option("--llm", metavar="MODEL", help="The OpenAI-compatible model that writes them.")],
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the data set there: two files.")
+    ] = None,
+    per_section: Annotated[
+        int, typer.Option("--per-section", min=1, metavar="N", help="Questions asked for of each section.")
+    ] = 3,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--types", metavar="NAME,…", help="Only these types; NAME=MEANING is one of your own."),
+    ] = None,
+    guidance: Annotated[
+        str, typer.Option("--guidance", metavar="TEXT", help="Told to the model, e.g. whom the questions are for.")
+    ] = "",
+    asking: ModelOptions,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the data set that is in the folder.")] = False,
+    reading: ReadingChoices,
+    as_json: AsJson = False,
+) -> None:
+    """Make a data set for measuring search from your own documents: questions, answers, and where each answer stands.
+
+    A model writes questions of eight types about each section, and copies the sentences that answer them. A question
+    is used when these stand in the section, so that the scope of each answer is known in characters; the others are
+    shown with the reason. The folder then holds documents.jsonl.gz and questions.jsonl.gz: for `catena-bench views`
+    and `catena-bench tables`, and for `catena_bench.questions.dataset` in Python; `catena evaluate` reads another
+    layout. The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal,
+    so that a stopped run goes on where it ended.
+    """
+    from dataclasses import replace
+
+    from catena.structure import SectionChunkOptions
+
+    wanted = _types(types)
+    if not plan:
+        _check_target(folder, force=force)
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
+    preparation = replace(reading.preparation(), chunks=SectionChunkOptions())
+    with asked.services() as services:
+        entries, failed = sections_of(paths, preparation, reading.password)
+        step = _all(entries, per_section, wanted, guidance)
+        if plan or folder is None:
+            counts = {"documents": len(entries), "sections": sum(len(entry.chunks) for entry in entries)}
+            asked.show_plan(step, services, counts, as_json=as_json)
+            return
+        made = done(step, services, "asking", "sections")
+    _write(folder, entries, made, force=force)
+    _tell(made)
+    if as_json:
+        write_json(_as_json(folder, entries, made, wanted))
+    else:
+        _show(folder, entries, made, wanted)
+    end_with(failed, len(entries) + len(failed))
+
+
+def _types(given: Sequence[str] | None) -> tuple[QuestionType, ...]:
+    """Return the types of questions: all eight, or those that were named.
+
+    Raises:
+        ProblemError: a name is none of them.
+    """
+    from catena.text import normalise_term
+    from catena_bench.questions.dataset import EIGHT_TYPES, QuestionType
+
+    if given is None:
+        return EIGHT_TYPES
+    known = {normalise_term(each.name): each for each in EIGHT_TYPES}
+    found: list[QuestionType] = []
+    for item in given:
+        name, _, meaning = item.partition("=")
+        if meaning.strip():
+            found.append(QuestionType(name.strip(), meaning.strip()))
+            continue
+        for named in listed([item]):
+            if normalise_term(named) not in known:
+                names = ", ".join(each.name for each in EIGHT_TYPES)
+                raise ProblemError(f"--types {named}: there is no such type", f"{names}; or NAME=MEANING")
+            found.append(known[normalise_term(named)])
+    if not found:
+        raise ProblemError("--types names no type of question", '--types "comparative,cause and effect"')
+    return tuple({normalise_term(each.name): each for each in found}.values())
+
+
+def _check_target(folder: Path | None, *, force: bool) -> None:
+    """Refuse a folder that is not to be written to, before any model is asked.
+
+    Raises:
+        ProblemError: there is none, it is a file, or it holds a data set that is not to be replaced.
+    """
+    from catena_bench.questions.dataset import DOCUMENTS, QUESTIONS
+
+    if folder is None:
+        raise ProblemError("the data set needs a place", "--out FOLDER; --plan needs none")
+    if folder.exists() and not folder.is_dir():
+        raise ProblemError(f"{folder} is no folder", "another --out")
+    there = sorted(path.name for name in (DOCUMENTS, QUESTIONS) for path in folder.glob(f"{name}.jsonl*"))
+    if there and not force:
+        raise ProblemError(f"{folder} holds {there[0]} already", "another --out, or --force to replace it")
+
+
+def _all(
+    entries: Sequence[Entry], per_section: int, types: Sequence[QuestionType], guidance: str
+) -> Step[tuple[GeneratedQuestions, ...]]:
+    """Ask about all documents side by side.
+
+    Raises:
+        CatenaError: not a failure of the model, but of what surrounds it.
+    """
+    from catena.effects import Failed, together
+    from catena_bench.questions.generation import generate_scope_questions
+
+    steps = [
+        generate_scope_questions(
+            entry.document, entry.chunks, per_section=per_section, types=types, guidance=guidance
+        )
+        for entry in entries
+    ]
+    results = yield from together(steps)
+    made: list[GeneratedQuestions] = []
+    for result in results:
+        if isinstance(result, Failed):
+            raise result.error
+        made.append(result)
+    return tuple(made)
+
+
+def _write(folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], *, force: bool) -> None:
+    from catena_bench.questions.dataset import ScopeDataset, write_scope_dataset
+
+    found = [question for each in made for question in each.questions]
+    if not found:
+        lost = next((part for each in made for part in each.degraded), None)
+        rejected = next((each for of_one in made for each in of_one.rejected), None)
+        why = lost.why if lost else rejected.reason if rejected else "no section is long enough to be asked about"
+        raise ProblemError(
+            f"there is no question, and nothing was written: {why}", "another model, or other files", 1
+        )
+    dataset = ScopeDataset.of([(entry.document, entry.sections) for entry in entries], found)
+    write_scope_dataset(folder, dataset, overwrite=force)
+
+
+def _tell(made: Sequence[GeneratedQuestions]) -> None:
+    """Say on stderr for which sections there are no questions because the model failed."""
+    from catena.cli.rendering import number
+
+    lost = [part for each in made for part in each.degraded]
+    for part in lost[:REJECTED_SHOWN]:
+        err().print(printable(f"no {part.what}: {part.why}", one_line=True), style="yellow", soft_wrap=True)
+    if lost:
+        told = (
+            f"no questions about {number(len(lost), 'section')}; the same command with --force asks for these again"
+        )
+        err().print(told, style="yellow", soft_wrap=True)
+
+
+def _as_json(
+    folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]
+) -> dict[str, Any]:
+    from catena_bench.questions.dataset import type_distribution
+
+    found = [question for each in made for question in each.questions]
+    return {
+        "out": folder,
+        "documents": len(entries),
+        "sections": sum(len(entry.chunks) for entry in entries),
+        "too_short": sum(len(each.too_short) for each in made),
+        "questions": len(found),
+        "types": type_distribution(found, types),
+        "rejected": [each for of_one in made for each in of_one.rejected],
+        "degraded": [part for each in made for part in each.degraded],
+    }
+
+
+def _show(
+    folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]
+) -> None:
+    from catena.cli.rendering import number
+    from catena_bench.questions.generation import LEAST_WORDS
+
+    found = [question for each in made for question in each.questions]
+    rejected = [(each.question, each.reason) for of_one in made for each in of_one.rejected]
+    short = sum(len(each.too_short) for each in made)
+    sections = sum(len(entry.chunks) for entry in entries)
+    out().print(_distribution(made, types))
+    if rejected:
+        out().print(_rejected(rejected))
+    told = [
+        f"{number(len(found), 'question')} about {number(sections, 'section')} of {number(len(entries), 'document')}"
+    ]
+    told += [f"{number(short, 'section')} of fewer than {LEAST_WORDS} words not asked about"] * bool(short)
+    told += [f"{number(len(rejected), 'question')} not used"] * bool(rejected)
+    out().print(f"{'; '.join(told)}. Written: {printable(str(folder), one_line=True)}")
+
+
+def _distribution(made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]) -> Table:
+    """Return how many questions are of each type, as Figure 5 of the paper has it."""
+    from catena.cli.rendering import table
+    from catena_bench.questions.dataset import type_distribution
+
+    found = [question for each in made for question in each.questions]
+    listed = table("Type", "Questions#", "Share#")
+    for name, share in type_distribution(found, types).items():
+        listed.add_row(printable(name, one_line=True), str(share.count), f"{share.share:.0%}")
+    return listed
+
+
+def _rejected(rejected: Sequence[tuple[str, str]]) -> Table:
+    from catena.cli.rendering import table
+
+    more = f", the first {REJECTED_SHOWN} of {len(rejected)}" if len(rejected) > REJECTED_SHOWN else ""
+    listed = table("Question", "Why not", title=f"Not used{more}")
+    for question, reason in rejected[:REJECTED_SHOWN]:
+        listed.add_row(printable(question, one_line=True), printable(reason, one_line=True))
+    return listed

@@ -1,0 +1,9 @@
+from .grading import closed_grade as closed_grade
+from .judging import PURPOSE as PURPOSE
+from .judging import OutcomeRate as OutcomeRate
+from .judging import Pair as Pair
+from .judging import PairwiseResult as PairwiseResult
+from .judging import Tally as Tally
+from .judging import Verdict as Verdict
+from .judging import judge_pairs as judge_pairs
+from .judging import pairwise_result as pairwise_result

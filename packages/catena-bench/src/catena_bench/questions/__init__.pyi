@@ -1,0 +1,12 @@
+from .dataset import DOCUMENTS as DOCUMENTS
+from .dataset import EIGHT_TYPES as EIGHT_TYPES
+from .dataset import QUESTIONS as QUESTIONS
+from .dataset import QuestionType as QuestionType
+from .dataset import ScopeDataset as ScopeDataset
+from .dataset import ScopeQuestion as ScopeQuestion
+from .dataset import read_scope_dataset as read_scope_dataset
+from .dataset import type_distribution as type_distribution
+from .dataset import write_scope_dataset as write_scope_dataset
+from .generation import LEAST_WORDS as LEAST_WORDS
+from .generation import GeneratedQuestions as GeneratedQuestions
+from .generation import generate_scope_questions as generate_scope_questions

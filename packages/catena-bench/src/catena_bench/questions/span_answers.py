@@ -1,0 +1,242 @@
+"""Measure whether a model finds the answer scope by itself: it copies sentences, and they are compared.
+
+    cases = span_cases(dataset, given="document")  # and once more with given="section"
+    answers = run(ask_spans(cases), services)
+    result = span_result(cases, answers)
+
+Source: MC-indexing, section 5.7, Figures 4 and 7; the wording of the prompt is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from catena import Document, prompts
+from catena.effects import Complete, Failed, Step
+from catena.evaluation import MeanScore, Span, coverage, mean_score
+from catena.model import EvaluationError, ParameterError, ServiceError
+from catena.text import last_value
+from catena_bench.questions.dataset import ScopeDataset, ScopeQuestion
+from catena_bench.questions.quotes import CopySource
+
+Given: TypeAlias = Literal["document", "section"]
+
+PURPOSE = "answer scope"
+"""The purpose of every request made here, as a plan counts it."""
+
+_TAGS = ("text",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCase:
+    """A question, and the part [start, end) of its document that a model reads."""
+
+    question: ScopeQuestion
+    document: Document
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end <= len(self.document.text):
+            raise ParameterError("part", (self.start, self.end), f"within {len(self.document.text)} characters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanAnswer:
+    """The sentences that a model copied.
+
+    Attributes:
+        question: its id.
+        spans: where the copies stand, offsets into `Document.text`, ascending; none where it found nothing.
+        missing: what it gave that stands nowhere in what it read.
+        failure: why there is no answer at all, "" where there is.
+    """
+
+    question: str
+    spans: tuple[Span, ...] = ()
+    missing: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScore:
+    """Of visible characters: the share of what was copied that is evidence, of the evidence that was copied, F1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanResult:
+    """Means over questions.
+
+    Attributes:
+        scores: by question id; a question without an answer scores 0.
+        failed: ids of questions for which the model failed or wrote something else, in order.
+        missing: copies that stand nowhere, of all questions.
+    """
+
+    precision: MeanScore
+    recall: MeanScore
+    f1: MeanScore
+    scores: dict[str, SpanScore]
+    failed: tuple[str, ...]
+    missing: int
+
+
+def span_cases(dataset: ScopeDataset, *, given: Given) -> tuple[SpanCase, ...]:
+    """Return one case per question: the model reads its whole document, or the sections that its evidence lies in.
+
+    Sections are given from the first to the last that holds evidence, heading lines included; where the data set has
+    none there, the whole document is.
+
+    Raises:
+        ParameterError: `given` is neither "document" nor "section".
+    """
+    if given not in ("document", "section"):
+        raise ParameterError("given", given, "'document' or 'section'")
+    documents = {document.id: document for document in dataset.documents}
+    cases: list[SpanCase] = []
+    for question in dataset.questions:
+        document = documents[question.document]
+        first, last = question.evidence[0][0], max(end for _, end in question.evidence)
+        holding = [
+            section
+            for section in (dataset.sections[document.id] if given == "section" else ())
+            if section.start < last and first < section.end
+        ]
+        start = min([first, *(section.start for section in holding)]) if holding else 0
+        end = max([last, *(section.end for section in holding)]) if holding else len(document.text)
+        cases.append(SpanCase(question=question, document=document, start=start, end=end))
+    return tuple(cases)
+
+
+def ask_spans(cases: Sequence[SpanCase], *, max_tokens: int = 2048) -> Step[tuple[SpanAnswer, ...]]:
+    """Let a model copy, for each case, the sentences that answer its question: one request per case.
+
+    A reply without a list of copies is refused, and a model that fails, as at a document longer than its window, is
+    reported with its question; the others go on.
+
+    Raises:
+        CatenaError: not a failure of the model, but of what surrounds it (no service, the budget, the journal).
+    """
+    requests = [_request(case, max_tokens) for case in cases]
+    replies: Sequence[Any] = (yield requests) if requests else ()
+    sources: dict[tuple[str, int, int], CopySource] = {}  # many questions are asked of one document
+    return tuple(_answer(case, reply, sources) for case, reply in zip(cases, replies, strict=True))
+
+
+def read_copies(reply: str) -> tuple[str, ...]:
+    """Return the texts that a reply lists last under "context": a list of strings, or one string.
+
+    Raises:
+        ValueError: there is no such list.
+    """
+    listed = last_value(reply, _context)
+    if listed is None:
+        raise ValueError('the reply holds no JSON object with "context"')
+    if not all(isinstance(each, str) for each in listed):
+        raise ValueError('"context" holds something else than texts')
+    return tuple(each for each in listed if each.strip())
+
+
+def _context(value: Any) -> list[Any] | None:
+    if not isinstance(value, dict) or "context" not in value:
+        return None
+    return value["context"] if isinstance(value["context"], list) else [value["context"]]
+
+
+def span_score(found: Sequence[Span], evidence: Sequence[Span], text: str) -> SpanScore:
+    """Compare two sets of spans by the visible characters of their unions, P of them shared.
+
+    `precision = P / found`, `recall = P / evidence`, `F1 = 2 precision recall / (precision + recall)`; all are 0
+    where nothing visible was found.
+
+    Raises:
+        EvaluationError: the evidence has no visible character, or a span does not lie in the text.
+    """
+    recall = coverage(found, evidence, text)
+    shown = [(start, end) for start, end in found if text[start:end].strip()]
+    precision = coverage(evidence, shown, text) if shown else 0.0
+    total = precision + recall
+    return SpanScore(precision, recall, 2 * precision * recall / total if total else 0.0)
+
+
+def span_result(
+    cases: Sequence[SpanCase],
+    answers: Sequence[SpanAnswer],
+    *,
+    level: float = 0.95,
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> SpanResult:
+    """Return mean precision, recall and F1 over the cases, with bootstrap intervals.
+
+    Args:
+        cases: as they were asked.
+        answers: one per case, in order.
+        level: of the intervals, in (0, 1).
+        rounds: bootstrap samples.
+        seed: of the samples.
+
+    Raises:
+        EvaluationError: there are no cases, or the answers are not theirs.
+        ParameterError: level or rounds is outside its domain.
+    """
+    ids = [case.question.id for case in cases]
+    if not ids or [answer.question for answer in answers] != ids:
+        raise EvaluationError(
+            f"{len(answers)} answers are not those of {len(ids)} cases, one each and in their order"
+        )
+    scores = {
+        case.question.id: span_score(answer.spans, case.question.evidence, case.document.text)
+        for case, answer in zip(cases, answers, strict=True)
+    }
+
+    def mean(values: Sequence[float]) -> MeanScore:
+        return mean_score(values, level=level, rounds=rounds, seed=seed)
+
+    return SpanResult(
+        precision=mean([score.precision for score in scores.values()]),
+        recall=mean([score.recall for score in scores.values()]),
+        f1=mean([score.f1 for score in scores.values()]),
+        scores=scores,
+        failed=tuple(answer.question for answer in answers if answer.failure),
+        missing=sum(len(answer.missing) for answer in answers),
+    )
+
+
+def _request(case: SpanCase, max_tokens: int) -> Complete:
+    prompt = prompts.load("answer_scope")
+    text = prompts.shut_in(case.document.text[case.start : case.end], _TAGS)
+    return Complete(
+        prompt=prompt.filled(question=prompts.shut_in(case.question.text, _TAGS), text=text),
+        purpose=PURPOSE,
+        system=prompt.system,
+        max_tokens=max_tokens,
+        prompt_version=prompt.version,
+        schema=prompt.schema,
+        validate=read_copies,
+    )
+
+
+def _answer(case: SpanCase, reply: Any, sources: dict[tuple[str, int, int], CopySource]) -> SpanAnswer:
+    name = case.question.id
+    if isinstance(reply, Failed):
+        if not isinstance(reply.error, ServiceError):
+            raise reply.error
+        return SpanAnswer(question=name, failure=str(reply.error))
+    try:
+        copies = read_copies(reply.text)
+    except ValueError as error:  # a driver of one's own that does not look at `validate`, or a dry run
+        return SpanAnswer(question=name, failure=str(error))
+    part = (case.document.text, case.start, case.end)
+    if part not in sources:
+        sources[part] = CopySource(case.document.text[case.start : case.end])
+    spans, missing = sources[part].find_all(copies)
+    return SpanAnswer(
+        question=name, spans=tuple((start + case.start, end + case.start) for start, end in spans), missing=missing
+    )

@@ -1,0 +1,1 @@
+"""Add commands to the command line `catena`, found by the entry points "catena.commands"."""

@@ -1,0 +1,216 @@
+"""Elasticsearch by its official client (extra `elasticsearch`), sync and async: sends the calls of `catena_server`.
+
+The client's own node pool, TLS and authentication are used; what may be tried again is tried again by our driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Self
+from weakref import WeakKeyDictionary
+
+from catena.model import MissingExtraError, ParameterError, ServerError
+from catena_server.calls import Call
+from catena_server.client_transport import (
+    ClientTransport,
+    Server,
+    about_tls,
+    addresses,
+    check_timeout,
+    encoded,
+    made,
+    one_credential,
+    parameters,
+    trusting,
+)
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch, Elasticsearch
+
+OTHER_NODES: Final = 3  # tried at once where a node cannot be reached; then the driver waits
+KEPT_LIMITS: Final = 16  # time limits for which a client is kept
+
+
+class ElasticsearchTransport(ClientTransport):
+    """Sends calls through clients of Elasticsearch; make one with `connect`, or give clients that you have.
+
+    A sync client alone answers asyncio in threads; beside an async client alone, a sync one is
+    made with its settings.
+
+    Args:
+        client: elasticsearch-py from 8.19 to 9.
+        aclient: its async twin.
+
+    Raises:
+        MissingExtraError: the client is not installed.
+        ParameterError: neither client is given.
+    """
+
+    def __init__(self, client: Elasticsearch | None = None, aclient: AsyncElasticsearch | None = None) -> None:
+        Elasticsearch, AsyncElasticsearch = self._clients()
+
+        if not isinstance(client, Elasticsearch | None) or not isinstance(aclient, AsyncElasticsearch | None):
+            raise ParameterError("client, aclient", "other types", "an Elasticsearch and an AsyncElasticsearch")
+        given = client or aclient
+        if given is None:
+            raise ParameterError("client", None, "an Elasticsearch, or `aclient` an AsyncElasticsearch")
+        nodes = [node.config for node in given.transport.node_pool.all()]
+        headers = [given._headers, *(node.headers for node in nodes)]  # private: nothing else holds them
+        server = Server.of(
+            "elasticsearch",
+            (f"{node.scheme}://{_host(node.host)}:{node.port}{node.path_prefix}" for node in nodes),
+            (each["authorization"] for each in headers if "authorization" in each),
+        )
+        self._others = min(OTHER_NODES, len(nodes) - 1)
+        self._timed: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
+        twin = None
+        if client is None:
+            twin = client = Elasticsearch(nodes)
+            twin._headers = given._headers.copy()  # made here: for its credentials
+        tuned = None if aclient is None else self._tuned(aclient)
+        super().__init__(server, self._tuned(client), tuned, owned=() if twin is None else (twin,))
+
+    @staticmethod
+    def _clients() -> tuple[Any, Any]:
+        if find_spec("elasticsearch") is None:
+            raise MissingExtraError("elasticsearch", "catena-server[elasticsearch]")
+        import elasticsearch
+
+        return elasticsearch.Elasticsearch, elasticsearch.AsyncElasticsearch
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | Iterable[str] | None = None,
+        *,
+        cloud_id: str | None = None,
+        api_key: str | tuple[str, str] | None = None,
+        basic_auth: tuple[str, str] | None = None,
+        bearer_auth: str | None = None,
+        ca_certs: str | None = None,
+        verify_certs: bool = True,
+        ssl_assert_fingerprint: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> Self:
+        """Return a transport with clients of its own, which `close` and `aclose` close.
+
+        Args:
+            url: of one node, or of several of one cluster; requests go to them in turn. A name and password in it
+                are taken as `basic_auth`.
+            cloud_id: instead of `url`, on Elastic Cloud.
+            api_key: as the server encodes it, or its id and its key.
+            basic_auth: name and password.
+            bearer_auth: a token.
+            ca_certs: path of the certificates that are trusted, instead of certifi's.
+            verify_certs: False believes any certificate.
+            ssl_assert_fingerprint: SHA-256 of the server's certificate, in hex.
+            client_cert: path of a certificate of our own.
+            client_key: path of its key.
+            headers: sent with each request.
+            timeout: seconds to wait for an answer, where a call does not say.
+
+        Raises:
+            MissingExtraError: the client is not installed.
+            ParameterError: an address or a setting cannot be used.
+        """
+        Elasticsearch, AsyncElasticsearch = cls._clients()
+
+        if (url is None) == (cloud_id is None):
+            raise ParameterError("url", None if url is None else "***", "given, or cloud_id, and not both")
+        where = None if url is None else addresses(url)
+        basic_auth = basic_auth or (where.basic_auth if where else None)
+        credentials = {"api_key": api_key, "basic_auth": basic_auth, "bearer_auth": bearer_auth}
+        one_credential(credentials)
+        check_timeout(timeout)
+        files = {"ca_certs": ca_certs, "client_cert": client_cert, "client_key": client_key}
+        if where is None or any(each.startswith("https:") for each in where.urls):
+            made(lambda: trusting(**files, verify=verify_certs), "TLS")  # or the first request would say so
+        settings: dict[str, Any] = {
+            "hosts": list(where.urls) if where else None,
+            "cloud_id": cloud_id,
+            "request_timeout": timeout,
+            "headers": dict(headers) if headers else None,
+            "ssl_assert_fingerprint": ssl_assert_fingerprint,
+            **credentials,
+            **files,
+        }
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if not verify_certs:
+            settings |= {"verify_certs": False, "ssl_show_warn": False}
+        transport = cls(made(lambda: Elasticsearch(**settings), "elasticsearch-py"))
+        transport._owned = (transport._client,)
+        if find_spec("aiohttp") is not None:
+            transport._make_async = lambda: transport._tuned(AsyncElasticsearch(**settings))
+        return transport
+
+    def _tuned(self, client: Any) -> Any:
+        """Return a client over the same connections that leaves repetition to the driver, but for other nodes."""
+        return client.options(max_retries=self._others, retry_on_status=(), retry_on_timeout=False, ignore_status=())
+
+    def _arguments(self, call: Call) -> dict[str, Any]:
+        content, body = encoded(call)
+        headers = {"accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = content
+        return {
+            "method": call.method,
+            "path": call.path,
+            "params": parameters(call),
+            "headers": headers,
+            "body": body,
+        }
+
+    def _request(self, client: Any, call: Call, arguments: dict[str, Any]) -> Any:
+        return self._limited(client, call.seconds).perform_request(**arguments)
+
+    def _reply(self, call: Call, response: Any) -> Any:
+        if call.method != "HEAD":
+            return response.body
+        if response.meta.status != 404:
+            return True
+        if call.missing_ok:
+            return None
+        raise self._server.refused(call, 404, None)  # the client takes it for an answer
+
+    def _limited(self, client: Any, seconds: float | None) -> Any:
+        """Return the client with a time limit; kept, as the making of one takes longer than a small answer."""
+        if seconds is None:
+            return client
+        kept = self._timed.setdefault(client, {})
+        if seconds not in kept:
+            if len(kept) >= KEPT_LIMITS:
+                kept.clear()
+            kept[seconds] = client.options(request_timeout=seconds)
+        return kept[seconds]
+
+    def _failure(self, call: Call, error: Exception) -> ServerError | None:
+        """Return our error for what the client raised; None for what may be missing."""
+        import elasticsearch as es
+
+        server = self._server
+        if isinstance(error, es.ApiError) and not isinstance(error, es.UnsupportedProductError):
+            if error.meta.status == 404 and call.missing_ok:
+                return None
+            return server.refused(call, error.meta.status, error.body, error.meta.headers.get("retry-after"))
+        told = getattr(error, "message", error)  # the text of a connection's error leaves out what it is about
+        if isinstance(error, es.ConnectionTimeout):
+            return server.timed_out(call, told)
+        if isinstance(error, es.ConnectionError | OSError):
+            failure = server.untrusted if about_tls(error, (error.__context__,)) else server.out_of_reach
+            return failure(call, told)
+        kind, told, hint = "client", f"{type(error).__name__}: {error}", "the settings of the client that was given"
+        if isinstance(error, es.UnsupportedProductError):
+            kind = "unsupported_product"
+            hint = "catena_server.opensearch for OpenSearch; for a proxy, one that passes X-Elastic-Product on"
+        elif isinstance(error, es.SerializationError):  # its text repeats the whole answer
+            kind, told = "unreadable", "the answer is no JSON"
+            hint = "check that this is the address of Elasticsearch itself"
+        return server.unreached(call, kind, told, hint, retry=False)
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

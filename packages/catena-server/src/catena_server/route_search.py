@@ -1,0 +1,288 @@
+"""Rank by one route on a server: the same chunks, in the same order and unit, as from the embedded library.
+
+"dense" gives cosines, "lexical" BM25 rounded as the embedded library rounds it, "keyword" the number of the
+question's critical terms that a chunk carries. Ties go by chunk id: rows are asked until none that was not can tie
+with the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Le, Lt
+
+from catena import Degraded, Hit, Provenance, Ranking, Scale
+from catena.effects import Search, SearchFused, Step, ask
+from catena.model import DEFAULT, DEFAULT_VIEW, NO_DOCUMENTS, ParameterError, ServerError, check_options
+from catena.text import tokenise
+from catena_server.calls import search_call
+from catena_server.encoding import indexed_word
+from catena_server.filters import filter_query
+from catena_server.index_layout import IndexLayout
+from catena_server.queries import (
+    DENSE,
+    ELASTICSEARCH,
+    KEYWORD,
+    LEXICAL,
+    MOST,
+    MOST_TERMS,
+    Dialect,
+    Nearest,
+    Query,
+    count_query,
+    explained,
+    rows_of,
+    words_query,
+)
+from catena_server.restoring import SOURCE_FIELDS, chunk_of, embedded_of, rows_in, sources
+from catena_server.term_counts import CountCache, find_counts, find_values, is_mapped, spans_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROUTES = (DENSE, LEXICAL, KEYWORD)
+TERMS_VIEW = "terms"  # by which the keyword route finds, in provenance
+DECIMALS = 4  # of a BM25: equal views get equal scores whatever order their words were summed in
+MOST_WORDS = 1_000  # of one question; of more, the rarest are asked: a request takes at most 1,024 clauses
+_BESIDE = 10  # rows that are asked beyond k, to see whether they tie with the k-th
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryOptions:
+    """Options of the searches of an index set.
+
+    Attributes:
+        counts: counts of words and terms; cleared by who writes to the set.
+        candidates: vectors looked at per shard for the nearest: more find them more surely, and take longer.
+        oversample: so many times as many as asked are compared by their full floats, where vectors lie in fewer bits.
+    """
+
+    dialect: Dialect = ELASTICSEARCH
+    counts: CountCache = field(default_factory=CountCache, compare=False, repr=False)
+    candidates: Annotated[int, Ge(1), Le(MOST)] = 1_000
+    oversample: Annotated[float, Ge(1), Lt(inf)] = 2.0
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that ranks: `body(rows)`, and what a row's score is in the route's own unit."""
+
+    body: Callable[[int], Mapping[str, Any]]
+    unit: Callable[[float], float]
+    view: str | None  # by which chunks are found; None for that of which each one's default vectors were made
+    params: Mapping[str, str | int | bool] = field(default_factory=dict)
+    is_coarse: bool = True  # whether scores that the server tells apart may be equal in our unit
+
+
+def search(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Ranking]:
+    """Return the k best chunks of one route, best first, with raw scores.
+
+    Args:
+        request: its `where`, `among` and `documents` limit what is ranked, not what is found of it.
+        layout: of the set.
+        how: options.
+
+    Raises:
+        ParameterError: the request has an unknown route, a k that is no number of rows, or a vector of another shape.
+        FilterError: the filter is malformed.
+        ServerError: the server refused, cannot be reached, or has no vectors.
+    """
+    _check(request)
+    if request.k == 0 or request.among == () or request.documents == ():
+        return Ranking((), Scale.SIMILARITY)
+    asked = yield from _ASKERS[request.route](request, layout, how)
+    if asked is None:
+        return Ranking((), Scale.SIMILARITY)
+    try:
+        best = yield from _best(asked, request.k, layout)
+    except ServerError as error:
+        raise explained(error) from error
+    ranked = request.among is None
+    hits = []
+    for rank, (chunk_id, score, source) in enumerate(best, start=1):
+        view = asked.view or embedded_of(source)
+        way = Provenance(route=request.route, rank=rank if ranked else None, score=score, view=view)
+        hits.append(Hit(chunk_of(source, chunk_id), score, (way,)))
+    if not hits:
+        return Ranking((), Scale.SIMILARITY, (yield from emptiness(layout)))
+    return Ranking(tuple(hits), Scale.SIMILARITY)
+
+
+def emptiness(layout: IndexLayout) -> Step[tuple[Degraded, ...]]:
+    """Return that a set holds no documents, where it holds none."""
+    body = {"size": 0, "track_total_hits": 1, "query": {"match_all": {}}}
+    (reply,) = yield from ask([search_call(layout.alias("chunks"), body, purpose="whether there is anything")])
+    total = (reply.get("hits") or {}).get("total") or {}
+    return () if total.get("value", 1) else (Degraded(f"library {layout.name!r}", NO_DOCUMENTS),)
+
+
+def filters_of(request: Search | SearchFused) -> tuple[Query, ...]:
+    """Return what a request limits its ranking to, as clauses that must all hold."""
+    clauses: list[Query] = []
+    if request.where is not None:
+        clauses.append(filter_query(request.where))
+    if request.documents is not None:
+        documents = _parts(request.documents, MOST_TERMS)
+        clauses.append(_any_of([{"terms": {"document": part}} for part in documents]))
+    if isinstance(request, Search) and request.among is not None:
+        clauses.append(_any_of([{"ids": {"values": part}} for part in _parts(request.among, MOST)]))
+    return tuple(clauses)
+
+
+def _parts(ids: Sequence[str], most: int) -> list[list[str]]:
+    """Return ids in lists that are short enough for one clause; one list, which is empty, of none."""
+    return [list(ids[at : at + most]) for at in range(0, max(len(ids), 1), most)]
+
+
+def _any_of(clauses: Sequence[Query]) -> Query:
+    return clauses[0] if len(clauses) == 1 else {"bool": {"should": list(clauses), "minimum_should_match": 1}}
+
+
+def words_of(query: str) -> Counter[str]:
+    """Return the words of a question as they are indexed, and how often it says each."""
+    return Counter(map(indexed_word, tokenise(query)))
+
+
+def asked_words(words_asked: Counter[str], telling: Sequence[str], known: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return (word, count in the question) of the words that are asked, sorted: at most the 1,000 rarest."""
+    rarest = sorted(telling, key=lambda word: (known[word], word))[:MOST_WORDS]
+    return [(word, words_asked[word]) for word in sorted(rarest)]
+
+
+def cosine_of(score: float) -> float:
+    """Return the cosine of a server's score `(1 + cos) / 2`."""
+    return 2.0 * score - 1.0
+
+
+def nearest_to(
+    vector: NDArray[np.float32],
+    k: int,
+    layout: IndexLayout,
+    how: QueryOptions,
+    *,
+    view: str = DEFAULT,
+    filters: Sequence[Query] = (),
+) -> Nearest:
+    """Return the k nearest vectors of a kind as they are asked."""
+    k = min(k, MOST)
+    return Nearest(
+        field=layout.vector(view),
+        vector=vector.tolist(),
+        k=k,
+        candidates=max(k, how.candidates),
+        oversample=how.oversample,
+        nested=layout.nested(view),
+        filters=filters,
+    )
+
+
+def checked_vector(vector: Any, dim: int) -> NDArray[np.float32]:
+    """Return the question's vector, shape (dim,).
+
+    Raises:
+        ParameterError: it has another shape, or holds NaN or infinity.
+    """
+    allowed = f"{dim} finite numbers, the query's embedding, for the dense route"
+    try:
+        array = np.asarray(vector, np.float32)
+    except (TypeError, ValueError):
+        raise ParameterError("vector", vector, allowed) from None
+    if array.shape != (dim,):
+        raise ParameterError("vector", f"the shape {array.shape}", allowed)
+    if not np.isfinite(array).all():
+        raise ParameterError("vector", "NaN or infinity", allowed)
+    return array
+
+
+def over_all_shards(layout: IndexLayout) -> dict[str, str | int | bool]:
+    """Return the parameter by which words count the same on every shard.
+
+    A search with neighbours beside the query does so by itself, and refuses it.
+    """
+    return {"search_type": "dfs_query_then_fetch"} if layout.shards > 1 else {}
+
+
+def _check(request: Search) -> None:
+    if request.route not in _ASKERS:
+        raise ParameterError("route", request.route, f"one of {', '.join(ROUTES)}")
+    if not isinstance(request.k, int) or isinstance(request.k, bool) or not 0 <= request.k <= MOST:
+        raise ParameterError("k", request.k, f"a whole number in [0, {MOST}], as many as a server gives at once")
+    if not isinstance(request.query, str):
+        raise ParameterError("query", request.query, "a string")
+
+
+def _dense(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Asked | None]:
+    vector = checked_vector(request.vector, layout.dim)
+    view = request.view or DEFAULT
+    if not vector.any() or not (view == DEFAULT or (yield from is_mapped(layout.vector(view), layout, how.counts))):
+        return None
+    filters = filters_of(request)
+
+    def body(rows: int) -> dict[str, Any]:
+        nearest = nearest_to(vector, rows, layout, how, view=view, filters=filters)
+        return {**how.dialect.body(nearest=nearest, filters=filters), **rows_of(rows)}
+
+    return Asked(body=body, unit=cosine_of, view=request.view or None)
+
+
+def _lexical(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Asked | None]:
+    view = request.view or DEFAULT_VIEW
+    words_asked = words_of(request.query)
+    if not words_asked:
+        return None
+    counts = yield from find_counts(layout, how.counts, words=words_asked, view=view)
+    words = asked_words(words_asked, counts.telling(), counts.words)
+    if not words:
+        return None
+    query = how.dialect.body(should=[words_query(words, layout, view)], filters=filters_of(request))
+
+    def unit(score: float) -> float:
+        return round(score * how.dialect.bm25_unit, DECIMALS)
+
+    return Asked(body=lambda rows: {**query, **rows_of(rows)}, unit=unit, view=view, params=over_all_shards(layout))
+
+
+def _keyword(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Asked | None]:
+    spans = spans_of(request.query)
+    if not spans:
+        return None
+    counts = yield from find_counts(layout, how.counts, spans=spans)
+    named = counts.named_in(request.query)
+    if not named:
+        return None
+    values = yield from find_values(named, layout, how.counts)
+    query = how.dialect.body(should=[count_query(values)], filters=filters_of(request))
+    return Asked(body=lambda rows: {**query, **rows_of(rows)}, unit=float, view=TERMS_VIEW, is_coarse=False)
+
+
+_ASKERS: Mapping[str, Callable[[Search, IndexLayout, QueryOptions], Step[Asked | None]]] = {
+    DENSE: _dense,
+    LEXICAL: _lexical,
+    KEYWORD: _keyword,
+}
+
+
+def _best(asked: Asked, k: int, layout: IndexLayout) -> Step[list[tuple[str, float, Mapping[str, Any]]]]:
+    """Return (chunk id, score, source) of the k best chunks, ties by id, without those deleted meanwhile."""
+    size = min(k + (_BESIDE if asked.is_coarse else 0), MOST)
+    sources_by_id: dict[str, Mapping[str, Any]] = {}
+    while True:
+        body = dict(asked.body(size)) | ({} if sources_by_id else {"_source": list(SOURCE_FIELDS)})
+        (reply,) = yield from ask([search_call(layout.alias("chunks"), body, params=asked.params)])
+        rows = rows_in(reply)
+        sources_by_id |= {row["_id"]: row["_source"] for row in rows if "_source" in row}
+        scored = sorted((-asked.unit(row["_score"]), row["_id"]) for row in rows)
+        if not asked.is_coarse or len(rows) < size or size == MOST or scored[-1][0] > scored[k - 1][0]:
+            break
+        size = min(size * 4, MOST)
+    best = scored[:k]
+    sources_by_id |= yield from sources((chunk_id for _, chunk_id in best if chunk_id not in sources_by_id), layout)
+    return [(chunk_id, -minus, sources_by_id[chunk_id]) for minus, chunk_id in best if chunk_id in sources_by_id]

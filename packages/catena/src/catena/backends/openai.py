@@ -1,0 +1,307 @@
+"""Language models behind an OpenAI-compatible chat API (extra `openai`): OpenAI itself, vLLM, Ollama and others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from annotated_types import Ge, Gt, Lt
+
+from catena.effects.budget import approximate_tokens
+from catena.effects.faults import service_error
+from catena.effects.models import ending
+from catena.effects.ports import Completion
+from catena.effects.replies import caption_of, message_text
+from catena.effects.steps import Describe
+from catena.model.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
+from catena.model.ids import digest
+from catena.model.options import check_given
+
+if TYPE_CHECKING:
+    from catena.effects.steps import Complete
+
+
+_OLD_NAME, _NEW_NAME = "max_tokens", "max_completion_tokens"  # of a reply's limit
+_FORM = "response_format"
+_OF_A_FORM = re.compile(r"response_format|schema|grammar|structured", re.IGNORECASE)
+_REFUSES_A_FORM = frozenset({400, 404, 422, 500, 501})
+_MOST = re.compile(
+    r"(?:at most|no more than|up to|less than or equal to|<=|>|\[\d+,)\s*[`'\"]?(\d+)"
+)  # a limit's limit
+_log = logging.getLogger(__name__)
+
+
+_CHOSEN = ("temperature", "seed", "reasoning_effort")
+
+
+class _Options:
+    timeout: Annotated[float, Gt(0), Lt(inf)]
+    temperature: Annotated[float, Ge(0), Lt(inf)] | None
+    seed: int | None
+    reasoning_effort: str | None
+    extra_body: Mapping[str, Any] | None
+
+
+class OpenAILLM:
+    """A chat model. Failures come as `ServiceError`; the driver retries, this class does not.
+
+    The limit of a reply goes out as `max_tokens`, which most servers know. A service that refuses it and names
+    `max_completion_tokens` instead, as OpenAI does for models that reason, is asked by that name from then on; one
+    that names the most it allows, for no more than that. Tokens spent on reasoning are told in the completion.
+
+    Where the form of a reply is known, its JSON Schema goes out as `response_format`. A service that refuses it, and
+    answers without, is asked without from then on: what it writes is read all the same. An option below that a
+    service refuses is left out likewise, and the log says so.
+
+    Args:
+        model: its name at the service.
+        api_key: by default the environment's OPENAI_API_KEY; a server of one's own (`base_url`) may need none.
+        base_url: of another service, e.g. "http://localhost:11434/v1".
+        timeout: seconds without a sign of the service after which a call has failed.
+        temperature: 0 for the likeliest words; by default the service's own.
+        seed: for replies that repeat, at services that know it.
+        reasoning_effort: how long a model that reasons may think, in the service's words: "low", "medium", "high".
+        extra_body: further fields of the request, e.g. {"top_k": 20}.
+
+    What changes replies is part of the identity, so that a journal keeps them apart.
+
+    Raises:
+        MissingExtraError: the SDK is not installed.
+        ParameterError: OpenAI is asked without a key, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 120.0,
+        temperature: float | None = None,
+        seed: int | None = None,
+        reasoning_effort: str | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        if find_spec("openai") is None:
+            raise MissingExtraError("openai", "catena-core[openai]")
+        import openai
+
+        key = api_key or os.environ.get("OPENAI_API_KEY")
+        where = base_url or os.environ.get("OPENAI_BASE_URL")
+        if not key and not where:
+            raise ParameterError("api_key", None, "given, or in the environment as OPENAI_API_KEY")
+        check_given(
+            {"timeout": timeout, "temperature": temperature, "seed": seed, "reasoning_effort": reasoning_effort,
+             "extra_body": extra_body},
+            _Options,
+        )  # fmt: skip
+        options: dict[str, Any] = {"api_key": key or "none", "base_url": where, "timeout": timeout, "max_retries": 0}
+        self._client = openai.OpenAI(**options)
+        # Each asynchronous call has its own connection: a kept one would belong to an event loop that may be gone.
+        self._async_client = openai.AsyncOpenAI(**options, default_headers={"Connection": "close"})
+        self.model, self._place = model, urlsplit(str(self._client.base_url))
+        chosen = dict(zip(_CHOSEN, (temperature, seed, reasoning_effort), strict=True))
+        self._chosen: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        self._settings = [f"{name}={value}" for name, value in self._chosen.items()]
+        self._more = {"extra_body": dict(extra_body)} if extra_body else {}
+        if extra_body:
+            self._settings.append(f"body={digest(json.dumps(extra_body, sort_keys=True, default=repr), length=8)}")
+        self._refused: set[str] = set()  # parts of a request that this service is asked without
+        self._most: float = inf  # tokens of a reply
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.identity!r})"
+
+    @property
+    def identity(self) -> str:
+        """Host, path, model and the settings that change replies; no user or password of the address."""
+        host = self._place.hostname or "unknown"
+        port = f":{self._place.port}" if self._place.port else ""
+        return ";".join([f"openai:{host}{port}{self._place.path.rstrip('/')}/{self.model}", *self._settings])
+
+    def complete(self, request: Complete) -> Completion:
+        """Return the reply to one prompt.
+
+        Raises:
+            ServiceError: the call failed.
+        """
+        return self._asked(_messages(request), request.max_tokens, request.schema)
+
+    async def acomplete(self, request: Complete) -> Completion:
+        """As `complete`, without blocking the event loop."""
+        return await self._aasked(_messages(request), request.max_tokens, request.schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._client.close()
+
+    def _asked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
+        call = _Call(self._refused.copy(), min(limit, self._most))
+        try:
+            while True:
+                body = self._body(messages, schema, call)
+                try:
+                    return self._answered(self._client.chat.completions.create(**body), call)
+                except Exception as error:
+                    if not call.adapts(error, body):
+                        raise
+        except Exception as error:
+            raise self._ours(error) from None
+
+    async def _aasked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
+        call = _Call(self._refused.copy(), min(limit, self._most))
+        try:
+            while True:
+                body = self._body(messages, schema, call)
+                try:
+                    return self._answered(await self._async_client.chat.completions.create(**body), call)
+                except Exception as error:
+                    if not call.adapts(error, body):
+                        raise
+        except Exception as error:
+            raise self._ours(error) from None
+
+    def _body(self, messages: list[Any], schema: str, call: _Call) -> dict[str, Any]:
+        limit_name = _NEW_NAME if _OLD_NAME in call.without else _OLD_NAME
+        chosen = {name: value for name, value in self._chosen.items() if name not in call.without}
+        body = {"model": self.model, "messages": messages, limit_name: call.limit, **chosen, **self._more}
+        if schema and _FORM not in call.without:
+            form = json.loads(schema)
+            form = {"name": form.pop("title", "reply"), "schema": form, "strict": True}
+            body[_FORM] = {"type": "json_schema", "json_schema": form}
+        return body
+
+    def _answered(self, reply: Any, call: _Call) -> Completion:
+        """Return the completion, and remember without which parts of a request it was had."""
+        completion = self._completion(reply)
+        for name in sorted(call.without - call.unsure - self._refused):
+            self._refused.add(name)
+            if name in self._chosen:
+                _log.warning("%s refuses %s; it is asked without from now on", self.identity, name)
+        self._most = min(self._most, call.most)
+        return completion
+
+    def _completion(self, reply: Any) -> Completion:
+        """Return the first choice; servers differ in what they leave out."""
+        choices = getattr(reply, "choices", None)
+        if not choices or choices[0].message is None:
+            raise ServiceError(self.identity, "the reply holds no choice; the address may not be that of a chat API")
+        message, usage = choices[0].message, getattr(reply, "usage", None)
+        refusal = getattr(message, "refusal", None)
+        return Completion(
+            text=message_text(message.content) or refusal or "",
+            finish_reason="refusal" if refusal else ending(choices[0].finish_reason),
+            input_tokens=getattr(usage, "prompt_tokens", None) or 0,
+            output_tokens=getattr(usage, "completion_tokens", None) or 0,
+            reasoning_tokens=_reasoning_tokens(message, usage),
+        )
+
+    def _ours(self, error: Exception) -> CatenaError:
+        return service_error(error, self.identity, holder=self)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of the service: what is left out of it, as the service refused it before, and its token limit.
+
+    Attributes:
+        without: names of its parts.
+        limit: tokens of the reply.
+        unsure: parts whose refusal may have been a fault that passed.
+        most: tokens of a reply that the service allows.
+    """
+
+    without: set[str]
+    limit: float
+    unsure: set[str] = field(default_factory=set)
+    most: float = inf
+
+    def adapts(self, error: Exception, body: Mapping[str, Any]) -> bool:
+        """Tell whether a service refused something that a request can do without; then the next one does."""
+        status, said, named = getattr(error, "status_code", None), str(error), getattr(error, "param", None)
+        if status in (400, 422):
+            if _OLD_NAME in body and _NEW_NAME in said:
+                self.without.add(_OLD_NAME)
+                return True
+            most = _MOST.search(said) if "token" in said and "context" not in said else None
+            if most is not None and 0 < int(most[1]) < self.limit:
+                self.limit = self.most = int(most[1])
+                return True
+            if option := next((name for name in _CHOSEN if name in body and (named or said).find(name) >= 0), None):
+                self.without.add(option)
+                return True
+        if _FORM not in body or status not in _REFUSES_A_FORM:
+            return False
+        self.without.add(_FORM)
+        if status == 500 and not _OF_A_FORM.search(said):
+            self.unsure.add(_FORM)
+        return True
+
+
+def _messages(request: Complete) -> list[Any]:
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    return [*system, {"role": "user", "content": request.prompt}]
+
+
+def _reasoning_tokens(message: Any, usage: Any) -> int:
+    """Return what a service counts of them, or about how many stand in what it shows of the thoughts."""
+    details = getattr(usage, "completion_tokens_details", None)
+    counted = getattr(details, "reasoning_tokens", None)
+    shown = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+    return counted or (approximate_tokens(shown) if isinstance(shown, str) else 0)
+
+
+_JPEG = b"\xff\xd8\xff"
+
+
+class OpenAICaptioner(OpenAILLM):
+    """A chat model that can see; the picture goes with the request, as a data URL, and to nowhere else.
+
+    Made as `OpenAILLM`, and fails as it does.
+    """
+
+    def describe(self, request: Describe) -> Completion:
+        """Return the description of a picture, with why it ended and what it took.
+
+        Raises:
+            ServiceError: the call failed.
+        """
+        return self._asked(_about(request), request.max_tokens)
+
+    async def adescribe(self, request: Describe) -> Completion:
+        """As `describe`, without blocking the event loop."""
+        return await self._aasked(_about(request), request.max_tokens)
+
+    def caption(self, image: bytes, prompt: str) -> str:
+        """Return a description of the image (PNG or JPEG bytes).
+
+        Raises:
+            ServiceError: the call failed, or the reply was cut or refused.
+        """
+        return caption_of(self.describe(Describe(image=image, prompt=prompt)), self.identity)
+
+    async def acaption(self, image: bytes, prompt: str) -> str:
+        """As `caption`, without blocking the event loop."""
+        return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
+
+
+def _about(request: Describe) -> list[Any]:
+    kind = "image/jpeg" if request.image.startswith(_JPEG) else "image/png"
+    url = f"data:{kind};base64,{base64.b64encode(request.image).decode('ascii')}"
+    parts = [{"type": "text", "text": request.prompt}, {"type": "image_url", "image_url": {"url": url}}]
+    return [{"role": "user", "content": parts}]

@@ -1,0 +1,437 @@
+"""Run `catena evaluate`, `tune`, `calibrate`: measure and fit a library on questions with known answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from catena.cli.console import out, printable, tell, tell_written, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
+from catena.cli.options import AsJson, LibraryFolder, QuestionFile
+from catena.cli.progress import asking_bar, counted
+from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
+from catena.model.errors import needs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from catena.evaluation.answers import MeanScore
+    from catena.evaluation.question_bank import BankQuestion
+    from catena.evaluation.report import Judgement, RetrievalReport
+    from catena.library import Library, SearchOptions
+    from catena.model import Ranking
+    from catena.retrieval.fusion import ScoreFusion
+    from catena.retrieval.tuning import Labelled, Tuned
+    from catena.segments.fitting import LabelledFit
+
+
+ALL = "all"
+LOST_SHOWN = 5  # gold places that are named on stderr
+FEWEST = 10  # hits of the search that a user would make, for nDCG and MRR at 10
+
+_NAMES = {"recall": "recall", "lri": "LRI", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
+
+
+def evaluate(
+    library: LibraryFolder,
+    questions: QuestionFile,
+    *,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Recall at max(k, gold places).")] = 5,
+    depth: Annotated[int, typer.Option(min=1, help="Length of the rankings that the Log-Rank Index judges.")] = 1_000,
+    gamma: Annotated[float, typer.Option(help="Growth of the Log-Rank Index, above 0.")] = 1.0,
+    level: Annotated[float, typer.Option(help="Of the confidence intervals, in (0, 1).")] = 0.95,
+    route: RouteOption = None,
+    fusion: FusionOption = "score",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png|html", help="Draw recall by kind of question (package catena-view)."),
+    ] = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png|html", help="Draw recall over ranks (package catena-view)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a library every question of a file, and report what it found, by kind of question.
+
+    A line is {"question": "…", "gold": {"document": "manual.pdf", "page": 3}}; gold may also be a list, and name a
+    "heading" or a "text" instead of the page. "kind" groups questions. Lines with gold section ids are read too, with
+    sections.jsonl beside the file.
+    """
+    from catena.evaluation.question_bank import read_questions
+    from catena.evaluation.report import judge, retrieval_report
+    from catena.library import Library
+
+    check_targets(pictures=(plot, curve), inputs=[questions])
+    if not 0 < gamma < float("inf"):
+        raise ProblemError(f"--gamma must be above 0, got {gamma:g}", "--gamma 1")
+    if not 0 < level < 1:
+        raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")
+    bank = read_questions(questions)
+    weights = Weights(routes=route_names(route), fusion=fusion)
+    options: SearchOptions = {}
+    if weights.routes:
+        options["routes"] = weights.routes
+    with Library.open(library, create=False) as opened:
+        if (chosen := weights.formula(opened, library)) is not None:
+            options["fusion"] = chosen
+        judgement = judge(bank, [info.id for info in opened.documents()], opened.get)
+        n = opened.stats().chunks
+        top, deep = _asked(opened, bank, judgement, options, k=k, depth=min(depth, n))
+    report = retrieval_report(bank, judgement, top=top, deep=deep, n=n, k=k, gamma=gamma, level=level)
+    _notices(report, judgement, deep)
+    drawings = _drawn(report, plot, curve, level, questions.name)
+    if as_json:
+        write_json({**_report_as_json(report, judgement), "depth": min(depth, n), "plots": drawings})
+    else:
+        out().print(_measures(report, level))
+        out().print(_how_measured(report, level, min(depth, n)), soft_wrap=False)
+    tell_written(*drawings)
+    if judgement.lost:
+        raise ProblemError(
+            f"{report.n_lost} gold places are nowhere in the library and counted as not found",
+            "`catena status` for what was indexed, and the names of documents in the questions",
+            SOME_FAILED,
+        )
+
+
+def _asked(
+    library: Library,
+    bank: Sequence[BankQuestion],
+    judgement: Judgement,
+    options: SearchOptions,
+    *,
+    k: int,
+    depth: int,
+) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
+    """Return, for each question with gold, what a user would get, and the ranking as deep as it is judged."""
+    judged = [question for question in bank if judgement.items.get(question.id)]
+    top: dict[str, Ranking] = {}
+    deep: dict[str, Ranking] = {}
+    for question in counted(judged, "asking", "questions"):
+        most = max(k, FEWEST, len(judgement.items[question.id]))
+        usual: SearchOptions = {**options, "k": most}
+        whole: SearchOptions = {**options, "k": depth, "depth": depth}
+        top[question.id] = library.search(question.text, **usual)
+        deep[question.id] = library.search(question.text, **whole)
+    return top, deep
+
+
+def _notices(report: RetrievalReport, judgement: Judgement, rankings: Mapping[str, Ranking]) -> None:
+    """Say on stderr what makes the numbers less than they seem."""
+    shown = [f"not in the library: {place} (question {name})" for name, place in judgement.lost[:LOST_SHOWN]]
+    if len(judgement.lost) > LOST_SHOWN:
+        shown.append(f"… and {len(judgement.lost) - LOST_SHOWN} more gold places")
+    degraded = {f"without {part.what}: {part.why}" for ranking in rankings.values() for part in ranking.degraded}
+    shown += sorted(degraded)
+    if report.without:
+        shown.append(f"without {report.without}")
+    for line in shown:
+        tell(line)
+
+
+def _drawn(report: RetrievalReport, plot: Path | None, curve: Path | None, level: float, name: str) -> list[Path]:
+    drawings: list[Path] = []
+    if plot is not None:
+        with needs("catena-view"):
+            from catena_view.plots import recall_by_kind
+
+        recall_by_kind({name: report}, plot)
+        drawings.append(plot)
+    if curve is not None:
+        from catena.evaluation.curves import recall_curve
+
+        with needs("catena-view"):
+            from catena_view.plots import recall_curve as draw
+
+        draw({name: recall_curve(report.ranks, n=report.n, gamma=report.gamma, level=level)}, curve)
+        drawings.append(curve)
+    return drawings
+
+
+def _measures(report: RetrievalReport, level: float) -> RenderableType:
+    from catena.cli.rendering import table
+
+    measures = [name for name in _NAMES if name in report.measures[""]]
+    columns = [f"{_NAMES[name]}#" for name in measures]
+    made = table("Kind", "n#", *columns, "mean rank#", title=f"Means with {level:.0%} intervals")
+    for kind, found in report.measures.items():
+        cells = [_cell(found[name].score) for name in measures]
+        name = printable(kind or ALL, one_line=True)
+        made.add_row(name, str(found["recall"].score.n), *cells, f"{report.geometric_mean_rank[kind]:.2f}")
+    return made
+
+
+def _cell(score: MeanScore) -> str:
+    if score.interval is None:
+        return f"{score.value:.3f}"
+    low, high = (f"{bound:.2f}".replace("0.", ".", 1) for bound in score.interval)
+    return f"{score.value:.3f} {low}–{high}"
+
+
+def _how_measured(report: RetrievalReport, level: float, depth: int) -> str:
+    overall = report.measures[""]
+    smallest = ", ".join(
+        f"{_NAMES[name]} {'none' if found.detectable > 1 else format(found.detectable, '.3f')}"
+        for name, found in overall.items()
+        if found.detectable is not None
+    )
+    left_out = report.n_questions - report.n_judged
+    lines = [
+        f"Recall at max({report.k}, gold places). LRI: Log-Rank Index, γ = {report.gamma:g}, N = {report.n:,} "
+        f"chunks, rankings {depth:,} deep, ties by mid-rank, deeper is last; the mean rank is geometric.",
+        f"{report.n_judged:,} of {report.n_questions:,} questions have gold"
+        + (f"; {left_out:,} without are left out." if left_out else "."),
+    ]
+    if smallest:
+        lines.append(f"Smallest difference to another system that {report.n_judged:,} questions show: {smallest}.")
+    return "\n".join(lines)
+
+
+def _report_as_json(report: RetrievalReport, judgement: Judgement) -> dict[str, Any]:
+    kinds = {
+        kind or ALL: {"geometric_mean_rank": report.geometric_mean_rank[kind], **found}
+        for kind, found in report.measures.items()
+    }
+    counts = {"questions": report.n_questions, "judged": report.n_judged, "lost": report.n_lost}
+    rules = {"k": report.k, "n": report.n, "gamma": report.gamma, "ties": "mid-rank", "unretrieved": "last"}
+    lost = [{"question": name, "gold": place} for name, place in judgement.lost]
+    return {**rules, "counts": counts, "kinds": kinds, "lost": lost, "without": report.without}
+
+
+SHOWN = 7  # values of alpha and of beta in the table
+
+
+def tune(
+    library: LibraryFolder,
+    questions: QuestionFile,
+    *,
+    objective: Annotated[
+        Literal["log-rank", "recall"],
+        typer.Option(help="Make the Log-Rank Index as high as it gets, or recall at max(k, gold places)."),
+    ] = "log-rank",
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Cutoff of recall.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Questions about one document share a fold.")] = 5,
+    depth: Annotated[int, typer.Option(min=1, help="Hits asked of each route.")] = 100,
+    save: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the weights for `catena search --tuned`.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the weights of HiQA's formula on labelled questions, by cross-validation.
+
+    The chosen weights are adopted only where they beat the defaults on questions they were not chosen on, by as much
+    as so many questions can show; otherwise the defaults stay, and --out keeps these.
+    """
+    from catena.effects import run
+    from catena.evaluation.question_bank import read_questions
+    from catena.evaluation.report import judge
+    from catena.library import Library
+    from catena.retrieval.tuning import tune as tuning
+
+    check_targets(save, inputs=[questions])
+    bank = read_questions(questions)
+    with Library.open(library, create=False) as opened:
+        documents, stats = [info.id for info in opened.documents()], opened.stats()
+        step = tuning(
+            labelled(bank, judge(bank, documents, opened.get)),
+            n=stats.chunks,
+            model=stats.embedder,
+            library=f"{stats.documents} documents, {stats.chunks} chunks, generation {stats.generation}",
+            objective=objective,
+            k=k,
+            depth=depth,
+            folds=folds,
+        )
+        with asking_bar("tuning", "requests") as watch:
+            tuned = run(step, replace(opened.services, progress=watch))
+        by_shape = opened.adapted()
+    if save is not None:
+        tuned.save(save)
+        tell_written(save)
+    if as_json:
+        write_json({"tuned": tuned, "adapted": {"alpha": by_shape.alpha, "beta": by_shape.beta}})
+        return
+    out().print(_surface(tuned))
+    out().print(_verdict(tuned, by_shape))
+
+
+def labelled(bank: Sequence[BankQuestion], judgement: Judgement) -> list[Labelled]:
+    """Return the questions as tuning takes them: those about one document form a group."""
+    from catena.retrieval.tuning import Labelled
+
+    return [
+        Labelled(
+            id=question.id,
+            text=question.text,
+            items=tuple(judgement.items.get(question.id, {}).values()),
+            groups=frozenset(gold.document for gold in question.gold if gold.document),
+        )
+        for question in bank
+    ]
+
+
+def _surface(tuned: Tuned) -> Table:
+    """Return the mean objective over the grid, every so many values, the best of those shown in bold."""
+    from rich.text import Text
+
+    from catena.cli.rendering import table
+
+    rows, columns = (_some(values) for values in (tuned.alphas, tuned.betas))
+    best = max(tuned.surface[row][column] for row in rows for column in columns)
+    made = table("alpha \\ beta#", *(f"{tuned.betas[column]:g}#" for column in columns), title=tuned.objective)
+    for row in rows:
+        values = [tuned.surface[row][column] for column in columns]
+        shown = [Text(f"{value:.3f}", style="bold" if value == best else "") for value in values]
+        made.add_row(f"{tuned.alphas[row]:g}", *shown)
+    return made
+
+
+def _some(values: Sequence[float]) -> list[int]:
+    """Return the places of a few values, evenly spread from the first to the last."""
+    steps = min(SHOWN, len(values)) - 1
+    return sorted({round(step * (len(values) - 1) / steps) for step in range(steps + 1)}) if steps else [0]
+
+
+def _verdict(tuned: Tuned, by_shape: ScoreFusion) -> str:
+    low, high = tuned.interval
+    verdict = (
+        f"adopted: alpha {tuned.alpha:g}, beta {tuned.beta:g}"
+        if tuned.adopted
+        else f"not adopted: the gain is below what these questions can show, alpha {tuned.alpha:g} and beta"
+        f" {tuned.beta:g} stay"
+    )
+    folds = ", ".join(f"{fold.alpha:g}/{fold.beta:g}" for fold in tuned.folds)
+    return (
+        f"{tuned.questions} questions in {tuned.groups} groups that share no document,"
+        f" {tuned.left_out} more without gold\n"
+        f"chosen: alpha {tuned.chosen[0]:g}, beta {tuned.chosen[1]:g} (by fold: {folds})\n"
+        f"held out: {tuned.held_out:.4f} against {tuned.held_out_usual:.4f} with the defaults: gain {tuned.gain:+.4f}"
+        f" [{low:+.4f}, {high:+.4f}], detectable {tuned.detectable:.4f}\n"
+        f"{verdict}\n"
+        f"by the shape of this library, without questions: alpha {by_shape.alpha:.2f}, beta {by_shape.beta:.2f}"
+        " (catena search --adapted)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """Every hit of every question: its score, whether it holds gold, and which questions must stay together."""
+
+    scores: list[float]
+    relevant: list[bool]
+    groups: list[int]
+    questions: int
+
+
+def calibrate(
+    library: LibraryFolder,
+    questions: QuestionFile,
+    *,
+    save: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the calibration as JSON.")
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Hits looked at per question.")] = 100,
+    date: Annotated[str, typer.Option(help="Kept in the file, e.g. 2026-11-21.")] = "",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png|html", help="Draw the reliability diagram (package catena-view)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit what a library's fused scores say about relevance, on labelled questions, by cross-validation.
+
+    A hit is relevant where it holds one of the question's gold places. Questions are searched whole, without shares
+    for names, which have no scores but an order. Questions about one document are judged together.
+    """
+    from catena.evaluation.question_bank import read_questions
+    from catena.evaluation.report import judge
+    from catena.library import Library
+    from catena.segments.calibration import Identity
+    from catena.segments.fitting import Artefact, fit_labelled, fused_scores_of, quality, standardizing
+
+    check_targets(save, pictures=[plot], inputs=[questions])
+    bank = read_questions(questions)
+    with Library.open(library, create=False) as opened:
+        stats = opened.stats()
+        judgement = judge(bank, [info.id for info in opened.documents()], opened.get)
+        scored = _scored(opened, bank, judgement, depth)
+    fitted = fit_labelled(scored.scores, scored.relevant, first=standardizing(scored.scores), groups=scored.groups)
+    fit = replace(fitted, before=quality(Identity()(scored.scores), scored.relevant))
+    data = f"{scored.questions} questions on {stats.chunks} chunks, {depth} hits each"
+    artefact = Artefact(fit=fit, model=fused_scores_of(stats.embedder), data=data, date=date)
+    if save is not None:
+        artefact.save(save)
+    if plot is not None:
+        _draw(scored, plot)
+    tell_written(save, plot)
+    if as_json:
+        write_json(json.loads(artefact.to_json()))
+        return
+    out().print(_before_and_after(fit))
+    out().print(printable(_how_fitted(fit, data)), soft_wrap=False)
+
+
+def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement, depth: int) -> _Scored:
+    from catena.retrieval.fusion import ScoreFusion
+    from catena.retrieval.routes import DEFAULT_ROUTES
+    from catena.retrieval.tuning import clusters_of
+
+    # the scores that segments are made of, also in a library whose sections are searched by another formula
+    usual: SearchOptions = {
+        "routes": DEFAULT_ROUTES, "fusion": ScoreFusion(), "k": depth, "depth": depth,
+        "by_name": False, "on_route_error": "raise",
+    }  # fmt: skip
+    asked = [question for question in labelled(bank, judgement) if question.items]
+    scores: list[float] = []
+    relevant: list[bool] = []
+    groups: list[int] = []
+    clusters = clusters_of(asked)
+    pairs = list(zip(asked, clusters, strict=True))
+    for question, cluster in counted(pairs, "asking", "questions"):
+        gold = frozenset().union(*question.items)
+        found = library.search(question.text, **usual)
+        scores += [hit.score for hit in found.hits]
+        relevant += [hit.chunk.id in gold for hit in found.hits]
+        groups += [cluster] * len(found.hits)
+    return _Scored(scores, relevant, groups, len(asked))
+
+
+def _draw(scored: _Scored, path: Path) -> None:
+    """Draw the scores as they are, clipped to [0, 1], and as each fold's fit without it calibrates them."""
+    with needs("catena-view"):
+        from catena_view.plots import reliability_diagram
+    from catena.segments.calibration import Identity
+    from catena.segments.fitting import held_out, reliability, standardizing
+
+    after, _ = held_out(scored.scores, scored.relevant, first=standardizing(scored.scores), groups=scored.groups)
+    curves = {
+        "fused scores, as they are": reliability(Identity()(scored.scores), scored.relevant),
+        "calibrated": reliability(after, scored.relevant),
+    }
+    reliability_diagram(curves, path)
+
+
+def _before_and_after(fit: LabelledFit) -> Table:
+    from catena.cli.rendering import table
+
+    made = table("Scores", "log loss#", "Brier#", "ECE#", title="Lower is better")
+    for name, found in (("as they are", fit.before), ("calibrated", fit.after)):
+        made.add_row(name, f"{found.log_loss:.4f}", f"{found.brier:.4f}", f"{found.ece:.4f}")
+    return made
+
+
+def _how_fitted(fit: LabelledFit, data: str) -> str:
+    judged = (
+        f"{fit.folds} folds, each judged by a fit without it"
+        if fit.folds
+        else "judged on the data that it was fitted to: too few for cross-validation, so this flatters"
+    )
+    return f"{fit.positives:,} relevant of {fit.n:,} scores; {data}\n{judged}\n{fit.calibration.identity}"

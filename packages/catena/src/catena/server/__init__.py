@@ -1,8 +1,0 @@
-"""Keep a library on a search server: the same questions past one machine.
-
-`__init__.pyi` lists the names that others may use; each is loaded when it is first used.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

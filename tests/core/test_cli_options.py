@@ -1,0 +1,131 @@
+"""Options made from option dataclasses; pictures are refused before any work where catena-view is missing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import typer
+from annotated_types import Ge, Gt, Le
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from catena.cli.app import app
+from catena.cli.options import Given, fields_of, given_options, grouped
+from catena.model.options import Doc, declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    size: Annotated[int, Ge(1), Le(9), Doc("How many")] = 3
+    share: Annotated[Annotated[float, Gt(0)] | None, Doc("How much of it")] = None
+    way: Annotated[Literal["up", "down"], Doc("Where to")] = "up"
+    joined: Annotated[bool, Doc("Join them")] = True
+
+
+OF_ALL = fields_of(
+    Settings, only_with="--all", size="--size", share="--share", way="--way", joined="--join/--no-join"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    loud: Annotated[bool, typer.Option("--loud")] = False
+    settings: Annotated[Given, OF_ALL] = field(default_factory=dict)
+
+
+def run(*words: str) -> tuple[Any, str]:
+    """Return the group that a command is given, None where it is refused, and what it prints."""
+    seen: list[Any] = []
+
+    def command(*, group: Group) -> None:
+        seen.append(group)
+
+    command.__annotations__ = {"group": Group, "return": None}
+    made = typer.Typer(rich_markup_mode=None)
+    made.command()(grouped(command))
+    result = CliRunner().invoke(made, [*words], env={"COLUMNS": "200"})
+    return (seen[0] if seen else None), result.output
+
+
+def test_what_was_given_reaches_the_dataclass_and_nothing_else() -> None:
+    assert run()[0] == Group()
+    group, _ = run("--size", "4", "--no-join", "--way", "down", "--loud")
+    assert Settings(**group.settings) == Settings(size=4, joined=False, way="down")
+    assert given_options(group) == {"--loud": True, "--size": 4, "--way": "down", "--join/--no-join": False}
+    assert given_options(Group()) == {}
+
+
+@pytest.mark.parametrize("words", [("--size", "0"), ("--size", "10"), ("--size", "x"), ("--way", "left")])
+def test_range_and_choices_are_those_of_the_field(words: tuple[str, str]) -> None:
+    group, told = run(*words)
+    assert group is None
+    assert f"'{words[0]}'" in told
+
+
+def test_the_help_says_what_the_field_declares() -> None:
+    told = re.sub(" +", " ", run("--help")[1])
+    assert "--size N With --all: how many [3]. [1<=x<=9]" in told
+    assert "--share X With --all: how much of it." in told
+    assert "<up|down> With --all: where to [up]." in told
+    assert "--join / --no-join With --all: join them." in told
+
+
+def test_a_limit_that_is_not_allowed_itself_is_left_to_the_dataclass() -> None:
+    assert declared(Settings, "share")[:5] == (float, None, "How much of it", None, None)
+
+
+def groups_of(command: Any) -> Iterator[Any]:
+    for name in command.list_commands(None):
+        inner = command.get_command(None, name)
+        yield from groups_of(inner) if hasattr(inner, "list_commands") else [inner]
+
+
+def test_every_option_of_every_command_has_a_help_in_words() -> None:
+    for command in groups_of(get_command(app)):
+        for each in command.params:
+            assert each.help, f"{command.name}: {each.opts}"
+            assert each.help.endswith((".", "?")), f"{command.name}: {each.opts}: {each.help}"
+
+
+PICTURES = (
+    "search q -l lib --segments --curve c.html",
+    "search q -l lib --graph --picture g.html",
+    "search q -l lib --graph --strip s.png",
+    "ask note.md q --graph --strip s.html",
+    "evaluate lib bank.jsonl --plot p.html",
+    "evaluate lib bank.jsonl --curve p.html",
+    "calibrate lib bank.jsonl --plot p.html --out fit.json",
+    "graph show lib --picture g.html",
+    "graph train lib bank.jsonl --output scorer --picture l.html",
+    "parse note.md --llm m --base-url http://127.0.0.1:9/v1 --fidelity-plot f.html --out out.md",
+)
+
+
+@pytest.mark.parametrize("words", PICTURES)
+def test_a_picture_without_its_package_is_refused_before_any_work(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "catena_view", None)
+    for work in ("catena.library.Library.open", "catena.store.store.LibraryStore.open", "catena.parsing.parse"):
+        monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it began to work"))
+    Path("note.md").write_text("# Note\n\nText.\n")
+    Path("bank.jsonl").write_text('{"question": "q", "gold": {"document": "note.md", "text": "Text"}}\n')
+    result = CliRunner().invoke(app, words.split())
+    assert result.exit_code == 2, result.output
+    assert "pip install catena-view" in result.stderr.replace("'", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.jsonl", "note.md"]
+
+
+def test_without_the_package_all_but_pictures_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "catena_view", None)
+    Path("note.md").write_text("# Note\n\nThe seal is replaced once a year.\n")
+    for words in ("index note.md -l lib --graph", "search seal -l lib --graph", "graph show lib"):
+        assert CliRunner().invoke(app, words.split()).exit_code == 0, words

@@ -1,0 +1,233 @@
+"""The rerank step: what it asks, how it orders, what a hit remembers, and what happens when the reranker fails."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import Rate, Services, arun, run
+from catena.model import (
+    Chunk,
+    Degraded,
+    Hit,
+    MissingServiceError,
+    ParameterError,
+    Provenance,
+    Ranking,
+    Scale,
+    ScaleError,
+    ServiceError,
+    Unknown,
+)
+from catena.segments import COHERE, BetaCDF, Calibration, Constant, Identity, Linear, Logistic, by_rank, rerank
+from catena.segments.reranking import calibrated
+from catena.testing import FakeReranker
+
+
+def chunk(number: int, text: str) -> Chunk:
+    return Chunk(id=f"c{number}", document_id="d", position=number, start=0, end=len(text), text=text)
+
+
+def ranking_of(*texts: str, scale: Scale = Scale.NORMALIZED) -> Ranking:
+    hits = (
+        Hit(chunk(number, text), 1.0 - number / 100, (Provenance(route="dense", rank=number + 1, score=0.5),))
+        for number, text in enumerate(texts)
+    )
+    return Ranking(tuple(hits), scale, (Degraded("route keyword", "off"),), (Unknown("HX9"),))
+
+
+def by_text(scores: dict[str, float]) -> FakeReranker:
+    return FakeReranker(lambda _query, text: scores[text])
+
+
+def ids(ranking: Ranking) -> list[str]:
+    return [hit.chunk.id for hit in ranking.hits]
+
+
+def test_hits_are_ordered_by_raw_score_and_hold_its_probability() -> None:
+    reranker = by_text({"low": 0.1, "high": 0.9, "middle": 0.5})
+    given = ranking_of("low", "high", "middle")
+    found = run(rerank("q", given, calibration=COHERE), Services(reranker=reranker))
+    assert ids(found) == ["c1", "c2", "c0"]
+    assert [hit.score for hit in found.hits] == pytest.approx([0.760, 0.500, 0.240], abs=5e-4)
+    assert found.scale is Scale.PROBABILITY
+    assert found.degraded == given.degraded
+    assert found.unknown == given.unknown
+    assert found.hits[0].provenance == (
+        Provenance(route="dense", rank=2, score=0.5),
+        Provenance(route="rerank", rank=1, score=0.9),
+    )
+    assert reranker.calls == [("q", ("low", "high", "middle"))]
+
+
+def test_ties_keep_their_old_rank() -> None:
+    texts = [f"t{number}" for number in range(8)]
+    reranker = by_text(dict.fromkeys(texts, 0.3) | {"t5": 0.7})
+    found = run(rerank("q", ranking_of(*texts), calibration=Identity()), Services(reranker=reranker))
+    assert ids(found) == ["c5", "c0", "c1", "c2", "c3", "c4", "c6", "c7"]
+
+
+def test_a_constant_believes_only_the_order() -> None:
+    reranker = by_text({"a": -3.0, "b": 8.0})
+    found = run(rerank("q", ranking_of("a", "b"), calibration=Constant(0.8)), Services(reranker=reranker))
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("c1", 0.8), ("c0", 0.8)]
+
+
+def test_the_text_that_is_scored_is_the_callers_choice() -> None:
+    reranker = FakeReranker()
+    step = rerank("q", ranking_of("a"), calibration=COHERE, text_of=lambda found: f"Title\n\n{found.text}")
+    run(step, Services(reranker=reranker))
+    assert reranker.calls == [("q", ("Title\n\na",))]
+
+
+def test_requests_are_bounded_and_asked_in_one_batch() -> None:
+    step = rerank("q", ranking_of(*"abcde"), calibration=COHERE, batch=2)
+    assert [request.texts for request in next(step)] == [("a", "b"), ("c", "d"), ("e",)]  # type: ignore[attr-defined]
+    with pytest.raises(StopIteration) as ended:
+        step.send([(0.1, 0.2), (0.3, 0.4), (0.5,)])
+    assert ids(ended.value.value) == ["c4", "c3", "c2", "c1", "c0"]
+
+
+def test_no_hits_ask_nothing() -> None:
+    empty = Ranking((), Scale.RANK, (Degraded("x", "y"),))
+    found = run(rerank("q", empty, calibration=COHERE), Services())
+    assert found == Ranking((), Scale.PROBABILITY, (Degraded("x", "y"),))
+
+
+def test_k_cuts_after_the_new_order() -> None:
+    reranker = by_text({"a": 0.1, "b": 0.2, "c": 0.9})
+    found = run(rerank("q", ranking_of("a", "b", "c"), calibration=COHERE, k=1), Services(reranker=reranker))
+    assert ids(found) == ["c2"]
+    assert run(rerank("q", ranking_of("a"), calibration=COHERE, k=0), Services(reranker=FakeReranker())).hits == ()
+
+
+@given(st.lists(st.floats(-30.0, 30.0), max_size=25), st.integers(1, 7), st.sampled_from(list(Scale)))
+def test_every_hit_comes_back_once_with_probabilities_that_never_rise(
+    scores: list[float], batch: int, scale: Scale
+) -> None:
+    texts = [f"t{number}" for number in range(len(scores))]
+    given_ranking = ranking_of(*texts, scale=scale)
+    before = pickle.dumps(given_ranking)
+    services = Services(reranker=by_text(dict(zip(texts, scores, strict=True))))
+    found = run(rerank("q", given_ranking, calibration=Logistic(), batch=batch), services)
+    assert sorted(ids(found)) == sorted(ids(given_ranking))
+    assert all(0.0 <= hit.score <= 1.0 for hit in found.hits)
+    assert all(one.score >= other.score for one, other in pairwise(found.hits))
+    raw = [hit.provenance[-1].score for hit in found.hits]
+    assert raw == sorted(scores, reverse=True)
+    assert [hit.provenance[-1].rank for hit in found.hits] == list(range(1, len(scores) + 1))
+    assert pickle.dumps(given_ranking) == before
+    assert asyncio.run(arun(rerank("q", given_ranking, calibration=Logistic(), batch=batch), services)) == found
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def failing(error: Exception) -> FakeReranker:
+    def score(_query: str, text: str) -> float:
+        if text == "bad":
+            raise error
+        return 0.9
+
+    return FakeReranker(score)
+
+
+def test_a_failing_reranker_is_an_error() -> None:
+    services = Services(reranker=failing(ServiceError("reranker", "down for the night")))
+    with pytest.raises(ServiceError, match="down for the night"):
+        run(rerank("q", ranking_of("a", "bad"), calibration=COHERE, batch=1), services)
+    for on_failure in ("raise", "rank"):  # a missing reranker is no failing one
+        with pytest.raises(MissingServiceError):
+            run(rerank("q", ranking_of("a"), calibration=COHERE, on_failure=on_failure), Services())
+
+
+def test_the_old_order_can_stand_in_for_a_failing_reranker_and_says_so() -> None:
+    services = Services(reranker=failing(ServiceError("reranker", "down for the night")))
+    given_ranking = ranking_of("a", "bad", "c")
+    step = rerank("q", given_ranking, calibration=COHERE, batch=1, on_failure="rank", k=2)
+    found = run(step, services)
+    assert ids(found) == ["c0", "c1"]
+    assert [hit.score for hit in found.hits] == [0.8, 0.8]
+    assert found.scale is Scale.PROBABILITY
+    assert [hit.provenance for hit in found.hits] == [hit.provenance for hit in given_ranking.hits[:2]]
+    assert found.degraded[0] == given_ranking.degraded[0]
+    assert found.degraded[1].what == "reranker"
+    assert "down for the night" in found.degraded[1].why
+    assert "0.8" in found.degraded[1].why
+
+
+class _Rule:
+    def __init__(self, values: Callable[[np.ndarray], object]) -> None:
+        self._values = values
+
+    identity = "odd"
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(self._values(scores))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"k": -1}, "k must be"),
+        ({"batch": 0}, "batch must be"),
+        ({"on_failure": "ignore"}, "on_failure must be"),
+        ({"calibration": _Rule(lambda scores: 1.0 - scores)}, "keeps the order"),
+        ({"calibration": _Rule(lambda scores: scores * 9)}, r"one number in \[0, 1\]"),
+        ({"calibration": _Rule(lambda scores: scores[:1])}, r"one number in \[0, 1\]"),
+    ],
+)
+def test_arguments_out_of_domain_are_refused(options: dict[str, object], named: str) -> None:
+    step = rerank("q", ranking_of("a", "b"), **{"calibration": COHERE, **options})  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=named):
+        run(step, Services(reranker=by_text({"a": 0.1, "b": 0.9})))
+
+
+def test_a_rankings_own_scores_are_calibrated_in_place() -> None:
+    cosines = Ranking((Hit(chunk(0, "a"), 0.6), Hit(chunk(1, "b"), -0.2)), Scale.SIMILARITY)
+    found = calibrated(cosines, Linear(-1.0, 1.0))
+    assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
+    assert found.scale is Scale.PROBABILITY
+    assert calibrated(Ranking((), Scale.NORMALIZED), COHERE) == Ranking((), Scale.PROBABILITY)
+
+
+@pytest.mark.parametrize("scale", [Scale.PROBABILITY, Scale.VALUE, Scale.RANK])
+def test_what_is_a_probability_already_or_only_an_order_is_not_calibrated(scale: Scale) -> None:
+    with pytest.raises(ScaleError, match=scale.value):
+        calibrated(ranking_of("a", scale=scale), COHERE)
+
+
+def test_hits_that_are_not_best_first_are_refused() -> None:
+    turned = Ranking((Hit(chunk(0, "a"), 0.1), Hit(chunk(1, "b"), 0.9)), Scale.SIMILARITY)
+    with pytest.raises(ParameterError, match="best first"):
+        calibrated(turned, Identity())
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=20), st.floats(0.05, 20.0), st.floats(0.05, 20.0))
+def test_calibrated_scores_never_rise(scores: list[float], a: float, b: float) -> None:
+    falling = sorted(scores, reverse=True)
+    hits = tuple(Hit(chunk(number, "t"), score) for number, score in enumerate(falling))
+    rule: Calibration = BetaCDF(a, b)
+    found = calibrated(Ranking(hits, Scale.SIMILARITY), rule)
+    assert [hit.chunk for hit in found.hits] == [hit.chunk for hit in hits]
+    assert all(one.score >= other.score for one, other in pairwise(found.hits))
+    assert [hit.score for hit in found.hits] == pytest.approx(rule(falling).tolist(), abs=1e-12)
+
+
+def test_by_rank_gives_all_hits_one_probability() -> None:
+    found = by_rank(ranking_of("a", "b"), 0.6)
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("c0", 0.6), ("c1", 0.6)]
+    assert by_rank(ranking_of("a")).hits[0].score == 0.8
+    with pytest.raises(ParameterError, match="value must be"):
+        by_rank(ranking_of("a"), 1.5)
+
+
+def test_the_request_names_its_purpose() -> None:
+    (request,) = next(rerank("q", ranking_of("a"), calibration=COHERE))
+    assert isinstance(request, Rate)
+    assert request.purpose == "rerank"

@@ -1,0 +1,98 @@
+"""Sentences, tokens and tables in any text; the numbers of titles."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.text import (
+    TermMatcher,
+    cells_of,
+    count_tokens,
+    is_rule,
+    keywords_of,
+    outermost,
+    sentence_ends,
+    table_cells,
+    table_values,
+)
+from catena.text.headings import NumberedTitle, numbered_title
+
+
+def test_sentences_end_in_any_language() -> None:
+    text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third"
+    ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
+    parts = [text[start:end] for start, end in itertools.pairwise(ends)]
+    assert parts == ["See Fig. 3 of J. Smith. ", "It works! ", "你好。", "再见？", "ok. then\n3. Third"]
+
+
+@given(st.text(), st.text())
+def test_tokens_are_subadditive(first: str, second: str) -> None:
+    assert count_tokens(first + second) <= count_tokens(first) + count_tokens(second)
+    assert (count_tokens(first) == 0) == (not first.strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("two words.", 3), ("你好，world", 4), ("x" * 13, 3), ("a_b", 3), ("naïve café", 2)]
+)
+def test_token_counts(text: str, tokens: int) -> None:
+    assert count_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("line", "cells"),
+    [
+        ("| a | **b** | `c` |", ("a", "b", "c")),
+        ("a | b", ("a", "b")),
+        ("| 1\\|2 | x |", ("1|2", "x")),
+        ("||a||", ("", "a", "")),
+        ("|  | b |  |", ("", "b", "")),
+        ("|", ("",)),
+        ("", ("",)),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_table_is_split_as_markdown_has_it(line: str, cells: tuple[str, ...]) -> None:
+    assert cells_of(line) == cells
+
+
+def test_rules_and_headers_are_no_rows() -> None:
+    assert [is_rule(line) for line in ("|---|:-:|", "--- | ---", "| a |", "")] == [True, True, False, False]
+    text = "| a | b |\n|---|---|\n| 1 |  |\n|  | 2 |\nno table | 3\n"
+    assert (table_cells(text), table_values(text)) == (("1", "2"), ("2",))
+
+
+def test_of_terms_that_begin_together_the_longer_is_first_and_adjacent_ones_are_both_taken() -> None:
+    matcher = TermMatcher(["purge", "purge valve", "valve", "日本", "語学"])
+    assert matcher.all_in("a purge-valve") == ("purge valve", "purge", "valve")
+    assert matcher.longest_in("a valve, a purge valve") == ("valve", "purge valve")
+    assert matcher.longest_in("日本語学") == ("日本", "語学")
+
+
+def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_the_text() -> None:
+    for first, second in (("zebra", "apple"), ("apple", "zebra")):
+        assert keywords_of(f"{first} and {second}") == (first, second)
+    assert outermost(["z y", "a b c", "b c", "z", "a b c"]) == ("z y", "a b c")
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("3.2  The Cover", NumberedTitle(("3", "2"), 2, ("the", "cover"))),
+        ("Chapter 3: Pumps", NumberedTitle(("3",), 1, ("pumps",))),
+        ("Appendix A Tables", NumberedTitle(("A",), 1, ("tables",))),
+        ("A.1 Tables", NumberedTitle(("A", "1"), 2, ("tables",))),
+        ("IV. Results", NumberedTitle(("IV",), 1, ("results",))),
+        ("Part II", NumberedTitle(("part", "II"), 0, ())),
+        ("第三章 概述", NumberedTitle(("章3",), 1, ("概", "述", "概述"))),
+        ("A note", NumberedTitle((), 0, ("a", "note"))),
+        ("I am", NumberedTitle((), 0, ("i", "am"))),
+        ("MIX it", NumberedTitle((), 0, ("mix", "it"))),
+        ("2001 was a year", NumberedTitle((), 0, ("2001", "was", "a", "year"))),
+        ("", NumberedTitle((), 0, ())),
+    ],
+)
+def test_numbers_of_titles(title: str, expected: NumberedTitle) -> None:
+    assert numbered_title(title) == expected
