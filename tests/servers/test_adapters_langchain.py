@@ -260,7 +260,7 @@ def test_mistakes_are_those_of_the_embedded_library(pair: Twins) -> None:
             ranked(library).invoke(ASKED, k=-1)
         with pytest.raises(ValueError, match=r"either library=… or services=…"):
             CatenaRetriever(library=library, services=library.services)
-    with pytest.raises(ValueError, match="ServerLibrary"):
+    with pytest.raises(ValueError, match="BaseLibrary"):
         CatenaRetriever(library=pair.served.store)  # type: ignore[arg-type]
 
 
