@@ -184,9 +184,7 @@ def stores(session: nox.Session) -> None:
     `tests` has 2.1 and 3.
     """
     constraints = without_pins(session, "sqlalchemy", "pystemmer")
-    install(
-        session, f"{CORE}[rank-bm25,testing]", SERVER, VIEW, BENCH, *ADAPTERS, group="stores", constraints=constraints
-    )
+    install(session, f"{CORE}[rank-bm25,testing]", SERVER, VIEW, *ADAPTERS, group="stores", constraints=constraints)
     if shutil.which("apt-get") and os.geteuid() == 0:  # where it does not work, the wheel does
         script = (
             "apt-get install -y -qq $(apt-cache search --names-only '^postgresql-[0-9]+-pgvector$' | cut -d' ' -f1)"
