@@ -6,7 +6,10 @@ The faults are those of cosmic-ray (a comparison turned round, a number changed,
 drawn at random, as many in each room as it has code. Coverage of the fast tests says which tests reach a line: these
 run on a copy of the sources, the most specific ones first, until one fails. A fault that no test fails on survives;
 some change nothing that anybody could see: those are for a person to judge. Takes some minutes for the coverage, and
-ten seconds or so for each fault.
+ten seconds or so for each fault, five minutes for one that never ends.
+
+Files are read by another process, which runs the installed sources: a fault in `parsing` is seen only where a test
+calls the function itself, so that room's figure is a lower bound.
 """
 
 from __future__ import annotations
