@@ -112,7 +112,8 @@ def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, mo
 
 @pytest.mark.slow
 def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, server, model):
-    paid = [*model, "--format-llm", "--price-in", "0", "--price-out", "1000", "--budget", "0.57"]  # a reply may cost 0.55, and costs 0.05
+    cap = ["--budget", "0.57"]  # a reply may cost 0.55, and costs 0.05
+    paid = [*model, "--format-llm", "--price-in", "0", "--price-out", "1000", *cap]
     assert "cap of 0.57" in call("index", "files", *paid, code=3).stderr
     assert len(server.bodies) == 1
     assert value("index", "files", *paid[:-1], "100")["states"] == {"indexed": 2}
