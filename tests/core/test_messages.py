@@ -58,7 +58,6 @@ BESIDES = {
     "LookupError": ("catena/testing/",),
     "Killed": ("catena/testing/",),
     "ProcessGoneError": ("catena/parsing/",),  # made a ParseError
-    "NotImplementedError": ("catena/enrichment/view_asking.py", "llama_index_catena/"),  # of a base class
     "MethodNotAvailable": ("catena_bench/",),  # a collection that is named in the report
     "OSError": ("catena/cli/doctor.py", "catena/text/files.py"),  # one check of many, shown in its row
     "DatabaseError": ("catena/store/",),  # of sqlite3, made a DamagedLibraryError

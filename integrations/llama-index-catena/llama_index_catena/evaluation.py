@@ -11,6 +11,7 @@ All bear empty results, where LlamaIndex's own raise.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -75,8 +76,9 @@ class _Metric(BaseRetrievalMetric):
             )
         return self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
 
+    @abstractmethod
     def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
-        raise NotImplementedError
+        """Return the measure of unique ids."""
 
 
 class LogRankIndex(_Metric):

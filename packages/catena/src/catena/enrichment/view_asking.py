@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from catena.text.replies import CLOSING, TALK, bare, plain, refuses
 from catena.text.words import count_tokens, folded, same_words, sentence_ends, tokenise
 
 
-class ModelMaker:
+class ModelMaker(ABC):
     """The base of makers whose texts a language model writes: what is asked about each chunk, and how it is read.
 
     Attributes:
@@ -59,13 +60,13 @@ class ModelMaker:
         """
         return f"{prompts.load(self.prompt).version if self.asks_model else 'offline/1'}:{digest(repr(self))}"
 
+    @abstractmethod
     def read(self, reply: str, content: str) -> tuple[str, ...]:
         """Return the texts in a reply about this content.
 
         Raises:
             ValueError: it holds none, with the reason.
         """
-        raise NotImplementedError
 
 
 def ask_about(
