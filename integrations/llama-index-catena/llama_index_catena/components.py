@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -124,7 +123,11 @@ def tell_degraded(parts: Iterable[Degraded], event: type[DegradedEvent], *, of: 
 
 
 class Component(BaseComponent):
-    """A component that is read again from what was written of it, and that survives pickling whole or not at all."""
+    """A component that is read again from what was written of it, and that survives pickling whole or not at all.
+
+    What children must give is not declared with `abstractmethod`: LlamaIndex makes a span of every call of such a
+    method, and a user's trace would show our helpers.
+    """
 
     @classmethod
     def class_name(cls) -> str:
@@ -163,9 +166,9 @@ class JournalledComponent(Component):
 
     journal: str | None = Field(default=None, exclude=True, description="The file in which replies are kept.")
 
-    @abstractmethod
     def _services(self) -> Services:
         """Return the models that answer."""
+        raise NotImplementedError
 
     def _run(self, step: Step[T]) -> T:
         with journalled(self._services(), self.journal) as services:
@@ -207,25 +210,25 @@ class ExtractorComponent(JournalledComponent, BaseExtractor):
         """Return False where no model is asked, and all is computing."""
         return True
 
-    @abstractmethod
     def _step(self, nodes: Sequence[BaseNode]) -> Step[Any]:
         """Return the step that makes the metadata of all nodes."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _metadata(self, nodes: Sequence[BaseNode], made: Any) -> list[dict[str, Any]]:
         """Return metadata per node of what the step made, and tell what failed."""
+        raise NotImplementedError
 
 
 class CoreRetriever(Remade, BaseRetriever, Generic[T]):
     """A retriever that has a step of the core find something, and makes nodes of it."""
 
-    @abstractmethod
     def _question(self, asked: QueryBundle) -> tuple[Step[T], Services]:
         """Return the step that answers a question, and the services that it asks."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _nodes(self, asked: QueryBundle, found: T) -> list[NodeWithScore]:
         """Return what the step found as nodes, and tell what failed."""
+        raise NotImplementedError
 
     def _found(self, query: QueryType) -> T:
         return run(*self._question(bundle_of(query)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -69,17 +68,17 @@ class CorePostprocessor(Component, BaseNodePostprocessor):
 
     _who: ClassVar[str] = ""  # needs the question, in words
 
-    @abstractmethod
     def _question(self, passages: Sequence[NodeWithScore], asked: QueryBundle) -> tuple[Step[Any], Services]:
         """Return the step over the passages found, and the services that it asks."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _nodes(self, passages: Sequence[NodeWithScore], found: Any) -> list[NodeWithScore]:
         """Return what the step found as nodes, and tell what failed just now."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _named(self, count: int) -> tuple[str, int]:
         """Return the name that events have, and how many of so many nodes are returned at most."""
+        raise NotImplementedError
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
