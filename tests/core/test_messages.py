@@ -55,6 +55,7 @@ BESIDES = {
     "TypeError": ("catena/store/", "catena/model/values.py", "catena/testing/"),
     "AttributeError": ("catena/__init__.py", "catena/testing/"),
     "AssertionError": ("catena/testing/",),
+    "NotImplementedError": ("llama_index_catena/",),  # of a base class, where `abstractmethod` would show in traces
     "LookupError": ("catena/testing/",),
     "Killed": ("catena/testing/",),
     "ProcessGoneError": ("catena/parsing/",),  # made a ParseError
