@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 
+from catena.backends import hosted
 from catena.effects import Embed, Embedder, Rate, Reranker, Retry, Services, arun, ask, run
 from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
 from catena.testing import FakeClock
@@ -173,8 +174,7 @@ class HostedCases:
     @pytest.mark.parametrize(
         "name",
         recorded(
-            "rerank",
-            *("malformed", "html", "missing", "short", "duplicate", "out_of_range", "negative", "no_score"),
+            "rerank", *("malformed", "html", "missing", "short", "duplicate", "out_of_range", "negative", "no_score")
         ),
     )
     def test_scores_that_do_not_fit_the_texts_are_refused(self, score, vcr, name):
@@ -298,7 +298,7 @@ class HostedCases:
             self.embedder_type("unheard-of", api_key=KEY)
 
     def test_a_missing_sdk_is_named_with_the_line_that_installs_it(self, monkeypatch):
-        monkeypatch.setattr(self.backend, "find_spec", lambda name: None)
+        monkeypatch.setattr(hosted, "find_spec", lambda name: None)
         for made in (self.reranker_type, self.embedder_type):
             with pytest.raises(MissingExtraError, match=rf"catena-core\[{self.extra}\]"):
                 made(api_key=KEY)

@@ -17,7 +17,6 @@ from catena.backends.hosted import (
     portions,
     rating_plan,
     scores_in_order,
-    stacked,
     unit_rows,
     windows,
 )
@@ -84,14 +83,7 @@ def test_values_are_put_back_by_index(order: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "pairs",
-    [
-        [(0, 1)],
-        [(0, 1), (0, 1)],
-        [(0, 1), (1, 1), (1, 2)],
-        [(0, 1), (2, 1)],
-        [(0, 1), (-1, 1)],
-        [(0, 1), ("1", 1)],
-    ],
+    [[(0, 1)], [(0, 1), (0, 1)], [(0, 1), (1, 1), (1, 2)], [(0, 1), (2, 1)], [(0, 1), (-1, 1)], [(0, 1), ("1", 1)]],
 )
 def test_indexes_that_do_not_fit_are_refused(pairs: list[tuple[object, object]]) -> None:
     with pytest.raises(ValueError, match=r"index|results"):
@@ -108,8 +100,6 @@ def test_rows_become_unit() -> None:
     rows = unit_rows([[3.0, 4.0], [0.0, 2.0]], 2, 2)
     np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 1.0]])
     assert rows.dtype == np.float32
-    assert stacked([rows, rows], 2).shape == (4, 2)
-    assert stacked([], 7).shape == (0, 7)
 
 
 @pytest.mark.parametrize(
