@@ -155,15 +155,14 @@ class LLMDetector:
         return _checked(texts, found, self.weight, self.max_words)
 
     def _request(self, batch: tuple[str, ...]) -> Request:
-        prompt = prompts.load("critical_entities")
-        return Complete(
-            prompt=prompt.filled(kinds=self.kinds, count=str(len(batch)), passages=_numbered(batch)),
-            purpose="critical entities",
-            system=prompt.system,
+        return Complete.of(
+            prompts.load("critical_entities"),
+            "critical entities",
             max_tokens=self.max_tokens,
-            prompt_version=prompt.version,
-            schema=prompt.schema,
             validate=partial(name_lists, count=len(batch)),
+            kinds=self.kinds,
+            count=str(len(batch)),
+            passages=_numbered(batch),
         )
 
 

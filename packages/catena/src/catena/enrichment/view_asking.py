@@ -127,7 +127,7 @@ def check_obeyed(by: str, *words: str) -> None:
 def _requests(
     maker: ModelMaker, chunk: Chunk, place: int, title: str, limits: Mapping[str, str]
 ) -> list[PlacedRequest]:
-    prompt = prompts.load(maker.prompt)
+    prompt, purpose = prompts.load(maker.prompt), maker.prompt.replace("_", " ")
     parts = parts_of(chunk.text, maker.part_tokens)
     what = f"{maker.kind} of chunk {chunk.id}"
     places = {
@@ -141,15 +141,8 @@ def _requests(
     asked = []
     for number, part in enumerate(parts, start=1):
         read = partial(maker.read, content=part)
-        request = Complete(
-            prompt=prompt.filled(content=shielded(part), note=_note(number, len(parts)), **places),
-            purpose=maker.prompt.replace("_", " "),
-            system=prompt.system,
-            max_tokens=maker.max_tokens,
-            prompt_version=prompt.version,
-            schema=prompt.schema,
-            validate=read,
-        )
+        own = {"content": shielded(part), "note": _note(number, len(parts))}
+        request = Complete.of(prompt, purpose, max_tokens=maker.max_tokens, validate=read, **own, **places)
         told = f"{what}, part {number} of {len(parts)}" if len(parts) > 1 else what
         asked.append(PlacedRequest(request, told, read, place))
     return asked

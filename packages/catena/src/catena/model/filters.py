@@ -174,9 +174,8 @@ def _surely(key: str, value: Any, fields: Mapping[str, Any], holds: bool) -> boo
 
 def _under(value: Any) -> Where:
     """Return a filter on the headings of a path that may be written as hits show it: "A › B" or "/A/B/"."""
-    operator, operand = (
-        next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else ("$eq", value)
-    )
+    is_operation = isinstance(value, Mapping) and len(value) == 1
+    operator, operand = next(iter(value.items())) if is_operation else ("$eq", value)
     if operator in ("$ne", "$nin"):
         return {"$not": _under({"$eq" if operator == "$ne" else "$in": operand})}
     if operator == "$in" and isinstance(operand, Sequence):
@@ -285,6 +284,10 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, int, float, bool)) and not (isinstance(value, float) and isnan(value))
 
 
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_scalars(value: object) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_scalar, value))
 
@@ -335,19 +338,11 @@ _OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool]
     "$eq": (_eq, _is_scalar, _SCALAR),
     "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, _SCALAR),
     "$in": (_in, _is_scalars, _SCALARS),
-    "$nin": (
-        lambda value, operand: not _in(value, operand),
-        _is_scalars,
-        "a list of strings, numbers or truth values",
-    ),
+    "$nin": (lambda value, operand: not _in(value, operand), _is_scalars, _SCALARS),
     "$gt": (_compares(lambda one, other: one > other), _is_comparable, "a string or a number"),
     "$gte": (_compares(lambda one, other: one >= other), _is_comparable, "a string or a number"),
     "$lt": (_compares(lambda one, other: one < other), _is_comparable, "a string or a number"),
     "$lte": (_compares(lambda one, other: one <= other), _is_comparable, "a string or a number"),
-    "$exists": (
-        lambda value, operand: (value is not _MISSING) == operand,
-        lambda value: isinstance(value, bool),
-        "true or false",
-    ),
+    "$exists": (lambda value, operand: (value is not _MISSING) == operand, _is_bool, "true or false"),
     "$contains": (_contains, _is_scalar, _SCALAR),
 }
