@@ -63,7 +63,7 @@ def reranker(model):
 
 
 @pytest.mark.torch
-def test_a_short_text_has_the_logit_the_model_gives(model, reranker) -> None:
+def test_a_short_text_has_the_logit_the_model_gives(model, reranker):
     import torch
 
     wanted = model.predict([(QUERY, text) for text in TEXTS], activation_fn=torch.nn.Identity())
@@ -72,13 +72,13 @@ def test_a_short_text_has_the_logit_the_model_gives(model, reranker) -> None:
 
 
 @pytest.mark.torch
-def test_by_default_a_score_is_the_sigmoid_of_the_logit(model, reranker) -> None:
+def test_by_default_a_score_is_the_sigmoid_of_the_logit(model, reranker):
     logits = np.array(reranker.score(QUERY, TEXTS))
     assert CrossEncoderReranker(model).score(QUERY, TEXTS) == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-6)
 
 
 @pytest.mark.torch
-def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(model, reranker) -> None:
+def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(model, reranker):
     windows = backend.fitting_windows(model.tokenizer, LONG, reranker._room(QUERY))
     assert "".join(windows) == LONG
     assert len(windows) > 5
@@ -91,14 +91,14 @@ def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(mode
 
 @pytest.mark.torch
 @pytest.mark.parametrize("text", ["x" * 500, "北" * 500, "12-34/" * 100])
-def test_a_word_longer_than_the_window_is_cut(model, reranker, text) -> None:
+def test_a_word_longer_than_the_window_is_cut(model, reranker, text):
     windows = backend.fitting_windows(model.tokenizer, text, reranker._room(QUERY))
     assert "".join(windows) == text
     assert all(len(model.tokenizer(QUERY, window)["input_ids"]) <= LIMIT for window in windows)
 
 
 @pytest.mark.torch
-def test_order_and_empty_texts(reranker) -> None:
+def test_order_and_empty_texts(reranker):
     forward = reranker.score(QUERY, (*TEXTS, "", LONG))
     assert len(forward) == 5
     assert np.isfinite(forward).all()
@@ -107,26 +107,26 @@ def test_order_and_empty_texts(reranker) -> None:
 
 
 @pytest.mark.torch
-def test_the_size_of_a_batch_changes_nothing(model, reranker) -> None:
+def test_the_size_of_a_batch_changes_nothing(model, reranker):
     small = CrossEncoderReranker(model, batch_size=2, logits=True)
     assert small.score(QUERY, (*TEXTS, LONG)) == pytest.approx(reranker.score(QUERY, (*TEXTS, LONG)), abs=1e-5)
 
 
 @pytest.mark.torch
-def test_a_question_that_leaves_no_room_is_refused(reranker) -> None:
+def test_a_question_that_leaves_no_room_is_refused(reranker):
     with pytest.raises(ParameterError, match="at most 36 of 48"):
         reranker.score("pump " * 40, TEXTS)
 
 
 @pytest.mark.torch
-def test_the_callers_model_is_left_as_it_was(model, reranker) -> None:
+def test_the_callers_model_is_left_as_it_was(model, reranker):
     own = model.activation_fn
     reranker.score(QUERY, TEXTS)
     assert model.activation_fn is own
 
 
 @pytest.mark.torch
-def test_threads_may_share_it(reranker) -> None:
+def test_threads_may_share_it(reranker):
     wanted, got = reranker.score(QUERY, (*TEXTS, LONG)), []
     threads = [threading.Thread(target=lambda: got.append(reranker.score(QUERY, (*TEXTS, LONG)))) for _ in range(4)]
     for thread in threads:
@@ -137,7 +137,7 @@ def test_threads_may_share_it(reranker) -> None:
 
 
 @pytest.mark.torch
-def test_it_is_a_reranker_with_a_name_and_answers_the_driver(path, reranker) -> None:
+def test_it_is_a_reranker_with_a_name_and_answers_the_driver(path, reranker):
     assert isinstance(reranker, Reranker)
     by_path = CrossEncoderReranker(path)
     assert by_path.identity.startswith("sentence-transformers/tiny@")
@@ -148,19 +148,19 @@ def test_it_is_a_reranker_with_a_name_and_answers_the_driver(path, reranker) -> 
 
 
 @pytest.mark.torch
-def test_a_model_with_several_labels_is_refused(tmp_path) -> None:
+def test_a_model_with_several_labels_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="labels of the model must be 1"):
         CrossEncoderReranker(tiny(tmp_path / "three", labels=3))
 
 
 @pytest.mark.torch
-def test_a_model_that_is_not_there_is_our_error(path, tmp_path) -> None:
+def test_a_model_that_is_not_there_is_our_error(path, tmp_path):
     with pytest.raises(ServiceError, match="'absent' cannot be loaded"):
         CrossEncoderReranker(str(tmp_path / "absent"))
 
 
 @pytest.mark.torch
-def test_a_model_that_fails_is_our_error(reranker, monkeypatch) -> None:
+def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of memory")
 
@@ -172,7 +172,7 @@ def test_a_model_that_fails_is_our_error(reranker, monkeypatch) -> None:
         reranker.score(QUERY, TEXTS[:2])
 
 
-def test_a_missing_package_names_the_extra(monkeypatch) -> None:
+def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'"):
         CrossEncoderReranker("ms-marco-MiniLM-L6-v2")

@@ -32,7 +32,7 @@ def embedder(model):
 
 
 @pytest.mark.torch
-def test_a_short_text_has_the_vector_the_model_gives(model, embedder) -> None:
+def test_a_short_text_has_the_vector_the_model_gives(model, embedder):
     text = "The pump starts when the water level falls."
     assert embedder.embed_documents([text])[0] == pytest.approx(
         model.encode(text, normalize_embeddings=True), abs=1e-6
@@ -40,7 +40,7 @@ def test_a_short_text_has_the_vector_the_model_gives(model, embedder) -> None:
 
 
 @pytest.mark.torch
-def test_it_is_an_embedder_with_a_name(minilm, embedder) -> None:
+def test_it_is_an_embedder_with_a_name(minilm, embedder):
     assert isinstance(embedder, Embedder)
     assert embedder.dim == 384
     by_path = SentenceTransformerEmbedder(minilm)
@@ -49,7 +49,7 @@ def test_it_is_an_embedder_with_a_name(minilm, embedder) -> None:
 
 
 @pytest.mark.torch
-def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder) -> None:
+def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
     windows = embedder._windows(LONG, "")
     assert "".join(windows) == LONG
     assert len(windows) > 5
@@ -60,13 +60,13 @@ def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder) -> Non
 
 
 @pytest.mark.torch
-def test_the_end_of_a_long_text_counts(embedder) -> None:
+def test_the_end_of_a_long_text_counts(embedder):
     plain, other = embedder.embed_documents([LONG, LONG + " Bananas ripen in the sun." * 200])
     assert plain @ other < 0.95
 
 
 @pytest.mark.torch
-def test_a_word_longer_than_the_window_is_cut(model, embedder) -> None:
+def test_a_word_longer_than_the_window_is_cut(model, embedder):
     for text in ("北" * 3_000, "x" * 3_000, "12-34/" * 500):
         windows = embedder._windows(text, "")
         assert "".join(windows) == text
@@ -74,7 +74,7 @@ def test_a_word_longer_than_the_window_is_cut(model, embedder) -> None:
 
 
 @pytest.mark.torch
-def test_a_prompt_takes_room_from_the_window(model) -> None:
+def test_a_prompt_takes_room_from_the_window(model):
     model.prompts = {**model.prompts, "document": "passage: "}
     try:
         prompted = SentenceTransformerEmbedder(model)
@@ -86,7 +86,7 @@ def test_a_prompt_takes_room_from_the_window(model) -> None:
 
 
 @pytest.mark.torch
-def test_rows_are_unit_and_in_order(embedder) -> None:
+def test_rows_are_unit_and_in_order(embedder):
     texts = ["cat", LONG, "", "carburetor", "kitten"]
     rows = embedder.embed_documents(texts)
     assert rows.shape == (5, 384)
@@ -97,12 +97,12 @@ def test_rows_are_unit_and_in_order(embedder) -> None:
 
 
 @pytest.mark.torch
-def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path) -> None:
+def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path):
     with pytest.raises(ServiceError, match="'absent' cannot be loaded"):
         SentenceTransformerEmbedder(str(tmp_path / "absent"))
 
 
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'") as caught:
         SentenceTransformerEmbedder("all-MiniLM-L6-v2")
@@ -113,5 +113,5 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     ("name", "public"),
     [("/home/someone/models/mini", "mini"), ("./mini", "mini"), ("org/model", "org/model"), ("model", "model")],
 )
-def test_a_path_never_shows_in_an_identity(name: str, public: str) -> None:
+def test_a_path_never_shows_in_an_identity(name, public):
     assert backend.public_name(name) == public

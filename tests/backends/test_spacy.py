@@ -30,7 +30,7 @@ def pipeline(patterns: list[dict[str, Any]] = PATTERNS, language: str = "en") ->
 
 
 @pytest.mark.entities
-def test_entities_come_as_printed_in_order_of_texts() -> None:
+def test_entities_come_as_printed_in_order_of_texts():
     recognizer = SpacyRecognizer(pipeline())
     assert isinstance(recognizer, EntityRecognizer)
     texts = ["Acme Pumps sells the hx - 200 and the Hexa Pump.", "", "Nothing here."]
@@ -40,14 +40,14 @@ def test_entities_come_as_printed_in_order_of_texts() -> None:
 
 
 @pytest.mark.entities
-def test_its_own_labels_count_where_a_request_names_none() -> None:
+def test_its_own_labels_count_where_a_request_names_none():
     recognizer = SpacyRecognizer(pipeline(), labels=("PRODUCT",))
     assert recognizer.recognise(["the Hexa Pump of Acme Pumps"]) == (("Hexa Pump",),)
     assert recognizer.recognise(["the Hexa Pump of Acme Pumps"], ("ORG",)) == (("Acme Pumps",),)
 
 
 @pytest.mark.entities
-def test_it_finds_the_entities_of_documents_and_questions() -> None:
+def test_it_finds_the_entities_of_documents_and_questions():
     text = "The Hexa Pump is made by Acme Pumps."
     chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
     services = Services(recognizer=SpacyRecognizer(pipeline()))
@@ -59,7 +59,7 @@ def test_it_finds_the_entities_of_documents_and_questions() -> None:
 
 
 @pytest.mark.entities
-def test_the_identity_changes_with_rules_labels_and_language() -> None:
+def test_the_identity_changes_with_rules_labels_and_language():
     same = SpacyRecognizer(pipeline()).identity
     assert same == SpacyRecognizer(pipeline()).identity
     assert same.startswith("spacy/en_pipeline-0.0.0@")
@@ -72,7 +72,7 @@ def test_the_identity_changes_with_rules_labels_and_language() -> None:
 
 
 @pytest.mark.entities
-def test_what_cannot_find_anything_is_refused_at_once() -> None:
+def test_what_cannot_find_anything_is_refused_at_once():
     spacy = pytest.importorskip("spacy")
     with pytest.raises(ParameterError, match=r"pipeline must be one with a component that finds entities, got \[\]"):
         SpacyRecognizer(spacy.blank("en"))
@@ -89,7 +89,7 @@ def test_what_cannot_find_anything_is_refused_at_once() -> None:
 
 
 @pytest.mark.entities
-def test_one_text_that_is_too_long_loses_no_other() -> None:
+def test_one_text_that_is_too_long_loses_no_other():
     made = pipeline()
     made.max_length = 100
     with pytest.raises(ServiceError, match="spacy: a text has 200 characters, the pipeline takes 100"):
@@ -107,7 +107,7 @@ def test_one_text_that_is_too_long_loses_no_other() -> None:
 
 
 @pytest.mark.entities
-def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail() -> None:
+def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail():
     spacy = pytest.importorskip("spacy")
     from spacy.language import Language
 
@@ -127,7 +127,7 @@ def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail() -> None:
 
 
 @pytest.mark.entities
-def test_threads_take_turns() -> None:
+def test_threads_take_turns():
     recognizer = SpacyRecognizer(pipeline())
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda i: recognizer.recognise([f"Acme Pumps {i}"] * 20), range(8)))
@@ -135,14 +135,14 @@ def test_threads_take_turns() -> None:
 
 
 @pytest.mark.entities
-def test_a_pipeline_that_is_not_there_is_our_error() -> None:
+def test_a_pipeline_that_is_not_there_is_our_error():
     pytest.importorskip("spacy")
     with pytest.raises(ServiceError, match=r"'absent_model' cannot be loaded \(OSError\)") as caught:
         SpacyRecognizer("/somewhere/absent_model")
     assert "somewhere" not in str(caught.value)
 
 
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[spacy\]'") as caught:
         SpacyRecognizer("en_core_web_sm")

@@ -13,7 +13,7 @@ from catena.answering import answer, answer_cited
 from catena.answering.answers import numbered
 from catena.answering.written import check_citations
 from catena.effects import Complete, Completion, Services, run
-from catena.model import Chunk, Hit, InvalidReplyError, ParameterError, Unknown
+from catena.model import Chunk, Hit, ParameterError, Unknown
 from catena.testing import FakeLLM
 
 
@@ -120,13 +120,6 @@ def test_a_question_begins_no_passage_and_an_ordinary_one_stays_as_typed():
     assert ordinary == ["Is a < b, or <b>?"] * 2
 
 
-@pytest.mark.parametrize("reason", ["length", "refusal", "content_filter"])
-def test_a_reply_that_did_not_end_by_itself_is_no_answer(reason):
-    llm = FakeLLM(lambda request: Completion(text="half", finish_reason=reason))
-    with pytest.raises(InvalidReplyError, match=reason):
-        run(answer("Which torque?", PASSAGES), Services(llm=llm))
-
-
 def test_without_passages_nothing_is_asked():
     llm = FakeLLM()
     with pytest.raises(ParameterError, match="at least one hit"):
@@ -140,8 +133,3 @@ def test_a_prompt_wants_exactly_its_values():
         prompt.filled(question="q")
     with pytest.raises(ParameterError, match="answer/2"):
         prompt.filled(question="q", passages="p", nowhere="n", more="m")
-
-
-def test_an_unknown_prompt_is_named_with_those_there_are():
-    with pytest.raises(ParameterError, match="one of answer"):
-        prompts.load("../secrets")

@@ -82,7 +82,7 @@ UNTIDY = {
 
 
 @pytest.mark.parametrize("name", UNTIDY)
-def test_an_untidy_reply_is_read_as_a_tidy_one(name: str):
+def test_an_untidy_reply_is_read_as_a_tidy_one(name):
     found = check_answer(UNTIDY[name], PASSAGES)
     assert "2.4 N·m" in found.text
     assert "uote" not in found.text

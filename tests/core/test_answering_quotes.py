@@ -115,7 +115,7 @@ def verified(text: str, number: int = 1):
         ("…", "missing", ""),
     ],
 )
-def test_each_state_by_hand(quoted: str, state: str, printed: str | None):
+def test_each_state_by_hand(quoted, state, printed):
     found = verified(quoted)
     assert found.state == state
     assert found.verified == (state in ("exact", "normalised"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Completion, Journal, Services, Step, arun, ask, plan, run
+from catena.effects import Complete, Completion, Journal, Services, Step, ask, plan, run
 from catena.enrichment import Keywords, MadeViews, Questions, Summaries, ViewMaker, make_views
 from catena.enrichment.view_asking import parts_of, section_name
 from catena.enrichment.view_text import count_words, covering_sentences, running_sentences
-from catena.enrichment.views import PLANNED, with_views
+from catena.enrichment.views import with_views
 from catena.model import Chunk, Document, Entry, MissingServiceError, ParameterError, ServiceError, View
 from catena.testing import FakeLLM
-from catena.testing.fakes import Slow
 from catena.text import count_tokens
 
 SEALS = "## Seals\n\n" + "The shaft seal of the HX210 pump is changed after 900 hours. " * 30
@@ -130,7 +128,7 @@ def test_a_long_chunk_is_asked_about_in_parts_and_nothing_of_it_is_lost():
 
 
 @given(st.text(max_size=400), st.integers(1, 60))
-def test_parts_are_bounded_and_hold_all_words(text: str, limit: int):
+def test_parts_are_bounded_and_hold_all_words(text, limit):
     parts = parts_of(text, limit)
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(part and count_tokens(part) <= max(limit, 1) for part in parts)
@@ -149,15 +147,6 @@ def test_an_unchanged_chunk_makes_the_same_request_wherever_it_stands(tmp_path):
 
 
 # what is made
-
-
-def test_order_of_completion_does_not_matter_and_async_gives_the_same():
-    chunks = chunks_of(SEALS, MOTOR, SEALS + "More of it.", MOTOR)
-    plainly = made(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS))
-    slowly = made(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS), Slow(FakeLLM(said), 0.004, seed=3))
-    services = Services(llm=FakeLLM(said))
-    step = make_views(chunks, (*LLM_MAKERS, *OFFLINE_MAKERS), title="HX210 manual")
-    assert plainly == slowly == asyncio.run(arun(step, services))
 
 
 def test_anybodys_dataclass_is_a_maker():
@@ -180,12 +169,6 @@ def test_anybodys_dataclass_is_a_maker():
 def test_two_makers_of_one_kind_both_count_and_equal_views_once():
     views, _ = made(chunks_of(MOTOR), [Keywords(by="offline"), Keywords(by="offline", words=79), Keywords()])
     assert [view.kind for view in views] == ["keywords", "keywords"]
-
-
-def test_each_question_is_a_view_of_its_own():
-    views, _ = made(chunks_of(MOTOR), [Questions(count=1)])
-    assert [view.text.split(" of ")[0] for view in views] == ["What does the pump"]
-    assert len(made(chunks_of(MOTOR), [Questions()])[0]) == 2
 
 
 def test_versions_change_with_options_and_the_way_and_nothing_else():
@@ -221,24 +204,6 @@ def test_section_name_is_the_path_without_the_documents_title():
 # dry runs
 
 
-def test_a_dry_run_goes_on_with_the_stand_ins_and_counts_what_is_asked():
-    def answer(request: Complete) -> Completion:
-        return Completion(text=PLANNED[request.purpose], output_tokens=request.max_tokens)
-
-    made_of = plan(
-        make_views(chunks_of(SEALS, MOTOR), (*LLM_MAKERS, *OFFLINE_MAKERS), title="t"),
-        Services(llm=FakeLLM(said)),
-        stand_ins={Complete: answer},
-    )
-    assert made_of.stopped_by == ""
-    assert {purpose: usage.calls for purpose, usage in made_of.by_purpose.items()} == {
-        "view keywords": 2,
-        "view questions": 2,
-        "view summary": 1,
-    }
-    assert set(PLANNED) == {"graph keywords", "view keywords", "view questions", "view summary"}
-
-
 # what a failure costs
 
 
@@ -265,19 +230,6 @@ def test_a_failed_part_is_named_and_the_others_stay():
     views, degraded = made(chunks_of(text), [Keywords(part_tokens=500)], FakeLLM(failing))
     assert views
     assert [each.what.partition(", ")[2] for each in degraded] == [f"part 2 of {degraded[0].what[-1]}"]
-
-
-def test_a_truncated_answer_is_no_view_and_is_asked_for_again(tmp_path):
-    cut = FakeLLM(lambda r: Completion(text=said(r), finish_reason="length"))
-    whole = FakeLLM(said)
-    with Journal.open(tmp_path / "journal") as journal:
-        views, degraded = run(make_views(chunks_of(SEALS), LLM_MAKERS), Services(llm=cut, journal=journal))
-        assert (views, len(degraded)) == ((), 3)
-        views, degraded = run(make_views(chunks_of(SEALS), LLM_MAKERS), Services(llm=whole, journal=journal))
-        assert len(whole.calls) == 3
-        again, _ = run(make_views(chunks_of(SEALS), LLM_MAKERS), Services(llm=whole, journal=journal))
-    assert len(whole.calls) == 3
-    assert (again, degraded) == (views, ())
 
 
 def test_a_driver_that_does_not_validate_gets_the_same_report():
@@ -461,17 +413,6 @@ def test_offline_summary_is_whole_sentences_of_the_text_within_the_bounds():
     assert count_words(view.text) <= 30
 
 
-def test_a_table_alone_has_no_offline_summary():
-    table = "| a | b |\n|---|---|\n" + "| cell one | cell two |\n" * 60
-    assert made(chunks_of(table), [Summaries(by="offline")]) == ((), ())
-
-
-def test_offline_makers_ask_nobody():
-    views, degraded = run(make_views(chunks_of(SEALS), OFFLINE_MAKERS), Services())
-    assert kinds(views) == [("c0", "keywords"), ("c0", "summary")]
-    assert degraded == ()
-
-
 def test_running_sentences_leave_out_what_is_no_prose():
     text = (
         "## Seals\n\nThe seal is changed\nafter 900 hours. See Fig. 3 for the order.\n\n"
@@ -493,11 +434,7 @@ def test_running_sentences_leave_out_what_is_no_prose():
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.text(alphabet="ab cd.!\n泵。?", max_size=300), max_size=4),
-    st.integers(1, 5),
-    st.integers(1, 30),
-)
+@given(st.lists(st.text(alphabet="ab cd.!\n泵。?", max_size=300), max_size=4), st.integers(1, 5), st.integers(1, 30))
 def test_offline_views_keep_their_bounds_on_any_text(texts, sentences, words):
     makers = [
         Summaries(by="offline", over_tokens=0, sentences=sentences, words=words),

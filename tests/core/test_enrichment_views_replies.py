@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Completion, Journal, Services, run
+from catena.effects import Journal, Services, run
 from catena.enrichment import Summaries, make_views
 from catena.enrichment.view_asking import LONGEST_REPLY, check_language, read_summary
 from catena.enrichment.view_text import count_words
-from catena.model import Chunk, ServiceError
-from catena.testing import FakeLLM, ScriptedLLM
+from catena.model import Chunk
+from catena.testing import FakeLLM
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm. " * 20
 SUMMARY = "The shaft seal of the pump is changed after 900 hours. The motor turns at 1450 rpm."
@@ -102,22 +102,6 @@ def test_all_bad_answers_are_reported_and_none_is_kept(tmp_path):
         views, degraded = run(make_views(chunks, [Summaries()]), Services(llm=good, journal=journal))
     assert len(good.calls) == len(views) == len(BAD)
     assert degraded == ()
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (Completion(text=SUMMARY, finish_reason="length"), "did not end by itself"),
-        (Completion(text=SUMMARY, finish_reason="refusal"), "did not end by itself"),
-        (Completion(text=SUMMARY, finish_reason="content_filter"), "did not end by itself"),
-        (ServiceError("model", "the key is not valid"), "the key is not valid"),
-    ],
-)
-def test_what_ends_otherwise_is_reported(reply, reason):
-    chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(CONTENT), text=CONTENT)
-    views, (degraded,) = run(make_views([chunk], [Summaries()]), Services(llm=ScriptedLLM([reply])))
-    assert views == ()
-    assert reason in degraded.why
 
 
 # bounds

@@ -47,7 +47,7 @@ def naive(terms: set[str], text: str) -> list[tuple[int, int]]:
 
 @given(st.lists(pieces, max_size=8), pieces)
 @example(["a", "a a a", "a a"], "a a a a")
-def test_it_finds_what_trying_every_term_finds(raw: list[str], text: str) -> None:
+def test_it_finds_what_trying_every_term_finds(raw, text):
     matcher, normal = TermMatcher(raw), normalise_query(text)
     terms = {normalise_term(term) for term in raw} - {""}
     assert matcher.terms == tuple(sorted(terms))
@@ -77,18 +77,16 @@ def test_it_finds_what_trying_every_term_finds(raw: list[str], text: str) -> Non
         (("", " - "), "anything", (), ()),
     ],
 )
-def test_names_inside_names(
-    terms: tuple[str, ...], text: str, all_in: tuple[str, ...], longest: tuple[str, ...]
-) -> None:
+def test_names_inside_names(terms, text, all_in, longest):
     matcher = TermMatcher(terms)
     assert matcher.all_in(text) == all_in
     assert matcher.longest_in(text) == longest
 
 
-def test_a_lone_surrogate_is_no_obstacle() -> None:
+def test_a_lone_surrogate_is_no_obstacle():
     assert TermMatcher(["\ud800 x"]).all_in("a \ud800-x b") == ("\ufffd x",)
 
 
-def test_a_matcher_crosses_the_border_between_processes() -> None:
+def test_a_matcher_crosses_the_border_between_processes():
     matcher = pickle.loads(pickle.dumps(TermMatcher(["HX-200"])))
     assert matcher.all_in("an HX-200") == ("hx 200",)

@@ -19,8 +19,6 @@ from catena.evaluation import (
     question_distances,
     ranks_by_query,
     recall_curve,
-    score_curve,
-    study,
     texts_of,
 )
 from catena.evaluation.cohesion import cohesion, homologous_labels, inner_products, normalised
@@ -69,14 +67,6 @@ def test_the_smallest_p_is_one_over_the_shuffles_and_never_zero():
     assert cohesion(rows, labels, rounds=99).p == pytest.approx(0.01)
 
 
-def test_labels_that_say_nothing_are_rarely_significant():
-    rows, _ = blobs(n=40, groups=1, spread=1.0)
-    generator = np.random.default_rng(1)
-    p = [cohesion(rows, [f"g{number}" for number in generator.integers(0, 4, 40)], rounds=199).p for _ in range(60)]
-    assert sum(value <= 0.05 for value in p) <= 8  # 3 are expected
-    assert 0.3 < float(np.mean(p)) < 0.7
-
-
 def test_equal_texts_in_two_groups_count_by_share_of_the_equally_near():
     rows = [[1.0, 0.0]] * 3 + [[0.0, 1.0]]
     found = cohesion(rows, ["a", "a", "b", "b"])
@@ -107,8 +97,7 @@ def test_neither_order_nor_length_of_vectors_matters(order, factor):
 
 
 @pytest.mark.parametrize(
-    ("rows", "labels"),
-    [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])],
+    ("rows", "labels"), [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])]
 )
 def test_what_cannot_be_measured_is_refused(rows, labels):
     with pytest.raises(EvaluationError):
@@ -132,28 +121,12 @@ def test_chunks_are_written_with_all_titles_with_their_own_and_bare():
     assert ways["body"][0] == "It runs at 16 MHz."
 
 
-def test_a_chunk_without_any_title_is_the_same_in_all_ways():
-    entry = prepare(Document(id="", text="Only words.\n"))
-    ways = texts_of([entry])
-    assert ways["body"] == ways["title"]
-    assert "Only words." in ways["body"][0]
-
-
 def test_homologous_sections_are_those_headed_alike_in_several_documents():
     entries = [prepare(document) for document in MANUALS]
     odd = prepare(Document(id="odd", text="# odd board\n\n## CLOCK\n\nNone.\n\n## Warranty\n\nTwo years.\n"))
     assert homologous_labels([*entries, odd]) == ("clock", "memory") * 3 + ("clock", None)
     assert homologous_labels(entries, documents=4) == (None,) * 6
     assert document_labels(entries) == ("alpha", "alpha", "beta", "beta", "gamma", "gamma")
-
-
-def test_the_cascade_draws_chunks_of_one_document_together():
-    entries = [prepare(document) for document in MANUALS]
-    found = run(study(texts_of(entries), document_labels(entries)), SERVICES)
-    assert found.measures["cascade"].silhouette > found.measures["body"].silhouette
-    assert found.vectors["cascade"].shape == (6, 32)
-    with pytest.raises(EvaluationError, match="cascade"):
-        run(study(texts_of(entries), ["a"]), SERVICES)
 
 
 # projections
@@ -277,11 +250,6 @@ def test_a_curve_by_hand():
     assert curve.positions == pytest.approx((0.0, 0.5, 1.0))
     assert curve.area == pytest.approx(0.75)
     assert recall_curve({"a": [3]}, n=9, rounds=10).low == (0.0, 1.0, 1.0)
-
-
-def test_what_a_rank_earns_is_the_notes_table():
-    assert score_curve([1, 2, 10, 100, 1000], n=1000) == pytest.approx((1, 0.900, 0.667, 0.333, 0), abs=5e-4)
-    assert score_curve([2, 10, 100], n=1000, gamma=10) == pytest.approx((0.740, 0.510, 0.251), abs=5e-4)
 
 
 def test_the_index_falls_as_gamma_grows():

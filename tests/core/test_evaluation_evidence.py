@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.evaluation import GoldSpan, compare, evaluate_evidence
-from catena.evaluation.evidence import DEFAULT_MEASURES, all_at, chain_order, evidence_in, match_rate, recall_at
+from catena.evaluation.evidence import all_at, chain_order, evidence_in, match_rate, recall_at
 from catena.evaluation.standard import recall_at as standard_recall
 from catena.model import Chain, Chunk, EvaluationError, Hit, Hop, ParameterError, Ranking, Scale
 
@@ -109,16 +109,6 @@ def test_chains_are_measured_by_rate_and_order():
     assert {name: result.mean.value for name, result in results.items()} == {
         "match_rate": 1.0, "chain_order": 0.5, "recall@2": 0.5,
     }  # fmt: skip
-
-
-def test_without_evidence_there_is_no_mean():
-    result = evaluate_evidence({"q": []}, {"q": ["a"]}, ("all@5",))["all@5"]
-    assert (result.mean, dict(result.per_question)) == (None, {})
-    assert "undefined" in str(result)
-
-
-def test_the_standard_table_is_the_default():
-    assert tuple(evaluate_evidence({"q": ["a"]}, {"q": ["a"]})) == DEFAULT_MEASURES
 
 
 def test_gold_spans_judge_the_chunks_of_any_chunker():

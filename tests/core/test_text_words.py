@@ -22,7 +22,7 @@ from catena.text import (
 from catena.text.headings import NumberedTitle, numbered_title
 
 
-def test_sentences_end_in_any_language() -> None:
+def test_sentences_end_in_any_language():
     text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third"
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     parts = [text[start:end] for start, end in itertools.pairwise(ends)]
@@ -30,7 +30,7 @@ def test_sentences_end_in_any_language() -> None:
 
 
 @given(st.text(), st.text())
-def test_tokens_are_subadditive(first: str, second: str) -> None:
+def test_tokens_are_subadditive(first, second):
     assert count_tokens(first + second) <= count_tokens(first) + count_tokens(second)
     assert (count_tokens(first) == 0) == (not first.strip())
 
@@ -38,7 +38,7 @@ def test_tokens_are_subadditive(first: str, second: str) -> None:
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 0), ("two words.", 3), ("你好，world", 4), ("x" * 13, 3), ("a_b", 3), ("naïve café", 2)]
 )
-def test_token_counts(text: str, tokens: int) -> None:
+def test_token_counts(text, tokens):
     assert count_tokens(text) == tokens
 
 
@@ -54,24 +54,24 @@ def test_token_counts(text: str, tokens: int) -> None:
         ("", ("",)),
     ],
 )  # fmt: skip
-def test_a_row_of_a_table_is_split_as_markdown_has_it(line: str, cells: tuple[str, ...]) -> None:
+def test_a_row_of_a_table_is_split_as_markdown_has_it(line, cells):
     assert cells_of(line) == cells
 
 
-def test_rules_and_headers_are_no_rows() -> None:
+def test_rules_and_headers_are_no_rows():
     assert [is_rule(line) for line in ("|---|:-:|", "--- | ---", "| a |", "")] == [True, True, False, False]
     text = "| a | b |\n|---|---|\n| 1 |  |\n|  | 2 |\nno table | 3\n"
     assert (table_cells(text), table_values(text)) == (("1", "2"), ("2",))
 
 
-def test_of_terms_that_begin_together_the_longer_is_first_and_adjacent_ones_are_both_taken() -> None:
+def test_of_terms_that_begin_together_the_longer_is_first_and_adjacent_ones_are_both_taken():
     matcher = TermMatcher(["purge", "purge valve", "valve", "日本", "語学"])
     assert matcher.all_in("a purge-valve") == ("purge valve", "purge", "valve")
     assert matcher.longest_in("a valve, a purge valve") == ("valve", "purge valve")
     assert matcher.longest_in("日本語学") == ("日本", "語学")
 
 
-def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_the_text() -> None:
+def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_the_text():
     for first, second in (("zebra", "apple"), ("apple", "zebra")):
         assert keywords_of(f"{first} and {second}") == (first, second)
     assert outermost(["z y", "a b c", "b c", "z", "a b c"]) == ("z y", "a b c")
@@ -94,5 +94,5 @@ def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_
         ("", NumberedTitle((), 0, ())),
     ],
 )
-def test_numbers_of_titles(title: str, expected: NumberedTitle) -> None:
+def test_numbers_of_titles(title, expected):
     assert numbered_title(title) == expected

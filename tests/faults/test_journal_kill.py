@@ -62,7 +62,7 @@ def run_and_kill(folder: Path, world: str, draw: random.Random) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["threads", "asyncio"])
-def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path: Path, world: str) -> None:
+def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path, world):
     calm, killed = tmp_path / "calm", tmp_path / "killed"
     calm.mkdir()
     killed.mkdir()
@@ -80,7 +80,7 @@ def test_kills_cost_at_most_the_calls_in_flight_and_change_nothing(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path: Path) -> None:
+def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path):
     draw, interrupted = random.Random(7), 0
     for number in range(8):
         folder = tmp_path / str(number)
@@ -100,7 +100,7 @@ def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_finished_journal_answers_everything(tmp_path: Path) -> None:
+def test_a_finished_journal_answers_everything(tmp_path):
     for _ in range(2):
         assert start(tmp_path, "threads").wait(60) == 0
     assert len(bill(tmp_path)) == CALLS

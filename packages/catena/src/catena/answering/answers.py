@@ -63,8 +63,15 @@ def answer(
     """
     if not passages:
         raise ParameterError("passages", (), "at least one hit")
-    places = {"question": inside(question), "passages": numbered(passages), "nowhere": listed(nowhere)}
-    (reply,) = yield from ask([Complete.of(prompts.load("answer"), "answer", max_tokens=max_tokens, **places)])
+    request = Complete.of(
+        prompts.load("answer"),
+        "answer",
+        max_tokens=max_tokens,
+        question=inside(question),
+        passages=numbered(passages),
+        nowhere=listed(nowhere),
+    )
+    (reply,) = yield from ask([request])
     checked = check_citations(reply.text.strip(), len(passages))
     return Answer(
         text=checked.text,

@@ -360,8 +360,8 @@ class Services:
         if self.max_concurrency < 1:
             raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
         _check_limits(self.output_tokens)
-        for kind in ("llm", "embedder", "reranker", "captioner"):
-            object.__setattr__(self, kind, as_core(kind, getattr(self, kind)))
+        for model in ("llm", "embedder", "reranker", "captioner"):
+            object.__setattr__(self, model, as_core(model, getattr(self, model)))
         known: dict[type[Request], Handler] = {}
         for name, methods in _METHODS.items():
             if (service := getattr(self, name)) is not None:
