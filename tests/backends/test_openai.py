@@ -270,14 +270,10 @@ def test_how_a_reply_ended_is_told(complete, server, reply, expected):
 @pytest.mark.parametrize(
     ("status", "headers", "expected"),
     [
-        (429, {"Retry-After": "7"}, (True, 7.0)),
-        (429, {}, (True, None)),
-        (503, {}, (True, None)),
-        (401, {}, (False, None)),
-        (404, {}, (False, None)),
-        (400, {}, (False, None)),
+        (429, {"Retry-After": "7"}, (True, 7.0)), (429, {}, (True, None)), (503, {}, (True, None)),
+        (401, {}, (False, None)), (404, {}, (False, None)), (400, {}, (False, None)),
     ],
-)
+)  # fmt: skip
 def test_a_status_says_whether_and_when_to_try_again(complete, server, status, headers, expected):
     server.replies = [(status, headers, {"error": {"message": "no", "type": "t", "code": None}})]
     with pytest.raises(ServiceError, match=str(status)) as caught:

@@ -31,18 +31,13 @@ PASSAGES = (hit("Tighten the screws to 2.4 N·m."), hit("Set of six screws", 1))
 @pytest.mark.parametrize(
     ("written", "checked", "cited", "unknown"),
     [
-        ("2.4 N·m [1].", "2.4 N·m [1].", (1,), ()),
-        ("a [2][1]", "a [2][1]", (2, 1), ()),
-        ("a [1, 3] b [2;2]", "a [1, 3] b [2]", (1, 3, 2), ()),
-        ("a [1-3]", "a [1, 2, 3]", (1, 2, 3), ()),
-        ("a [2–5]", "a [2, 3]", (2, 3), (4, 5)),
-        ("a [4] b", "a b", (), (4,)),
-        ("a [0].", "a.", (), (0,)),
-        ("a [1, 9]", "a [1]", (1,), (9,)),
-        ("a [1-99999]", "a [1]", (1,), (99999,)),
+        ("2.4 N·m [1].", "2.4 N·m [1].", (1,), ()), ("a [2][1]", "a [2][1]", (2, 1), ()),
+        ("a [1, 3] b [2;2]", "a [1, 3] b [2]", (1, 3, 2), ()), ("a [1-3]", "a [1, 2, 3]", (1, 2, 3), ()),
+        ("a [2–5]", "a [2, 3]", (2, 3), (4, 5)), ("a [4] b", "a b", (), (4,)), ("a [0].", "a.", (), (0,)),
+        ("a [1, 9]", "a [1]", (1,), (9,)), ("a [1-99999]", "a [1]", (1,), (99999,)),
         ("list[i], [note], []", "list[i], [note], []", (), ()),
     ],
-)
+)  # fmt: skip
 def test_numbers_in_brackets_are_those_of_passages(written, checked, cited, unknown):
     found = check_citations(written, 3)
     assert (found.text, found.cited, found.unknown) == (checked, cited, unknown)

@@ -28,13 +28,10 @@ class Valued:
 def segment(text: str, document: str = "hx210", start: int = 0, **fields: object) -> Segment:
     title = fields.pop("title", document.upper())
     given_: dict[str, object] = {
-        "id": f"{document}-{start}-{len(text)}",
-        "path": ("4 Installation",),
-        "chunk_ids": (f"{document}-{start}",),
-        "pages": (9, 9),
-        "lines": (start + 1, start + 1 + text.count("\n")),
+        "id": f"{document}-{start}-{len(text)}", "path": ("4 Installation",), "chunk_ids": (f"{document}-{start}",),
+        "pages": (9, 9), "lines": (start + 1, start + 1 + text.count("\n")),
         "metadata": {"title": title} if title else {},
-    }
+    }  # fmt: skip
     return Segment(document_id=document, start=start, end=start + len(text), text=text, **{**given_, **fields})
 
 

@@ -109,14 +109,11 @@ def test_a_printed_title_is_replaced_only_where_asked_for():
 @pytest.mark.parametrize(
     ("told", "title"),
     [
-        ({"title": "files/hx-210.pdf"}, ""),
-        ({"title": "hx-210"}, ""),
-        ({"title": "HX 210", "source": "HX_210.pdf"}, ""),
-        ({"title": "Pump"}, "Pump"),
-        ({"title": " HX210 Pump ", "source": "x.pdf"}, "HX210 Pump"),
-        ({}, ""),
+        ({"title": "files/hx-210.pdf"}, ""), ({"title": "hx-210"}, ""),
+        ({"title": "HX 210", "source": "HX_210.pdf"}, ""), ({"title": "Pump"}, "Pump"),
+        ({"title": " HX210 Pump ", "source": "x.pdf"}, "HX210 Pump"), ({}, ""),
     ],
-)
+)  # fmt: skip
 def test_the_name_of_a_file_is_no_printed_title(told, title):
     document = Document(id="files/hx-210.pdf", text="Words.", **told)
     assert printed_title(document) == title
@@ -215,19 +212,13 @@ def test_a_beginning_is_one_and_fits(text, limit):
 @pytest.mark.parametrize(
     ("reply", "title"),
     [
-        ('"HX210 Pump"', "HX210 Pump"),
-        ("  **HX210  Pump**\n", "HX210 Pump"),
-        ("Title: “HX210 Pump”", "HX210 Pump"),
-        ("The 'HX' and the 'HY'", "The 'HX' and the 'HY'"),
-        ("《水泵手册》", "水泵手册"),
-        ("I, Robot", "I, Robot"),
-        ("Titre : La pompe HX210", "La pompe HX210"),
-        ("标题：水泵手册", "水泵手册"),
-        ("<title>HX210 Pump</title>", "HX210 Pump"),
-        ("None of Your Business", "None of Your Business"),
+        ('"HX210 Pump"', "HX210 Pump"), ("  **HX210  Pump**\n", "HX210 Pump"), ("Title: “HX210 Pump”", "HX210 Pump"),
+        ("The 'HX' and the 'HY'", "The 'HX' and the 'HY'"), ("《水泵手册》", "水泵手册"), ("I, Robot", "I, Robot"),
+        ("Titre : La pompe HX210", "La pompe HX210"), ("标题：水泵手册", "水泵手册"),
+        ("<title>HX210 Pump</title>", "HX210 Pump"), ("None of Your Business", "None of Your Business"),
         ("Your job title: a guide", "Your job title: a guide"),
     ],
-)
+)  # fmt: skip
 def test_titles_that_are_taken(reply, title):
     assert clean_title(reply) == title
 
@@ -235,16 +226,11 @@ def test_titles_that_are_taken(reply, title):
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("HX210\n\nI chose this title because", "several lines"),
-        ("Sure! The title is HX210", "talks about"),
-        ("I'm sorry, there is no title", "talks about"),
-        ('""', "no title"),
-        ("—", "no title"),
-        ("N/A", "no title"),
-        ("No title found.", "no title"),
-        ("x" * (LONGEST_TITLE + 1), "201 characters"),
+        ("HX210\n\nI chose this title because", "several lines"), ("Sure! The title is HX210", "talks about"),
+        ("I'm sorry, there is no title", "talks about"), ('""', "no title"), ("—", "no title"), ("N/A", "no title"),
+        ("No title found.", "no title"), ("x" * (LONGEST_TITLE + 1), "201 characters"),
     ],
-)
+)  # fmt: skip
 def test_titles_that_are_refused(reply, why):
     with pytest.raises(ValueError, match=why):
         clean_title(reply)
@@ -496,29 +482,19 @@ def test_offline_a_files_name_gives_way_to_the_one_first_heading_alone(text, tit
 @pytest.mark.parametrize(
     ("text", "title"),
     [
-        ("HX210 Manual\n\nWords.", "HX210 Manual"),
-        ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
-        ("A sentence is no title.\nHX210", ""),
-        ("![Logo](logo.png)\n", ""),
-        ("| a | b |\n", ""),
-        ("x" * 121, ""),
-        ("123\n\nPump", "Pump"),
-        ("", ""),
+        ("HX210 Manual\n\nWords.", "HX210 Manual"), ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
+        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""), ("x" * 121, ""),
+        ("123\n\nPump", "Pump"), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_a_title_is_a_first_line_that_is_no_sentence(text, title):
     assert first_line(text) == title
 
 
 BLOCKS = [
-    "# One",
-    "Some words say this much.",
-    "* an item that says something",
-    "Few.",
-    "## B",
-    "| a |\n|---|",
+    "# One", "Some words say this much.", "* an item that says something", "Few.", "## B", "| a |\n|---|",
     "还有一些别的句子，写在这里的中文句子足够长，不是吗。第二句也在这里写着，同样也很长，没有别的。",
-]
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(BLOCKS), max_size=9))

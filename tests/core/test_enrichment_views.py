@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Completion, Journal, Services, Step, ask, plan, run
+from catena.effects import Complete, Completion, Journal, Services, Step, plan, run
 from catena.enrichment import Keywords, MadeViews, Questions, Summaries, ViewMaker, make_views
 from catena.enrichment.view_asking import parts_of, section_name
 from catena.enrichment.view_text import count_words, covering_sentences, running_sentences
@@ -242,87 +242,50 @@ def test_a_driver_that_does_not_validate_gets_the_same_report():
     assert [each.what for each in degraded] == ["keywords of chunk c0"]
 
 
-def test_a_maker_whose_model_fails_as_a_whole_costs_its_views_alone():
-    @dataclass(frozen=True)
-    class Broken:
-        kind: str = "topics"
-        asks_model: bool = True
-        version: str = "1"
-
-        def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
-            yield from ask([Complete(prompt="?", purpose="topics")])
-            return MadeViews(texts=((),) * len(chunks))
-
-    def failing(request: Complete) -> str:
-        if request.purpose == "topics":
-            raise ServiceError("model", "gone")
-        return said(request)
-
-    views, degraded = made(chunks_of(SEALS), [Broken(), Keywords()], FakeLLM(failing))
-    assert {view.kind for view in views} == {"keywords"}
-    assert [each.what for each in degraded] == ["topics of all 1 chunks"]
-    assert "gone" in degraded[0].why
-
-
 @pytest.mark.parametrize("maker", LLM_MAKERS)
 def test_what_surrounds_a_model_is_raised(maker):
     with pytest.raises(MissingServiceError):
         run(make_views(chunks_of(SEALS), [maker, Keywords(by="offline")]), Services())
 
 
-def test_a_maker_that_counts_wrong_or_has_no_kind_is_refused():
-    @dataclass(frozen=True)
-    class Odd:
-        kind: str = "odd"
-        asks_model: bool = False
-        version: str = "1"
-
-        def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
-            yield from ()
-            return MadeViews(texts=())
-
-    with pytest.raises(ParameterError, match="texts of view maker Odd of 'odd' must be 1, a tuple per chunk, got 0"):
-        made(chunks_of(MOTOR), [Odd()])
-    with pytest.raises(ParameterError, match="kind of a view maker"):
-        made(chunks_of(MOTOR), [Odd(kind="")])
-
-
 class _Own:
     """A maker whose `make` is given."""
 
-    kind, asks_model, version = "own", False, "1"
+    asks_model, version = False, "1"
 
-    def __init__(self, make: object) -> None:
-        self.make = make
+    def __init__(self, make: object, kind: str = "own") -> None:
+        self.make, self.kind = make, kind
 
 
-def _step(returns: object, yields: Sequence[object] = ()):
+def _step(returns: object, yields: Sequence[object] = (), kind: str = "own"):
     def make(chunks: Sequence[Chunk], title: str):
         yield from yields
         return returns
 
-    return _Own(make)
+    return _Own(make, kind)
 
 
 @pytest.mark.parametrize(
-    "maker",
+    ("maker", "said"),
     [
-        None,
-        object(),
-        Keywords,
-        _Own(lambda chunks, title: None),
-        _Own(lambda chunks, title: MadeViews(texts=((),))),
-        _step(None),
-        _step(MadeViews(texts=("abc",))),
-        _step(MadeViews(texts=((3,),))),
-        _step(MadeViews(texts=None)),
-        _step(MadeViews(texts=((),), degraded=("lost",))),
-        _step(MadeViews(texts=((),)), yields=[None]),
-        _step(MadeViews(texts=((),)), yields=[Complete(prompt="p", purpose="own")]),
+        (None, "view maker"),
+        (object(), "view maker"),
+        (Keywords, "view maker"),
+        (_Own(lambda chunks, title: None), "view maker"),
+        (_Own(lambda chunks, title: MadeViews(texts=((),))), "view maker"),
+        (_step(None), "view maker"),
+        (_step(MadeViews(texts=("abc",))), "view maker"),
+        (_step(MadeViews(texts=((3,),))), "view maker"),
+        (_step(MadeViews(texts=None)), "view maker"),
+        (_step(MadeViews(texts=())), "texts of view maker _Own of 'own' must be 1, a tuple per chunk, got 0"),
+        (_step(MadeViews(texts=((),)), kind=""), "kind of a view maker"),
+        (_step(MadeViews(texts=((),), degraded=("lost",))), "view maker"),
+        (_step(MadeViews(texts=((),)), yields=[None]), "view maker"),
+        (_step(MadeViews(texts=((),)), yields=[Complete(prompt="p", purpose="own")]), "view maker"),
     ],
 )
-def test_what_keeps_no_contract_of_makers_is_refused_by_name(maker):
-    with pytest.raises(ParameterError, match="view maker"):
+def test_what_keeps_no_contract_of_makers_is_refused_by_name(maker, said):
+    with pytest.raises(ParameterError, match=said):
         made(chunks_of(MOTOR), [maker])
 
 

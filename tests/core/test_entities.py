@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,21 +35,15 @@ from catena.model import CatenaError, Chunk, Degraded, Document, InvalidReplyErr
 from catena.testing import FakeLLM, Flaky, ScriptedLLM
 from catena.testing.fakes import FakeRecognizer
 
-Drive = Callable[[Step[Any], Services], Any]
-ALONE = Bounds(texts=1, characters=1_000)
 ONCE = Retry(attempts=1)
 
 
 def chunked(*texts: str) -> tuple[Document, tuple[Chunk, ...]]:
-    whole, chunks, start = "\n".join(texts), [], 0
-    for position, text in enumerate(texts):
-        chunks.append(
-            Chunk(
-                id=f"c{position}", document_id="d", position=position, start=start, end=start + len(text), text=text
-            )
-        )
-        start += len(text) + 1
-    return Document(id="d", text=whole), tuple(chunks)
+    chunks = tuple(
+        Chunk(id=f"c{n}", document_id="d", position=n, start=0, end=len(text), text=text)
+        for n, text in enumerate(texts)
+    )
+    return Document(id="d", text="\n".join(texts)), chunks
 
 
 def found(texts: Sequence[str], *detectors: Detector, **services: Any) -> Entities:
@@ -130,16 +124,12 @@ def test_lists_of_unlike_length_do_not_merge():
 @pytest.mark.parametrize(
     ("name", "text", "kept"),
     [
-        ("HX-200", "the hx 200, as printed", True),
-        ("HX–200", "the ＨＸ-200", True),
-        ("HX-200", "the HX200", False),
-        ("STM32F103", "an STM32F103R4 only", False),
-        ("Purge  Valve", "the purge\nvalve", True),
-        ("東京電力", "東京電力の設備", True),
-        ("Acme Corporation", "Acme makes pumps", False),
+        ("HX-200", "the hx 200, as printed", True), ("HX–200", "the ＨＸ-200", True), ("HX-200", "the HX200", False),
+        ("STM32F103", "an STM32F103R4 only", False), ("Purge  Valve", "the purge\nvalve", True),
+        ("東京電力", "東京電力の設備", True), ("Acme Corporation", "Acme makes pumps", False),
         ("one two three four", "one two three four", False),
     ],
-)
+)  # fmt: skip
 def test_only_what_the_text_prints_is_a_name(name, text, kept):
     result = grounded([name], text, max_words=3)
     assert bool(result.names) is kept
@@ -192,14 +182,11 @@ def test_replies_are_read(reply, count, names):
 @pytest.mark.parametrize(
     ("reply", "count", "why"),
     [
-        ("I found no names.", 1, "list of 1 lists"),
-        ('[["a"], ["b"', 2, "list of 2 lists"),
-        ('[["a"]]', 2, "list of 2 lists of strings"),
-        ('["a", "b"]', 2, "list of 2 lists of strings"),
-        ("[[1]]", 1, "list of 1 lists of strings"),
-        ("[" * 100_000, 1, "list of 1 lists"),
+        ("I found no names.", 1, "list of 1 lists"), ('[["a"], ["b"', 2, "list of 2 lists"),
+        ('[["a"]]', 2, "list of 2 lists of strings"), ('["a", "b"]', 2, "list of 2 lists of strings"),
+        ("[[1]]", 1, "list of 1 lists of strings"), ("[" * 100_000, 1, "list of 1 lists"),
     ],
-)
+)  # fmt: skip
 def test_other_replies_are_refused(reply, count, why):
     with pytest.raises(ValueError, match=why):
         name_lists(reply, count)

@@ -11,25 +11,8 @@ from hypothesis import strategies as st
 from catena.text import TermMatcher, is_border, normalise_query, normalise_term
 
 SCRAPS = (
-    "stm32",
-    "f103",
-    "r4",
-    "hx",
-    "200",
-    "3.5",
-    "-",
-    " ",
-    "_",
-    "c++",
-    "#",
-    "東京",
-    "電力",
-    "ＨＸ",
-    "ß",
-    "é",
-    ".",
-    "/",
-)
+    "stm32", "f103", "r4", "hx", "200", "3.5", "-", " ", "_", "c++", "#", "東京", "電力", "ＨＸ", "ß", "é", ".", "/",
+)  # fmt: skip
 pieces = st.lists(st.sampled_from(SCRAPS), max_size=8).map("".join)
 
 

@@ -24,10 +24,7 @@ from catena.evaluation import (
 from catena.evaluation.cohesion import cohesion, homologous_labels, inner_products, normalised
 from catena.library import prepare
 from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
-from catena.testing import FakeEmbedder
 from catena.testing.fakes import AngleEmbedder
-
-SERVICES = Services(embedder=FakeEmbedder(dim=32))
 
 
 def blobs(n=60, groups=4, spread=0.4, seed=0):

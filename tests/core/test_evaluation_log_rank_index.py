@@ -311,13 +311,10 @@ def test_rank_outside_the_ranking(rank):
 @pytest.mark.parametrize(
     ("relevant", "ranked", "n"),
     [
-        (["a"], ["a", "b"], 1),
-        (["a"], ["a"], 0),
-        (["x"], ["a", "b"], 2),
-        (["a", "b", "c"], [], 2),
+        (["a"], ["a", "b"], 1), (["a"], ["a"], 0), (["x"], ["a", "b"], 2), (["a", "b", "c"], [], 2),
         (["a", "x"], ["a"], 1),
     ],
-)
+)  # fmt: skip
 def test_n_smaller_than_the_pieces_named(relevant, ranked, n):
     with pytest.raises(EvaluationError, match=f"n = {n} is too small"):
         log_rank_index(relevant, ranked, n=n)

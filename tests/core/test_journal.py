@@ -8,8 +8,6 @@ import pickle
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -302,22 +300,6 @@ def test_any_bytes_are_a_reply_or_an_exception_that_the_driver_catches(kind, pay
 # Threads, processes, disks
 
 
-def test_many_threads_share_a_journal(tmp_path):
-    with Journal.open(tmp_path / "journal.db") as journal:
-
-        def work(seed: int) -> None:
-            services = Services(llm=FakeLLM(lambda r: f"<{r.prompt}>"), journal=journal, max_concurrency=4)
-            replies = run(complete(*(str((seed * 7 + i) % 40) for i in range(40))), services)
-            assert sorted(reply.text for reply in replies) == sorted(f"<{i}>" for i in range(40))
-
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert journal.count() == 40
-
-
 WRITER = """
 import sys
 from catena.effects import Complete, Journal, Services, ask, run
@@ -382,29 +364,6 @@ def test_a_torn_file_stops_the_run_by_name(drive, tmp_path):
         drive(complete("a", "b"), Services(llm=FakeLLM(), journal=journal))
 
 
-def test_a_read_only_directory_is_named():
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "journal.db"
-        Journal.open(path).close()
-        path.chmod(0o444)
-        Path(place).chmod(0o555)
-        code = f"""
-import os
-from catena.model.errors import JournalError
-from catena.effects.journal import Journal
-if os.getuid() == 0:
-    os.setuid(65534)  # root may write everywhere
-try:
-    with Journal.open({str(path)!r}) as journal:
-        journal.put("00", b"x")
-except JournalError as error:
-    print(error.do_next)
-"""
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-        Path(place).chmod(0o755)
-    assert done.stdout.strip() == "a directory that can be written"
-
-
 def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive, journal):
     llm = FakeLLM(lambda request: request.prompt * 1_000)
     services = Services(llm=llm, journal=journal, max_concurrency=2)
@@ -417,25 +376,6 @@ def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive, journal):
     journal._execute("PRAGMA max_page_count = 100000", ())
     assert len(drive(complete(*(f"{i:03}" for i in range(200))), services)) == 200
     assert len(llm.calls) <= 202
-
-
-def test_a_file_size_limit_is_a_journal_error(tmp_path):
-    code = f"""
-import resource, signal
-from catena.effects import Complete, Journal, Services, ask, run
-from catena.model.errors import JournalError
-from catena.testing.fakes import FakeLLM
-journal = Journal.open({str(tmp_path / "journal.db")!r})
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-try:
-    run(ask([Complete(prompt="p" * 1000 + str(i), purpose="t") for i in range(500)]),
-        Services(llm=FakeLLM(lambda r: r.prompt), journal=journal))
-except JournalError as error:
-    print("stopped", journal.count() > 10)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["stopped", "True"]
 
 
 def test_a_closed_journal_says_so_and_closes_twice(drive, tmp_path):

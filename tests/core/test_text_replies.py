@@ -65,17 +65,11 @@ def test_thoughts_are_no_part_of_the_answer(reply):
 @pytest.mark.parametrize(
     "text",
     [
-        SAID,
-        "Such models write <think> and </think> around it.",
-        "The parser ends at `</think>` and then goes on.",
-        '[{"title": "The <think> tag", "start": 1, "end": 4}]',
-        "The tag </think> ends the thoughts [1].",
-        '["What does </think> do?"]',
-        "Set `<|channel|>` first.",
-        "It was <s>400</s>",
-        "",
+        SAID, "Such models write <think> and </think> around it.", "The parser ends at `</think>` and then goes on.",
+        '[{"title": "The <think> tag", "start": 1, "end": 4}]', "The tag </think> ends the thoughts [1].",
+        '["What does </think> do?"]', "Set `<|channel|>` first.", "It was <s>400</s>", "",
     ],
-)
+)  # fmt: skip
 def test_a_text_that_speaks_of_thoughts_stays_as_it_is(text):
     assert without_thoughts(text) == text
 

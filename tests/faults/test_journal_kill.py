@@ -97,10 +97,3 @@ def test_ctrl_c_loses_at_most_the_call_of_the_main_thread(tmp_path):
         with Journal.open(folder / "journal.db") as journal:
             assert 0 <= len(bill(folder)) - journal.count() <= 1
     assert interrupted
-
-
-@pytest.mark.slow
-def test_a_finished_journal_answers_everything(tmp_path):
-    for _ in range(2):
-        assert start(tmp_path, "threads").wait(60) == 0
-    assert len(bill(tmp_path)) == CALLS
