@@ -106,8 +106,6 @@ def test_the_identity_holds_all_that_decides_the_reply_and_no_path():
 
     assert identity() == "gliner/small[product;0.5]"
     assert len({identity(), identity(labels=["part"]), identity(threshold=0.4), identity(name="large")}) == 4
-    assert backend._public_name("/home/someone/gliner_small") == "gliner_small"
-    assert backend._public_name("urchade/gliner_small-v2.1") == "urchade/gliner_small-v2.1"
 
 
 def test_what_the_model_raises_is_our_error():

@@ -20,6 +20,7 @@ from catena.evaluation.judgements import (
     Run,
     as_relevant,
     match_queries,
+    named,
     relevant_ids,
     scored_ids,
 )
@@ -291,11 +292,9 @@ def mean_log_rank_index(
 
 def _of_query(query: str, relevant: frozenset[str], run: Run, rules: LogRankRules) -> LogRankScore:
     n, missing = rules.n, query not in run
-    try:
+    with named(f"query {query!r}"):
         how = replace(rules, unretrieved="last") if missing else rules
         index = log_rank_index(relevant, () if missing else run[query], **asdict(how))
-    except EvaluationError as error:
-        raise EvaluationError(f"query {query!r}: {error}") from error
     if not missing or not n:
         return index
     # 0 also for n = 1, where even the last rank would earn 1: nothing was asked, nothing is earned

@@ -13,7 +13,6 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    Final,
     Literal,
     NamedTuple,
     ParamSpec,
