@@ -11,9 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from catena.backends import hosted
 from catena.effects import Embedder, Rate, Reranker, Retry, Services, arun, ask, run
-from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
+from catena.model import InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeClock
 
 KEY = "pa-test-0123456789abcdefghij"
@@ -91,7 +90,6 @@ class HostedCases:
     embedder_type: ClassVar[type]
     service: ClassVar[str]
     package: ClassVar[str]
-    extra: ClassVar[str]
     variable: ClassVar[str]
     rerank_limit: ClassVar[str]  # the constant of the backend that limits the texts of a request
     embed_limit: ClassVar[str]
@@ -291,12 +289,6 @@ class HostedCases:
     def test_an_unknown_embedding_model_needs_its_dimension(self):
         with pytest.raises(ParameterError, match="unheard-of"):
             self.embedder_type("unheard-of", api_key=KEY)
-
-    def test_a_missing_sdk_is_named_with_the_line_that_installs_it(self, monkeypatch):
-        monkeypatch.setattr(hosted, "find_spec", lambda name: None)
-        for made in (self.reranker_type, self.embedder_type):
-            with pytest.raises(MissingExtraError, match=rf"catena-core\[{self.extra}\]"):
-                made(api_key=KEY)
 
     def test_the_module_loads_without_its_sdk(self):
         import subprocess

@@ -14,7 +14,7 @@ from catena.model import InvalidReplyError, ParameterError
 class TestCohere(HostedCases):
     backend = backend
     reranker_type, embedder_type = CohereReranker, CohereEmbedder
-    service, package, extra, variable = "cohere", "cohere", "cohere", "CO_API_KEY"
+    service, package, variable = "cohere", "cohere", "CO_API_KEY"
     rerank_limit, embed_limit = "MAX_DOCUMENTS", "MAX_TEXTS"
 
     @pytest.mark.parametrize("name", recorded("embed", "other_type"))

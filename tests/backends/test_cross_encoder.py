@@ -10,7 +10,7 @@ import pytest
 from catena.backends import CrossEncoderReranker
 from catena.backends import sentence_transformers as backend
 from catena.effects import Rate, Reranker, Services, ask, run
-from catena.model import MissingExtraError, ParameterError, ServiceError
+from catena.model import ParameterError, ServiceError
 
 QUERY = "which fuse does the pump need"
 TEXTS = ("the pump needs a fuse", "tighten the screws", "a fuse")
@@ -90,26 +90,12 @@ def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(mode
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("text", ["x" * 500, "北" * 500, "12-34/" * 100])
-def test_a_word_longer_than_the_window_is_cut(model, reranker, text):
-    windows = backend.fitting_windows(model.tokenizer, text, reranker._room(QUERY))
-    assert "".join(windows) == text
-    assert all(len(model.tokenizer(QUERY, window)["input_ids"]) <= LIMIT for window in windows)
-
-
-@pytest.mark.torch
 def test_order_and_empty_texts(reranker):
     forward = reranker.score(QUERY, (*TEXTS, "", LONG))
     assert len(forward) == 5
     assert np.isfinite(forward).all()
     assert reranker.score(QUERY, (LONG, "", *TEXTS[::-1])) == pytest.approx(forward[::-1], abs=1e-5)
     assert reranker.score(QUERY, ()) == ()
-
-
-@pytest.mark.torch
-def test_the_size_of_a_batch_changes_nothing(model, reranker):
-    small = CrossEncoderReranker(model, batch_size=2, logits=True)
-    assert small.score(QUERY, (*TEXTS, LONG)) == pytest.approx(reranker.score(QUERY, (*TEXTS, LONG)), abs=1e-5)
 
 
 @pytest.mark.torch
@@ -154,12 +140,6 @@ def test_a_model_with_several_labels_is_refused(tmp_path):
 
 
 @pytest.mark.torch
-def test_a_model_that_is_not_there_is_our_error(path, tmp_path):
-    with pytest.raises(ServiceError, match="'absent' cannot be loaded"):
-        CrossEncoderReranker(str(tmp_path / "absent"))
-
-
-@pytest.mark.torch
 def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of memory")
@@ -170,9 +150,3 @@ def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
     reranker._model.tokenizer, reranker._model.activation_fn, reranker._model.predict = None, None, fail
     with pytest.raises(ServiceError, match="scoring 2 texts failed: RuntimeError"):
         reranker.score(QUERY, TEXTS[:2])
-
-
-def test_a_missing_package_names_the_extra(monkeypatch):
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'"):
-        CrossEncoderReranker("ms-marco-MiniLM-L6-v2")

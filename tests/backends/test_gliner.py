@@ -6,7 +6,6 @@ means nothing, how it is called and what it returns is what counts.
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 from typing import Any
@@ -17,9 +16,8 @@ from hypothesis import strategies as st
 
 from catena.backends import gliner_entities as backend
 from catena.backends.gliner_entities import GLiNERRecognizer
-from catena.effects import EntityRecognizer, Services, run
-from catena.enrichment import RecognizerDetector, query_entities
-from catena.model import MissingExtraError, ParameterError, ServiceError
+from catena.effects import EntityRecognizer
+from catena.model import ParameterError, ServiceError
 
 NAMES = {"product": ("HX-200", "QX 9"), "company": ("Acme Pumps",)}
 
@@ -94,12 +92,6 @@ def test_windows_cover_all_words_and_overlap_by_a_quarter_or_32(n_words, size):
         assert shared >= min(backend.OVERLAP, size // 4)
 
 
-def test_a_question_is_asked_through_the_port():
-    services = Services(recognizer=GLiNERRecognizer(StandIn(), labels=["product"]))
-    step = query_entities("Acme Pumps: torque of the QX 9?", (RecognizerDetector(labels=("company",)),))
-    assert run(step, services).names == ("acme pumps",)
-
-
 def test_the_identity_holds_all_that_decides_the_reply_and_no_path():
     def identity(**changed: Any) -> str:
         return GLiNERRecognizer(StandIn(), **{"labels": ["product"], "name": "small", **changed}).identity
@@ -157,10 +149,3 @@ def test_the_real_class_reads_all_of_a_long_text_without_a_warning():
     assert names[1] == ()
     assert names[0]
     assert {word for name in names[2] for word in name.split()} == set(texts[2].split())
-
-
-def test_a_missing_package_names_the_extra(monkeypatch):
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[gliner\]'") as caught:
-        GLiNERRecognizer("urchade/gliner_small-v2.1", labels=["product"])
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -1,5 +1,6 @@
 """What hosted rerankers and embedders share: windows, portions, order, errors; and what their recordings are."""
 
+import pickle
 import runpy
 import socket
 from pathlib import Path
@@ -9,6 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.backends import (
+    cohere,
+    gliner_entities,
+    hosted,
+    openai,
+    sentence_transformers,
+    spacy_entities,
+    tfidf,
+    voyage,
+)
 from catena.backends.hosted import (
     MAX_MESSAGE,
     Account,
@@ -20,7 +31,7 @@ from catena.backends.hosted import (
     unit_rows,
     windows,
 )
-from catena.model import InvalidReplyError, ServiceError
+from catena.model import InvalidReplyError, MissingExtraError, ServiceError
 
 CASSETTES = Path(__file__).parent / "cassettes"
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "write_cassettes.py"
@@ -141,6 +152,28 @@ def test_a_reply_that_came_and_cannot_be_read_is_invalid(place):
         assert isinstance(place.failure(error, "cloud/model"), InvalidReplyError)
     for error in (TimeoutError(), OSError("broken"), SDKError(500, "x")):
         assert not isinstance(place.failure(error, "cloud/model"), InvalidReplyError)
+
+
+# Packages that are not there
+
+
+@pytest.mark.parametrize(
+    ("patched", "make", "extra"),
+    [
+        (hosted, lambda: cohere.CohereReranker(api_key="k"), "cohere"),
+        (hosted, lambda: voyage.VoyageEmbedder(api_key="k"), "voyage"),
+        (openai, lambda: openai.OpenAILLM("small", api_key="k"), "openai"),
+        (sentence_transformers, lambda: sentence_transformers.CrossEncoderReranker("mini"), "sentence-transformers"),
+        (gliner_entities, lambda: gliner_entities.GLiNERRecognizer("small", labels=["product"]), "gliner"),
+        (spacy_entities, lambda: spacy_entities.SpacyRecognizer("en_core_web_sm"), "spacy"),
+        (tfidf, lambda: tfidf.TfidfScorer(["pump"]), "tfidf"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch, patched, make, extra):
+    monkeypatch.setattr(patched, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'catena-core\[{extra}\]'") as caught:
+        make()
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 # The recordings

@@ -13,10 +13,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.backends import OpenAILLM
-from catena.backends import openai as openai_llm
 from catena.cli.app import app
 from catena.effects import LLM, Complete, Completion, Retry, Services, arun, ask, run
-from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
+from catena.model import InvalidReplyError, ParameterError, ServiceError
 
 KEY = "sk-test-0123456789abcdefghij"
 REQUEST = Complete(prompt="Which fuse?", purpose="test", system="Be short.", max_tokens=50)
@@ -321,12 +320,6 @@ def test_a_missing_key_is_said_unless_the_server_is_ones_own(monkeypatch, server
         OpenAILLM("small")
     with OpenAILLM("small", base_url=server.url) as llm:
         assert llm.complete(REQUEST).text == "250 mA slow"
-
-
-def test_a_missing_sdk_is_named_with_the_line_that_installs_it(monkeypatch):
-    monkeypatch.setattr(openai_llm, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[openai\]"):
-        OpenAILLM("small", api_key=KEY)
 
 
 def test_the_driver_retries_what_may_be_tried_again_and_refuses_a_truncated_reply(llm, server):

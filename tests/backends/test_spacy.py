@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from catena.backends import SpacyRecognizer
-from catena.backends import spacy_entities as backend
 from catena.effects import EntityRecognizer, Services, arun, run
 from catena.enrichment import CodeDetector, RecognizerDetector, detect_entities, query_entities
-from catena.model import Chunk, Document, MissingExtraError, ParameterError, ServiceError
+from catena.model import Chunk, Document, ParameterError, ServiceError
 
 PATTERNS = [
     {"label": "PRODUCT", "pattern": [{"LOWER": "hx"}, {"ORTH": "-"}, {"SHAPE": "ddd"}]},
@@ -127,23 +124,8 @@ def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail():
 
 
 @pytest.mark.entities
-def test_threads_take_turns():
-    recognizer = SpacyRecognizer(pipeline())
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda i: recognizer.recognise([f"Acme Pumps {i}"] * 20), range(8)))
-    assert set(results) == {(("Acme Pumps",),) * 20}
-
-
-@pytest.mark.entities
 def test_a_pipeline_that_is_not_there_is_our_error():
     pytest.importorskip("spacy")
     with pytest.raises(ServiceError, match=r"'absent_model' cannot be loaded \(OSError\)") as caught:
         SpacyRecognizer("/somewhere/absent_model")
     assert "somewhere" not in str(caught.value)
-
-
-def test_a_missing_package_names_the_extra(monkeypatch):
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[spacy\]'") as caught:
-        SpacyRecognizer("en_core_web_sm")
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

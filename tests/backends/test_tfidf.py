@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.backends import TfidfScorer, tfidf
+from catena.backends import TfidfScorer
 from catena.effects import Services, run
-from catena.model import Chunk, MissingExtraError
+from catena.model import Chunk
 from catena.retrieval import ExactUnion, retrieve_views, stored
 from catena.retrieval.in_memory import ViewCollection
 
@@ -73,9 +73,3 @@ def test_it_is_a_route_over_any_view():
         Services(store=store),
     )
     assert [hit.chunk.id for hit in found.hits] == ["b"]
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(tfidf, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[tfidf\]"):
-        TfidfScorer(["pump"])

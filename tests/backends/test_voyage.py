@@ -15,7 +15,7 @@ from catena.model import InvalidReplyError
 class TestVoyage(HostedCases):
     backend = backend
     reranker_type, embedder_type = VoyageReranker, VoyageEmbedder
-    service, package, extra, variable = "voyage", "voyageai", "voyage", "VOYAGE_API_KEY"
+    service, package, variable = "voyage", "voyageai", "VOYAGE_API_KEY"
     rerank_limit = embed_limit = "MAX_ITEMS"
 
     @recording("embed_any_order")

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, run
-from catena.enrichment import Summaries, make_views
+from catena.enrichment import Summaries
 from catena.enrichment.view_asking import LONGEST_REPLY, check_language, read_summary
 from catena.enrichment.view_text import count_words
-from catena.model import Chunk
-from catena.testing import FakeLLM
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm. " * 20
 SUMMARY = "The shaft seal of the pump is changed after 900 hours. The motor turns at 1450 rpm."
@@ -81,27 +78,6 @@ BAD = {
 def test_what_is_no_summary_is_refused(reply):
     with pytest.raises(ValueError, match=r"repl|model gave"):
         read(reply)
-
-
-def test_all_bad_answers_are_reported_and_none_is_kept(tmp_path):
-    chunks = [
-        Chunk(id=f"c{n:02}", document_id="d", position=n, start=0, end=len(text), text=text)
-        for n, text in enumerate(f"{CONTENT}Pump number {n} is loud." for n in range(len(BAD)))
-    ]
-    bad = list(BAD.values())
-
-    def answer(request) -> str:
-        return bad[int(request.prompt.partition("Pump number ")[2].split()[0])]
-
-    with Journal.open(tmp_path / "journal") as journal:
-        views, degraded = run(make_views(chunks, [Summaries()]), Services(llm=FakeLLM(answer), journal=journal))
-        assert views == ()
-        assert [each.what for each in degraded] == [f"summary of chunk {chunk.id}" for chunk in chunks]
-        assert all(each.why for each in degraded)
-        good = FakeLLM(lambda request: SUMMARY)
-        views, degraded = run(make_views(chunks, [Summaries()]), Services(llm=good, journal=journal))
-    assert len(good.calls) == len(views) == len(BAD)
-    assert degraded == ()
 
 
 # bounds

@@ -113,11 +113,6 @@ def test_a_script_without_spaces_is_cut_between_characters():
     assert read_within([(0, 10)], text, 4, lambda start, end: end - start) == ((0, 4),)
 
 
-def test_a_word_that_does_not_fit_is_left_out():
-    assert read_within([(5, 19)], TEXT, 6, lambda start, end: end - start) == ((5, 9),)
-    assert read_within([(5, 19)], TEXT, 3, lambda start, end: end - start) == ()
-
-
 def test_chunking_error_is_the_share_of_broken_spans():
     chunks = [(0, 9), (10, 19)]
     assert chunking_error(chunks, [(0, 4), (5, 14), (10, 19), (4, 11)], TEXT) == 0.5
@@ -184,14 +179,6 @@ def test_whole_cutoffs_have_the_mean_k(k, questions):
     cutoffs = whole_cutoffs(k, questions)
     assert abs(sum(cutoffs) - k * questions) < 1
     assert max(cutoffs) - min(cutoffs) <= 1
-
-
-@given(st.lists(st.tuples(st.floats(1, 9), st.floats(0, 1)), min_size=1, max_size=6), st.floats(0, 1))
-def test_equal_count_stays_between_its_neighbours(points, place):
-    counts = [count for count, _ in points]
-    k = min(max(min(counts) + place * (max(counts) - min(counts)), min(counts)), max(counts))
-    found = at_equal_count(points, k)
-    assert min(recall for _, recall in points) - 1e-9 <= found <= max(recall for _, recall in points) + 1e-9
 
 
 # Errors
