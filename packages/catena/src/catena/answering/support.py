@@ -118,7 +118,7 @@ def has_value(value: Wording, text: Wording, headed: Sequence[Wording] = ()) -> 
 
 def without_citations(statement: str) -> str:
     """Return a statement without its citations and the number of an item."""
-    return _ORDINAL.sub("", _CITATION.sub("", statement), count=1)
+    return _ORDINAL.sub("", _CITATION.sub("", statement))
 
 
 def values_in(statement: str) -> tuple[str, ...]:

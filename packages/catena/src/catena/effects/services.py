@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from catena import prompts
@@ -376,8 +377,8 @@ class Services:
                 known[Inspect] = Handler(identity=_identity(self.store), call=lambda request: held)
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
-    def __reduce__(self) -> tuple[Callable[..., Services], tuple[Mapping[str, Any]]]:
-        return _services, ({each.name: getattr(self, each.name) for each in fields(self) if each.init},)
+    def __reduce__(self) -> tuple[Callable[[], Services], tuple[()]]:
+        return partial(Services, **{each.name: getattr(self, each.name) for each in fields(self) if each.init}), ()
 
     def handler(self, kind: type[Request]) -> Handler:
         """Return who answers this type of request.
@@ -429,12 +430,8 @@ def _check_limits(own: int | Mapping[str, int] | None) -> None:
             raise ParameterError("output_tokens", limit, "an integer >= 1, or such by the name of a prompt")
 
 
-def _services(given: Mapping[str, Any]) -> Services:
-    return Services(**given)
-
-
 class _Method(NamedTuple):
-    """How a service answers a type of request: with a method, or its async twin, of these arguments.
+    """The method, or its async twin, with which a service answers a type of request.
 
     A store gets no form: what it holds changes, so its rankings are never kept.
 

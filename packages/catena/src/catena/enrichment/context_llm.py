@@ -231,7 +231,7 @@ def clean_title(text: str) -> str:
     Raises:
         ValueError: it is no title, with the reason.
     """
-    title = bare(_LABEL.sub("", plain(text).lstrip("#").strip(), count=1))
+    title = bare(_LABEL.sub("", plain(text).lstrip("#").strip()))
     if len(title.splitlines()) > 1:
         raise ValueError("the reply holds more than a title: it has several lines")
     if len(title) > LONGEST_TITLE:

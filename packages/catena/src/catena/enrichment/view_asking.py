@@ -239,7 +239,7 @@ def check_language(text: str, content: str, *, share: float) -> None:
 
 def _unlabelled(text: str) -> str:
     """Return the text without the word that labels it and an offer of help at its end."""
-    text = _LABEL.sub("", text, count=1)
+    text = _LABEL.sub("", text)
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     while len(ends) > 2 and CLOSING.match(text[ends[-2] : ends[-1]].lstrip(" \n*_(")):
         ends.pop()
