@@ -19,6 +19,7 @@ from catena.text import (
     table_cells,
     table_values,
 )
+from catena.text.encodings import decoded, marked
 from catena.text.headings import NumberedTitle, numbered_title
 
 
@@ -96,3 +97,35 @@ def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_
 )
 def test_numbers_of_titles(title, expected):
     assert numbered_title(title) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "stated", "text", "encoding", "doubt"),
+    [
+        (b"plain", "", "plain", "utf-8", ""),
+        ("é".encode() * 10 + b"\xff", "", "é" * 10 + "\ufffd", "utf-8", "1 place is not UTF-8"),
+        ("é".encode() * 20 + b"\xff\xff", "", "é" * 20 + "\ufffd" * 2, "utf-8", "2 places are not UTF-8"),
+        ("aé".encode() + b"\xc3", "", "aé\ufffd", "utf-8", "1 place is not UTF-8"),  # cut inside a letter
+        ("naïve café".encode("cp1252"), "iso-8859-1", "naïve café", "windows-1252", ""),
+        ("naïve café".encode("cp1252"), "klingon", "naïve café", "windows-1252", None),
+        ("Привет, как дела?".encode("koi8_r"), "koi8-r", "Привет, как дела?", "koi8-r", ""),
+        ("日本語の文書です".encode("iso2022_jp"), "", "日本語の文書です", "iso-2022-jp", ""),
+        ("汉字文本在这里".encode("hz"), "", "汉字文本在这里", "hz", "its encoding is a guess: hz"),
+    ],
+)
+def test_bytes_are_read_in_the_encoding_that_fits_and_doubts_are_told(data, stated, text, encoding, doubt):
+    found = decoded(data, stated)
+    assert (found.text, found.encoding) == (text, encoding)
+    assert doubt is None or (found.doubt.startswith(doubt) if doubt else not found.doubt)
+
+
+def test_nine_letters_for_a_broken_byte_are_too_few_for_damaged_utf8():
+    assert decoded("é".encode() * 9 + b"\xff.").encoding != "utf-8"
+
+
+@pytest.mark.parametrize("name", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be"])
+def test_a_mark_or_every_second_zero_tells_the_encoding(name):
+    found = marked("Some words in it".encode(name))
+    assert found is not None
+    assert found[1].decode(found[0]) == "Some words in it"
+    assert marked(b"Some words") is None
