@@ -308,15 +308,26 @@ def test_what_a_makers_own_code_raises_costs_its_views_and_names_it(fails_at):
 
 @pytest.mark.parametrize(
     ("maker", "options"),
-    [
-        (Summaries, {"words": -1}),
-        (Summaries, {"by": "offline", "guidance": "x"}),
-        (Keywords, {"by": "offline", "language": "French"}),
-    ],
+    [(Summaries, {"by": "offline", "guidance": "x"}), (Keywords, {"by": "offline", "language": "French"})],
 )
-def test_options_outside_their_domain_are_refused(maker, options):
+def test_options_that_only_a_model_obeys_are_refused(maker, options):
     with pytest.raises(ParameterError):
         maker(**options)
+
+
+@pytest.mark.parametrize(
+    ("maker", "least"),
+    [
+        (Summaries, {"over_tokens": 0, "sentences": 1, "words": 0, "part_tokens": 1, "max_tokens": 1}),
+        (Keywords, {"words": 1, "part_tokens": 1, "max_tokens": 1}),
+        (Questions, {"count": 1, "part_tokens": 1, "max_tokens": 1}),
+    ],
+)
+def test_each_number_has_its_least(maker, least):
+    for name, value in least.items():
+        assert getattr(maker(**{name: value}), name) == (value or {"words": 200}.get(name, 0))
+        with pytest.raises(ParameterError, match=name):
+            maker(**{name: value - 1})
 
 
 # what is taken over
