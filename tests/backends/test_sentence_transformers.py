@@ -52,7 +52,7 @@ def test_it_is_an_embedder_with_a_name(minilm, embedder):
 
 @pytest.mark.torch
 def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
-    windows = embedder._windows(LONG, "")
+    windows = backend.windows_of(model, LONG, "")
     assert "".join(windows) == LONG
     assert len(windows) > 5
     longest = max(len(model.tokenizer(window)["input_ids"]) for window in windows)
@@ -64,7 +64,7 @@ def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
 @pytest.mark.torch
 def test_a_word_longer_than_the_window_is_cut(model, embedder):
     for text in ("北" * 3_000, "x" * 3_000, "12-34/" * 500):
-        windows = embedder._windows(text, "")
+        windows = backend.windows_of(model, text, "")
         assert "".join(windows) == text
         assert all(len(model.tokenizer(window)["input_ids"]) <= model.max_seq_length for window in windows)
 
@@ -74,7 +74,7 @@ def test_a_prompt_takes_room_from_the_window(model):
     model.prompts = {**model.prompts, "document": "passage: "}
     try:
         prompted = SentenceTransformerEmbedder(model)
-        windows = prompted._windows(LONG, "passage: ")
+        windows = backend.windows_of(model, LONG, "passage: ")
         assert all(len(model.tokenizer("passage: " + w)["input_ids"]) <= model.max_seq_length for w in windows)
         assert not np.allclose(prompted.embed_documents(["pump"])[0], prompted.embed_query("pump"), atol=1e-3)
     finally:

@@ -42,10 +42,10 @@ class _Encoder:
 
     def _encoded(self, texts: Sequence[str], encode: Callable[..., Any], prompt_names: tuple[str, ...]) -> list[Any]:
         """Return per text what the model makes of each of its windows."""
-        prompt = next((self._model.prompts[name] for name in prompt_names if self._model.prompts.get(name)), "")
+        prompt = prompt_of(self._model, prompt_names)
         try:
             with self._turn:
-                windows = [self._windows(text, prompt) for text in texts]
+                windows = [windows_of(self._model, text, prompt) for text in texts]
                 flat = [window for group in windows for window in group]
                 given = encode(flat, batch_size=self._batch_size, show_progress_bar=False, **self.options)
                 made = self._made(given, prompt, flat)
@@ -56,16 +56,6 @@ class _Encoder:
 
     def _made(self, given: Any, prompt: str, windows: Sequence[str]) -> Any:
         return given
-
-    def _windows(self, text: str, prompt: str) -> list[str]:
-        """Cut a text between words into pieces that tile it and that each fit the model's window."""
-        if self._model.max_seq_length is None:
-            return [text]
-        taken = self._model.tokenizer.num_special_tokens_to_add() + self._size(prompt)
-        return fitting_windows(self._model.tokenizer, text, max(1, self._model.max_seq_length - taken))
-
-    def _size(self, prompt: str) -> int:
-        return len(tokens_of(self._model.tokenizer, prompt)["input_ids"]) if prompt else 0
 
 
 class SentenceTransformerEmbedder(_Encoder):
@@ -154,7 +144,7 @@ class SentenceTransformerTokenEmbedder(_Encoder):
             prompt + window, truncation=True, max_length=self._model.max_seq_length, return_special_tokens_mask=True
         )["special_tokens_mask"]
         rows = given.detach().float().cpu().numpy()
-        own = rows[np.array(marks, bool) == 0][self._size(prompt) :]
+        own = rows[np.array(marks, bool) == 0][_size(self._model, prompt) :]
         lengths = np.linalg.norm(own, axis=1, keepdims=True)
         unit: NDArray[np.float32] = own / np.where(lengths > 0, lengths, 1.0)
         return unit
@@ -271,6 +261,23 @@ def fingerprint(model: SentenceTransformer) -> str:
 def tokens_of(tokenizer: Any, text: str) -> Any:
     """Return all tokens of a text and their places in it, without special ones."""
     return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+
+
+def prompt_of(model: Any, names: Sequence[str]) -> str:
+    """Return the prompt that a model has under the first of these names, "" for none."""
+    return next((model.prompts[name] for name in names if model.prompts.get(name)), "")
+
+
+def windows_of(model: Any, text: str, prompt: str) -> list[str]:
+    """Cut a text between words into pieces that tile it and that each fit the model's window behind the prompt."""
+    if model.max_seq_length is None:
+        return [text]
+    taken = model.tokenizer.num_special_tokens_to_add() + _size(model, prompt)
+    return fitting_windows(model.tokenizer, text, max(1, model.max_seq_length - taken))
+
+
+def _size(model: Any, prompt: str) -> int:
+    return len(tokens_of(model.tokenizer, prompt)["input_ids"]) if prompt else 0
 
 
 def fitting_windows(tokenizer: Any, text: str, limit: int) -> list[str]:

@@ -19,6 +19,7 @@ from catena.enrichment.views import MadeViews
 from catena.model import Chunk
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
+from catena.model.options import check_options
 from catena.model.places import SEPARATOR
 from catena.text.replies import CLOSING, TALK, bare, plain, refuses
 from catena.text.words import count_tokens, folded, same_words, sentence_ends, tokenise
@@ -41,6 +42,12 @@ class ModelMaker(ABC):
     guidance: str
     part_tokens: int
     max_tokens: int
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if not self.asks_model and (self.guidance or self.language):
+            by = getattr(self, "by", "")
+            raise ParameterError("by", by, "'llm' with guidance or a language: only a model obeys")
 
     @property
     def language(self) -> str:
@@ -112,16 +119,6 @@ def section_name(chunk: Chunk, title: str) -> str:
     """Return the headings above the chunk, outermost first, without the document's title; "" where it has none."""
     path = chunk.path[1:] if chunk.path and same_words(chunk.path[0], title) else chunk.path
     return SEPARATOR.join(filter(None, path))
-
-
-def check_obeyed(by: str, *words: str) -> None:
-    """Refuse words to a model, such as guidance or a language, where none is asked.
-
-    Raises:
-        ParameterError: `by` is "offline", and there are some.
-    """
-    if by == "offline" and any(words):
-        raise ParameterError("by", by, "'llm' with guidance or a language: only a model obeys")
 
 
 def _requests(

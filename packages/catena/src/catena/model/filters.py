@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -81,11 +82,11 @@ def checked(where: Where | None, known: Collection[str]) -> Where | None:
     if where is None:
         return None
     check(where)
-    where = _plain(where)
+    where = _mapped(where, _plain_item)
     if not known:
         return where
     aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
-    where = _renamed(where, aliases)
+    where = _mapped(where, partial(_renamed_item, aliases))
     fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
     missing = _nowhere(where, fields)
     if missing:
@@ -104,19 +105,22 @@ def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
     return meant(name, [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
 
 
-def _plain(where: Where) -> Where:
-    """Return a well-formed filter with operands as metadata keep them."""
-    plain: dict[str, Any] = {}
+def _plain_item(key: str, value: Any) -> Where:
+    """Return the condition on a field with operands as they are kept."""
+    is_operations = isinstance(value, Mapping)
+    return {key: {name: _operand(operand) for name, operand in value.items()} if is_operations else _operand(value)}
+
+
+def _mapped(where: Where, item: Callable[[str, Any], Where]) -> Where:
+    """Return a filter with each condition on a field as `item` gives it, at any depth."""
+    parts: list[Where] = []
     for key, value in where.items():
         if key in ("$and", "$or"):
-            plain[key] = [_plain(part) for part in value]
-        elif key == "$not":
-            plain[key] = _plain(value)
-        elif isinstance(value, Mapping):
-            plain[key] = {name: _operand(operand) for name, operand in value.items()}
+            parts.append({key: [_mapped(part, item) for part in value]})
         else:
-            plain[key] = _operand(value)
-    return plain
+            parts.append({key: _mapped(value, item)} if key == "$not" else item(key, value))
+    whole = {key: value for part in parts for key, value in part.items()}
+    return whole if len(whole) == len(parts) else {"$and": parts}
 
 
 def _operand(operand: Any) -> Any:
@@ -201,20 +205,9 @@ def _steps(written: str) -> list[str]:
     return within if not before and not after and all(within) else []
 
 
-def _renamed(where: Where, names: Mapping[str, str]) -> Where:
-    """Return a filter with other names of fields; two conditions that come to speak of one field both hold."""
-    parts: list[Where] = []
-    for key, value in where.items():
-        if key in ("$and", "$or"):
-            parts.append({key: [_renamed(part, names) for part in value]})
-        elif key == "$not":
-            parts.append({key: _renamed(value, names)})
-        elif names.get(key) == "path":
-            parts.append(_under(value))
-        else:
-            parts.append({names.get(key, key): value})
-    whole = {key: value for part in parts for key, value in part.items()}
-    return whole if len(whole) == len(parts) else {"$and": parts}
+def _renamed_item(names: Mapping[str, str], key: str, value: Any) -> Where:
+    """Return the condition on a field under the name that it has here."""
+    return _under(value) if names.get(key) == "path" else {names.get(key, key): value}
 
 
 def _nowhere(where: Where, known: Collection[str]) -> list[str]:
