@@ -19,6 +19,7 @@ from catena.evaluation import (
     question_distances,
     ranks_by_query,
     recall_curve,
+    study,
     texts_of,
 )
 from catena.evaluation.cohesion import cohesion, homologous_labels, inner_products, normalised
@@ -93,16 +94,6 @@ def test_neither_order_nor_length_of_vectors_matters(order, factor):
         assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("rows", "labels"), [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])]
-)
-def test_what_cannot_be_measured_is_refused(rows, labels):
-    with pytest.raises(EvaluationError):
-        cohesion(rows, labels)
-    with pytest.raises(ParameterError):
-        cohesion([[1.0]], ["a"], rounds=0)
-
-
 # three ways to write the chunks
 
 MANUALS = [
@@ -166,17 +157,6 @@ def test_t_sne_names_its_seed_and_perplexity_and_needs_its_extra(monkeypatch):
         project({"a": rows}, method="t-sne")
 
 
-@pytest.mark.parametrize(
-    "sets", [{}, {"a": np.ones((2, 3))}, {"a": np.ones((3, 3)), "b": np.ones((3, 2))}, {"a": np.full((3, 2), np.inf)}]
-)
-def test_what_has_no_plane_is_refused(sets):
-    with pytest.raises(EvaluationError):
-        project(sets)
-    for wrong in ({"method": "umap"}, {"perplexity": 0.0}):
-        with pytest.raises(ParameterError):
-            project({"a": np.eye(4)}, **wrong)
-
-
 # closeness
 
 
@@ -199,19 +179,6 @@ def test_a_shift_is_a_paired_comparison_in_the_papers_form():
     assert shift.comparison.difference == pytest.approx((high - half + half) / 3, abs=1e-6)
     assert shift.points.shape == (9, 2)
     assert str(shift).startswith("inner product 0.333 -> 0.622 (+0.289 [")
-
-
-def test_pairs_must_be_pairs():
-    for step in (
-        inner_products(["0"], []),
-        inner_products([], []),
-        inner_products("0", "0"),
-        embedding_shift(["0"], ["0"], ["0", "1"]),
-        question_distances(["0"], {"a": []}),
-    ):
-        with pytest.raises(EvaluationError):
-            run(step, Services(embedder=AngleEmbedder()))
-    assert normalised(np.zeros((1, 2))).tolist() == [[0.0, 0.0]]
 
 
 # curves
@@ -255,20 +222,6 @@ def test_the_index_falls_as_gamma_grows():
     assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.parametrize("ranks", [{}, {"a": []}, {"a": [0]}, {"a": [11]}])
-def test_a_curve_needs_ranks_within_the_collection(ranks):
-    with pytest.raises(EvaluationError):
-        recall_curve(ranks, n=10)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"n": 1}, {"n": 10, "gamma": 0.0}, {"n": 10, "level": 1.0}, {"n": 10, "rounds": 0}]
-)
-def test_a_curve_checks_its_parameters(wrong):
-    with pytest.raises(ParameterError):
-        recall_curve({"a": [1]}, **wrong)
-
-
 # what a comparison can show
 
 
@@ -284,9 +237,53 @@ def test_detectable_differences_agree_with_scipy(n):
     assert detectable_difference(n, deviation=1.0) == pytest.approx(exact, rel=1e-3 if n < 6 else 1e-4)
 
 
-@pytest.mark.parametrize(
-    ("n", "wrong"), [(1, {}), (9, {"deviation": -1.0}), (9, {"power": 1.0}), (9, {"level": 0.0})]
-)
-def test_detectable_differences_check_their_parameters(n, wrong):
-    with pytest.raises(ParameterError):
-        detectable_difference(n, **wrong)
+def asked_of(step):
+    return run(step, Services(embedder=AngleEmbedder()))
+
+
+SQUARE = {"a": np.eye(4)}
+UNMEASURED = [
+    *((lambda rows=rows, labels=labels: cohesion(rows, labels)) for rows, labels in (
+        ([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"]),
+    )),
+    *((lambda sets=sets: project(sets)) for sets in (
+        {}, {"a": np.ones((2, 3))}, {"a": np.ones((3, 3)), "b": np.ones((3, 2))}, {"a": np.full((3, 2), np.inf)},
+    )),
+    *((lambda ranks=ranks: recall_curve(ranks, n=10)) for ranks in ({}, {"a": []}, {"a": [0]}, {"a": [11]})),
+    lambda: asked_of(inner_products(["0"], [])),
+    lambda: asked_of(inner_products([], [])),
+    lambda: asked_of(inner_products("0", "0")),
+    lambda: asked_of(embedding_shift(["0"], ["0"], ["0", "1"])),
+    lambda: asked_of(question_distances(["0"], {"a": []})),
+    lambda: asked_of(study({"way": ["one"]}, ["a", "b"])),
+]  # fmt: skip
+OUTSIDE = [
+    ("rounds", lambda: cohesion([[1.0]], ["a"], rounds=0)),
+    ("documents", lambda: homologous_labels([], documents=0)),
+    ("method", lambda: project(SQUARE, method="umap")),
+    ("perplexity", lambda: project(SQUARE, perplexity=0.0)),
+    ("n", lambda: recall_curve({"a": [1]}, n=1)),
+    ("gamma", lambda: recall_curve({"a": [1]}, n=10, gamma=0.0)),
+    ("level", lambda: recall_curve({"a": [1]}, n=10, level=1.0)),
+    ("rounds", lambda: recall_curve({"a": [1]}, n=10, rounds=0)),
+    ("n", lambda: detectable_difference(1)),
+    ("deviation", lambda: detectable_difference(9, deviation=-1.0)),
+    ("power", lambda: detectable_difference(9, power=1.0)),
+    ("level", lambda: detectable_difference(9, level=0.0)),
+]
+
+
+@pytest.mark.parametrize("call", UNMEASURED)
+def test_what_cannot_be_measured_is_refused(call):
+    with pytest.raises(EvaluationError):
+        call()
+
+
+@pytest.mark.parametrize(("name", "call"), OUTSIDE)
+def test_parameters_outside_their_domains_are_named(name, call):
+    with pytest.raises(ParameterError, match=f"^{name} must be"):
+        call()
+
+
+def test_a_vector_without_length_stays_as_it_is():
+    assert normalised(np.zeros((1, 2))).tolist() == [[0.0, 0.0]]

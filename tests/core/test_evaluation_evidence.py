@@ -140,6 +140,8 @@ def test_gold_spans_judge_the_chunks_of_any_chunker():
         (lambda: recall_at(["a"], [], 5), "without gold items"),
         (lambda: match_rate(["a"], {}), "without gold items"),
         (lambda: recall_at(["a"], "a", 5), "several ids"),
+        (lambda: item_recall(["a"], {}, 1), "item recall is undefined without gold items"),
+        (lambda: items_found(["a"], {"one": "abc"}, 1), "chunks of item 'one': expected several ids, got 'abc'"),
         (lambda: recall_at(["a"], [1], 5), "not str"),
         (lambda: recall_at(["a"], {"piece": "a"}, 5), "several ids"),
         (lambda: recall_at(["a", "a"], ["a"], 5), "twice"),
@@ -159,15 +161,31 @@ def test_what_cannot_be_measured_is_named(call, said):
         call()
 
 
-@pytest.mark.parametrize("name", ["recall", "recall@0", "all@-1", "ndcg@5", "match_rate@3", ""])
-def test_an_unknown_measure_is_refused(name):
-    with pytest.raises(ParameterError, match="measure"):
-        evaluate_evidence({"q": ["a"]}, {"q": ["a"]}, (name,))
-
-
-def test_a_cutoff_below_1_is_refused():
-    with pytest.raises(ParameterError, match="k must be"):
-        all_at(["a"], ["a"], 0)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        *(
+            (lambda name=name: evaluate_evidence({"q": ["a"]}, {"q": ["a"]}, (name,)), "measure")
+            for name in ("recall", "recall@0", "all@-1", "ndcg@5", "match_rate@3", "")
+        ),
+        *(
+            (lambda ends=ends: span(*ends), "gold span must be offsets with 0 <= start < end")
+            for ends in ((-1, 4), (3, 3), (5, 2))
+        ),
+        *(
+            (
+                lambda share=share: relevant_chunks([], [], min_overlap=share),
+                r"min_overlap must be a share in \(0, 1\]",
+            )
+            for share in (0, -0.1, 1.01, float("nan"))
+        ),
+        (lambda: all_at(["a"], ["a"], 0), "k must be"),
+        (lambda: items_found(["a"], {"one": ["a"]}, 0), "k must be a cutoff of 1 or more, got 0"),
+    ],
+)
+def test_parameters_outside_their_domains(call, said):
+    with pytest.raises(ParameterError, match=said):
+        call()
 
 
 def cut(start: int, text: str, *, document: str = "d", name: str = "") -> Chunk:
@@ -246,24 +264,3 @@ def test_visible_text_judged_by_definition(case, data):
         held = len(range(max(start, piece.start), min(end, piece.end)))
         expected = bool(shared) and (2 * len(shared) >= len(own) or 2 * held >= end - start)
         assert (piece.id in found) is expected
-
-
-@pytest.mark.parametrize(("start", "end"), [(-1, 4), (3, 3), (5, 2)])
-def test_spans_must_hold_something(start, end):
-    with pytest.raises(ParameterError, match="gold span must be offsets with 0 <= start < end"):
-        span(start, end)
-
-
-@pytest.mark.parametrize("share", [0, -0.1, 1.01, float("nan")])
-def test_min_overlap_outside_its_domain(share):
-    with pytest.raises(ParameterError, match=r"min_overlap must be a share in \(0, 1\]"):
-        relevant_chunks([], [], min_overlap=share)
-
-
-def test_recall_without_items_and_bad_cutoffs():
-    with pytest.raises(EvaluationError, match="item recall is undefined without gold items"):
-        item_recall(["a"], {}, 1)
-    with pytest.raises(ParameterError, match="k must be a cutoff of 1 or more, got 0"):
-        items_found(["a"], {"one": ["a"]}, 0)
-    with pytest.raises(EvaluationError, match="chunks of item 'one': expected several ids, got 'abc'"):
-        items_found(["a"], {"one": "abc"}, 1)

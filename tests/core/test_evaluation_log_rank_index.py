@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.evaluation import log_rank_index, mean_log_rank_index
 from catena.evaluation.log_rank_measure import log_rank_score
-from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
+from catena.model import CatenaError, Chunk, EvaluationError, Hit, Ranking, Scale
 
 GAMMAS = (1e-6, 0.01, 1.0, 10.0, 1000.0)
 gammas = st.floats(1e-6, 1e6)
@@ -289,17 +289,45 @@ def test_all_tied_and_all_relevant(gamma, ties, m):
     )
 
 
-@pytest.mark.parametrize("gamma", [0, 0.0, -0.0, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, "1", None, 1j])
-@pytest.mark.parametrize("n", [0, 1, 10])
-def test_gamma_outside_its_domain(gamma, n):
-    with pytest.raises(ParameterError, match="gamma must be a finite number > 0"):
-        log_rank_index(["a"], [], n=n, gamma=gamma)
+def worst_first() -> Ranking:
+    pieces = [Chunk(id=i, document_id="d", position=0, start=0, end=1, text="x") for i in "ab"]
+    return Ranking((Hit(pieces[0], 0.1), Hit(pieces[1], 0.9)), Scale.SIMILARITY)
 
 
-@pytest.mark.parametrize("n", [-1, 2.0, True, None, "5", math.nan, 10**9, 10**400])
-def test_n_outside_its_domain(n):
-    with pytest.raises(ParameterError, match="n must be an integer >= 0 and <= 100,000,000"):
-        log_rank_index(["a"], [], n=n)
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        *(
+            ({"gamma": gamma}, "gamma must be a finite number > 0")
+            for gamma in (0, -0.0, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, "1", None, 1j)
+        ),
+        *(
+            ({"n": n}, "n must be an integer >= 0 and <= 100,000,000")
+            for n in (-1, 2.0, True, None, "5", math.nan, 10**9, 10**400)
+        ),
+        *(
+            ({"relevant": relevant, "ranked": ranked, "n": n}, f"n = {n} is too small")
+            for relevant, ranked, n in (("a", "ab", 1), ("a", "a", 0), ("x", "ab", 2), ("abc", "", 2), ("ax", "a", 1))
+        ),
+        *(({"ties": ties}, "ties must be one of") for ties in ("random", None)),
+        *(({"unretrieved": policy}, "unretrieved must be one of") for policy in ("zero", "k+1")),
+        *(({"ranked": {"a": score}}, "every score must be a number") for score in (math.nan, "high", None, 10**400)),
+        ({"ranked": "aba"}, "piece 'a' is ranked twice"),
+        ({"ranked": (1, 2)}, "id 1 is of type int, not str"),
+        ({"ranked": {1: 0.5}}, "id 1 is of type int, not str"),
+        ({"ranked": worst_first()}, r"not best first\. Try: Ranking\.of"),
+        ({"ranked": {"a", "b"}}, "expected a Ranking, scores by id, or a list of ids, best first; got set"),
+        ({"ranked": 7}, "expected a Ranking, scores by id, or a list of ids"),
+        ({"relevant": (1,)}, "relevant ids: id 1 is of type int, not str"),
+        ({"relevant": None}, "expected several ids, got None"),
+    ],
+)
+def test_what_has_no_index_is_refused_by_name(given_, message):
+    whole = {"relevant": "a", "ranked": "", "n": 100, **given_}
+    pieces = (whole.pop("relevant"), whole.pop("ranked"))
+    relevant, ranked = (list(each) if isinstance(each, str | tuple) else each for each in pieces)
+    with pytest.raises(CatenaError, match=message):
+        log_rank_index(relevant, ranked, **whole)
 
 
 @pytest.mark.parametrize("rank", [0, -1, 0.99, 11, 10.01, math.nan, math.inf])
@@ -308,56 +336,10 @@ def test_rank_outside_the_ranking(rank):
         log_rank_score(rank, n=10)
 
 
-@pytest.mark.parametrize(
-    ("relevant", "ranked", "n"),
-    [
-        (["a"], ["a", "b"], 1), (["a"], ["a"], 0), (["x"], ["a", "b"], 2), (["a", "b", "c"], [], 2),
-        (["a", "x"], ["a"], 1),
-    ],
-)  # fmt: skip
-def test_n_smaller_than_the_pieces_named(relevant, ranked, n):
-    with pytest.raises(EvaluationError, match=f"n = {n} is too small"):
-        log_rank_index(relevant, ranked, n=n)
-
-
-@pytest.mark.parametrize(
-    ("relevant", "ranked", "message"),
-    [
-        (["a"], ["a", "b", "a"], "piece 'a' is ranked twice"),
-        (["1"], [1, 2], "id 1 is of type int, not str"),
-        ([1], ["1", "2"], "relevant ids: id 1 is of type int, not str"),
-        (["1"], {1: 0.5}, "id 1 is of type int, not str"),
-        ("abc", ["a"], "expected several ids, got 'abc'"),
-        (["a"], "abc", "expected several ids, got 'abc'"),
-        (None, ["a"], "expected several ids, got None"),
-        (["a"], None, "expected a Ranking, scores by id, or a list of ids"),
-        (["a"], {"a", "b"}, "expected a Ranking, scores by id, or a list of ids, best first; got set"),
-        (["a"], {"a": math.nan}, "every score must be a number, not NaN"),
-        (["a"], {"a": "high"}, "every score must be a number"),
-        (["a"], {"a": None}, "every score must be a number"),
-        (["a"], {"a": 10**400}, "every score must be a number"),
-    ],
-)
-def test_malformed_judgements_and_rankings(relevant, ranked, message):
-    with pytest.raises(EvaluationError, match=message):
-        log_rank_index(relevant, ranked, n=100)
-
-
-def test_ranking_that_is_not_best_first():
-    hits = [
-        Hit(Chunk(id=i, document_id="d", position=0, start=0, end=1, text="x"), s)
-        for i, s in (("a", 0.1), ("b", 0.9))
-    ]
-    with pytest.raises(EvaluationError, match=r"not best first\. Try: Ranking\.of"):
-        log_rank_index(["a"], Ranking(tuple(hits), Scale.SIMILARITY), n=2)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("ties", "random"), ("unretrieved", "zero"), ("ties", None), ("unretrieved", "k+1")]
-)
-def test_unknown_policies(name, value):
-    with pytest.raises(ParameterError, match=f"{name} must be one of"):
-        log_rank_index(["a"], ["a"], n=2, **{name: value})
+def test_a_text_is_no_list_of_ids():
+    for relevant, ranked in (("abc", ["a"]), (["a"], "abc")):
+        with pytest.raises(EvaluationError, match="expected several ids, got 'abc'"):
+            log_rank_index(relevant, ranked, n=100)
 
 
 # the mean over queries
