@@ -1,5 +1,7 @@
 """Embedders and cross-encoders by sentence-transformers: MiniLM, and a tiny one of random weights (`torch` only)."""
 
+import re
+from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from catena.backends import CrossEncoderReranker, SentenceTransformerEmbedder
+from catena.backends import CrossEncoderReranker, SentenceTransformerEmbedder, SentenceTransformerTokenEmbedder
 from catena.backends import sentence_transformers as backend
 from catena.effects import Embedder, Rate, Reranker, Services, ask, run
 from catena.model import ParameterError, ServiceError
@@ -235,3 +237,89 @@ def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
     reranker._model.tokenizer, reranker._model.activation_fn, reranker._model.predict = None, None, fail
     with pytest.raises(ServiceError, match="scoring 2 texts failed: RuntimeError"):
         reranker.score(QUERY, TEXTS[:2])
+
+
+# Without torch: a model of words, each of which is one token and one direction
+
+
+class Words:
+    """A tokenizer whose tokens are words; a text has two special ones around it."""
+
+    model_max_length = 8
+
+    def num_special_tokens_to_add(self, pair=False):
+        return 3 if pair else 2
+
+    def __call__(self, text, *, return_special_tokens_mask=False, max_length=None, **_):
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        if return_special_tokens_mask:
+            return {"special_tokens_mask": [1, *[0] * len(spans[: max_length - 2]), 1]}
+        found = UserDict(input_ids=spans, offset_mapping=spans)
+        found.word_ids = lambda: list(range(len(spans)))
+        return found
+
+
+class Rows(np.ndarray):
+    """An array with the methods of a tensor."""
+
+    detach = float = cpu = lambda self: self
+
+    def numpy(self):
+        return np.asarray(self)
+
+
+class StandIn:
+    """Says of a text the share of each letter among the first letters of its words, as a unit vector."""
+
+    max_seq_length, tokenizer, prompts = 8, Words(), {"query": "q: ", "document": ""}
+    model_card_data = SimpleNamespace(base_model="org/words")
+
+    def state_dict(self):
+        return {}
+
+    def vector(self, word):
+        return np.eye(26)[ord(word[0].lower()) - ord("a")]
+
+    def encode_document(self, texts, *, batch_size, show_progress_bar, normalize_embeddings=False, output_value=""):
+        assert all(len(text.split()) <= 6 for text in texts)
+        if output_value == "token_embeddings":
+            marks = np.ones((1, 26))
+            return [
+                np.vstack([marks, [2 * self.vector(w) for w in text.split()], marks]).view(Rows) for text in texts
+            ]
+        sums = np.array([sum(map(self.vector, text.split())) for text in texts])
+        return sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+    def encode_query(self, texts, **options):
+        return self.encode_document([f"q: {text}" for text in texts], **options)
+
+
+def test_a_text_is_the_mean_of_its_windows_whatever_the_model():
+    embedder = SentenceTransformerEmbedder(StandIn())
+    assert (embedder.identity.split("@")[0], embedder.dim) == ("sentence-transformers/org/words", 26)
+    rows = embedder.embed_documents(["a b", "a b " * 5])
+    assert rows[0] == pytest.approx(rows[1])  # of windows of six words and four
+    assert rows[0, :2] == pytest.approx([0.5**0.5] * 2)
+    assert embedder.embed_query("a").tolist() == pytest.approx([0.5**0.5, *[0] * 15, 0.5**0.5, *[0] * 9])
+    assert embedder.embed_documents([]).shape == (0, 26)
+
+
+def test_tokens_are_those_of_the_text_alone_as_unit_rows():
+    embedder = SentenceTransformerTokenEmbedder(StandIn())
+    assert embedder.identity.endswith(";tokens")
+    short, long = embedder.embed_document_tokens(["a b", "a b " * 5])
+    assert short.tolist() == np.eye(26)[:2].tolist()
+    assert long.tolist() == np.eye(26)[[0, 1] * 5].tolist()
+    assert embedder.embed_query_tokens("b").tolist() == [np.eye(26)[1].tolist()]
+    assert embedder.embed_document_tokens([]) == []
+
+
+def test_what_a_model_raises_is_our_error_and_says_at_what():
+    class Broken(StandIn):
+        def encode_document(self, texts, **_):
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(ServiceError, match="embedding 1 texts failed: RuntimeError"):
+        SentenceTransformerEmbedder(Broken())
+    with pytest.raises(ServiceError, match="embedding the tokens of 2 texts failed: RuntimeError"):
+        SentenceTransformerTokenEmbedder(Broken()).embed_document_tokens(["a", "b"])

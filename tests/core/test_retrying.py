@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import BaseModel
 
 from catena.effects import (
     Budget,
@@ -25,13 +26,20 @@ from catena.effects import (
     Health,
     Rate,
     Retry,
+    Schemas,
     Search,
     Services,
     Step,
     arun,
     ask,
+    ending_told,
+    limit_setting,
     run,
     service_error,
+    smaller,
+    turn_if_local,
+    turn_of,
+    with_limit,
 )
 from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServerError, ServiceError
 from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
@@ -376,3 +384,76 @@ def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_
     with pytest.raises(Exception, match="6002 spent"):
         drive(batch(asking(2, max_tokens=100)), services)
     assert len(llm.calls) == 1
+
+
+# Models of frameworks
+
+
+def made_in(module, **held):
+    made = type("Made", (), {"__module__": module})()
+    vars(made).update(held)
+    return made
+
+
+def test_models_in_this_process_take_turns_and_those_behind_a_client_do_not():
+    local, tokenizer = made_in("llama_cpp.llama"), made_in("tokenizers")
+    three = made_in("chat", llm=made_in("llm", pipeline=made_in("pipeline", model=local)))
+    assert turn_if_local(three) is turn_of(local) is turn_of(local)
+    assert turn_if_local(made_in("chat", tokenizer=tokenizer)) is turn_of(tokenizer)
+    for other in (
+        made_in("chat", deep=three),  # four attributes away
+        made_in("chat", tokenizer=tokenizer, client=made_in("httpx._client")),
+        made_in("catena.backends.mine", model=local),  # takes turns itself
+        made_in("chat"),
+    ):
+        assert not isinstance(turn_if_local(other), type(turn_of(local)))
+
+
+@pytest.mark.parametrize(
+    ("said", "ending"),
+    [
+        ({"finish_reason": "stop"}, "stop"), ({"finish_reason": "length"}, "length"), ({}, "stop"),
+        ({"finishReason": "MAX_TOKENS"}, "length"), ({"stop_reason": "end_turn"}, "stop"),
+        ({"stopReason": "content_filtered"}, "content_filter"), ({"done_reason": "refusal"}, "refusal"),
+        ({"status": "failed"}, "error"), ({"finish_reason": None, "completion_reason": "eos"}, "stop"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+    ],
+)  # fmt: skip
+def test_how_a_reply_ended_is_known_in_the_words_of_any_service(said, ending):
+    assert ending_told(said) == ending
+
+
+def test_a_limit_is_the_smaller_of_the_prompts_and_the_users_own():
+    class Chat(BaseModel):
+        max_tokens: int | None = 16
+
+    class Bare(BaseModel):
+        name: str = ""
+
+    assert (limit_setting(Chat()), limit_setting(Bare())) == ("max_tokens", None)
+    told = [
+        with_limit(chat, "max_tokens", 50).max_tokens for chat in (Chat(), Chat(max_tokens=20), Chat(max_tokens=80))
+    ]
+    assert told == [50, 20, 50]  # a default is nobody's own
+    bare = Bare()
+    assert with_limit(bare, None, 50) is bare
+    assert [smaller(own, 50) for own in (None, 0, -1, 1, 49, 51)] == [50, 50, 50, 1, 49, 50]
+
+
+def test_a_schema_goes_out_until_a_reply_came_without_the_one_that_was_refused():
+    (request,), refused = asking(1, schema="{}"), NotImplementedError()
+    schemas = Schemas(True)
+    assert (schemas.go_with(request), schemas.go_with(asking(1)[0]), Schemas(False).go_with(request)) == (
+        True,
+        False,
+        False,
+    )
+    assert schemas.refusal(request, RuntimeError("busy"), "m") is None
+    assert schemas.refusal(request, KeyError("x"), "m") is not None  # an adapter's own fault
+    schemas.answered(request)
+    assert schemas.go_with(request)
+    told = schemas.refusal(request, refused, "m")
+    assert (type(told).__name__, told.retry, "asked without" in str(told)) == ("SchemaRefusedError", True, True)
+    assert schemas.go_with(request)
+    schemas.answered(request)
+    assert not schemas.go_with(request)
