@@ -64,14 +64,6 @@ def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
 
 
 @pytest.mark.torch
-def test_a_word_longer_than_the_window_is_cut(model, embedder):
-    for text in ("北" * 3_000, "x" * 3_000, "12-34/" * 500):
-        windows = backend.windows_of(model, text, "")
-        assert "".join(windows) == text
-        assert all(len(model.tokenizer(window)["input_ids"]) <= model.max_seq_length for window in windows)
-
-
-@pytest.mark.torch
 def test_a_prompt_takes_room_from_the_window(model):
     model.prompts = {**model.prompts, "document": "passage: "}
     try:
@@ -81,17 +73,6 @@ def test_a_prompt_takes_room_from_the_window(model):
         assert not np.allclose(prompted.embed_documents(["pump"])[0], prompted.embed_query("pump"), atol=1e-3)
     finally:
         model.prompts = {**model.prompts, "document": ""}
-
-
-@pytest.mark.torch
-def test_rows_are_unit_and_in_order(embedder):
-    texts = ["cat", LONG, "", "carburetor", "kitten"]
-    rows = embedder.embed_documents(texts)
-    assert rows.shape == (5, 384)
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-6)
-    assert rows[0] @ rows[4] > rows[0] @ rows[3] + 0.2
-    assert embedder.embed_documents([]).shape == (0, 384)
 
 
 @pytest.mark.torch
