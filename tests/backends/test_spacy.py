@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from catena.backends import SpacyRecognizer
 from catena.effects import EntityRecognizer, Services, arun, run
 from catena.enrichment import CodeDetector, RecognizerDetector, detect_entities, query_entities
-from catena.model import Chunk, Document, ParameterError, ServiceError
+from catena.model import CatenaError, Chunk, Document, ServiceError
 
 PATTERNS = [
     {"label": "PRODUCT", "pattern": [{"LOWER": "hx"}, {"ORTH": "-"}, {"SHAPE": "ddd"}]},
@@ -26,6 +27,63 @@ def pipeline(patterns: list[dict[str, Any]] = PATTERNS, language: str = "en") ->
     return made
 
 
+class Rules:
+    """A pipeline without spaCy: a word with a capital is a product, one with an A an organisation."""
+
+    max_length, pipe_names = 40, ("ruler",)
+
+    def __init__(self, labels=("ORG", "PRODUCT"), assigns=("doc.ents",)):
+        self.meta = {"lang": "en", "name": "rules", "version": "1.0"}
+        self.pipeline, self.assigns = [("ruler", SimpleNamespace(labels=labels))], assigns
+
+    def get_pipe_meta(self, name):
+        return SimpleNamespace(assigns=self.assigns)
+
+    def to_bytes(self, exclude):
+        return repr(self.pipeline).encode()
+
+    def pipe(self, texts, batch_size):
+        for text in texts:
+            if len(text) > self.max_length or "burst" in text:
+                raise ValueError("burst")
+            words = [word for word in text.split() if word[0].isupper()]
+            yield SimpleNamespace(
+                ents=[SimpleNamespace(text=w, label_="ORG" if w[0] == "A" else "PRODUCT") for w in words]
+            )
+
+
+named = SpacyRecognizer
+
+
+def test_labels_of_the_request_go_before_the_recognisers_own():
+    texts = ["Acme sells the Hexa", "", "nothing"]
+    assert named(Rules()).recognise(texts) == (("Acme", "Hexa"), (), ())
+    assert named(Rules()).recognise(texts, ("ORG",)) == (("Acme",), (), ())
+    assert named(Rules(), labels=["PRODUCT"]).recognise(texts) == (("Hexa",), (), ())
+    assert named(Rules(), labels=["PRODUCT"], batch_size=1).recognise(texts, ("ORG",)) == (("Acme",), (), ())
+    assert named(Rules(labels=())).recognise(texts, ("ANY",)) == ((), (), ())  # it tells no labels
+    names = {named(Rules(), labels=labels).identity for labels in ((), ("ORG",), ("PRODUCT",))}
+    assert {name.partition("@")[0] for name in names} == {"spacy/en_rules-1.0"}
+    assert len(names) == 3
+    assert named(Rules(labels=("X",))).identity not in names
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: named(Rules(assigns=("doc.tags",))), "one with a component that finds entities"),
+        (lambda: named(Rules(), labels=("product",)), r"labels must be some of ORG, PRODUCT, got \['product'\]"),
+        (lambda: named(Rules()).recognise(["x"], ("PERSON",)), "labels must be some of ORG, PRODUCT"),
+        (lambda: named(Rules(), batch_size=0), "batch_size must be an integer >= 1, got 0"),
+        (lambda: named(Rules()).recognise(["x", "y" * 41]), "has 41 characters, the pipeline takes 40"),
+        (lambda: named(Rules()).recognise(["x", "burst"]), "finding entities in 2 texts failed: ValueError"),
+    ],
+)
+def test_what_cannot_find_anything_is_refused_by_name(make, said):
+    with pytest.raises(CatenaError, match=said):
+        make()
+
+
 @pytest.mark.entities
 def test_entities_come_as_printed_in_order_of_texts():
     recognizer = SpacyRecognizer(pipeline())
@@ -34,13 +92,6 @@ def test_entities_come_as_printed_in_order_of_texts():
     assert recognizer.recognise(texts, ()) == (("Acme Pumps", "hx - 200", "Hexa Pump"), (), ())
     assert recognizer.recognise(texts, ("ORG",)) == (("Acme Pumps",), (), ())
     assert recognizer.recognise([], ()) == ()
-
-
-@pytest.mark.entities
-def test_its_own_labels_count_where_a_request_names_none():
-    recognizer = SpacyRecognizer(pipeline(), labels=("PRODUCT",))
-    assert recognizer.recognise(["the Hexa Pump of Acme Pumps"]) == (("Hexa Pump",),)
-    assert recognizer.recognise(["the Hexa Pump of Acme Pumps"], ("ORG",)) == (("Acme Pumps",),)
 
 
 @pytest.mark.entities
@@ -66,23 +117,6 @@ def test_the_identity_changes_with_rules_labels_and_language():
         SpacyRecognizer(pipeline(language="de")).identity,
     }
     assert len(others | {same}) == 4
-
-
-@pytest.mark.entities
-def test_what_cannot_find_anything_is_refused_at_once():
-    spacy = pytest.importorskip("spacy")
-    with pytest.raises(ParameterError, match=r"pipeline must be one with a component that finds entities, got \[\]"):
-        SpacyRecognizer(spacy.blank("en"))
-    tagger = spacy.blank("en")
-    tagger.add_pipe("sentencizer")
-    with pytest.raises(ParameterError, match="finds entities"):
-        SpacyRecognizer(tagger)
-    with pytest.raises(ParameterError, match=r"labels must be some of ORG, PRODUCT, got \['product'\]"):
-        SpacyRecognizer(pipeline(), labels=("product",))
-    with pytest.raises(ParameterError, match="labels must be some of ORG, PRODUCT"):
-        SpacyRecognizer(pipeline()).recognise(["x"], ("PERSON",))
-    with pytest.raises(ParameterError, match="batch_size must be an integer >= 1, got 0"):
-        SpacyRecognizer(pipeline(), batch_size=0)
 
 
 @pytest.mark.entities

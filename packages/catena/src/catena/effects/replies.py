@@ -55,7 +55,7 @@ def _clean_completion(request: Complete, reply: Completion) -> Completion:
     text = answered(reply.text)  # here, once for every step
     if request.validate is not None:
         request.validate(text)
-    return reply if text == reply.text else replace(reply, text=text)
+    return replace(reply, text=text)
 
 
 def _decode_completion(payload: bytes) -> Completion:
@@ -79,8 +79,7 @@ def redacted(reply: Any, secrets: Collection[str]) -> Any:
         case str():
             return redact_reply(reply, secrets)
         case Completion():
-            text = redact_reply(reply.text, secrets)
-            return reply if text == reply.text else replace(reply, text=text)
+            return replace(reply, text=redact_reply(reply.text, secrets))
         case tuple():
             return tuple(redacted(each, secrets) for each in reply)
         case _:
