@@ -405,6 +405,9 @@ def test_running_sentences_leave_out_what_is_no_prose():
     )
     (plain,) = chunks_of(" Seals \n label without an end mark\n", path=("Seals",))
     assert running_sentences(plain) == ("label without an end mark",)
+    said = "Change the seals each year"
+    (again,) = chunks_of(f"{said}\n\nIt says so in the book.\n{said}\nand go on.\n", path=(said,))
+    assert running_sentences(again) == ("It says so in the book.", f"{said} and go on.")  # not the heading again
 
 
 @settings(deadline=None)
