@@ -42,14 +42,6 @@ _log = logging.getLogger(__name__)
 _CHOSEN = ("temperature", "seed", "reasoning_effort")
 
 
-class _Options:
-    timeout: Annotated[float, Gt(0), Lt(inf)]
-    temperature: Annotated[float, Ge(0), Lt(inf)] | None
-    seed: int | None
-    reasoning_effort: str | None
-    extra_body: Mapping[str, Any] | None
-
-
 class OpenAILLM:
     """A chat model. Failures come as `ServiceError`; the driver retries, this class does not.
 
@@ -84,8 +76,8 @@ class OpenAILLM:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        timeout: float = 120.0,
-        temperature: float | None = None,
+        timeout: Annotated[float, Gt(0), Lt(inf)] = 120.0,
+        temperature: Annotated[float, Ge(0), Lt(inf)] | None = None,
         seed: int | None = None,
         reasoning_effort: str | None = None,
         extra_body: Mapping[str, Any] | None = None,
@@ -101,7 +93,7 @@ class OpenAILLM:
         check_given(
             {"timeout": timeout, "temperature": temperature, "seed": seed, "reasoning_effort": reasoning_effort,
              "extra_body": extra_body},
-            _Options,
+            OpenAILLM.__init__,
         )  # fmt: skip
         options: dict[str, Any] = {"api_key": key or "none", "base_url": where, "timeout": timeout, "max_retries": 0}
         self._client = openai.OpenAI(**options)
