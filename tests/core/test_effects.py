@@ -669,15 +669,9 @@ def test_progress_counts_up_to_the_total(drive):
     llm = Flaky(FakeLLM(), [None, busy, None, ServiceError("m", "no")])
     drive(batch("a", "b", "c"), Services(llm=llm, progress=events.append, clock=FakeClock(), max_concurrency=1))
     assert [(event.kind, event.attempt, event.done) for event in events] == [
-        ("started", 1, 0),
-        ("finished", 1, 1),
-        ("started", 1, 1),
-        ("retried", 1, 1),
-        ("started", 2, 1),
-        ("finished", 2, 2),
-        ("started", 1, 2),
-        ("failed", 1, 3),
-    ]
+        ("started", 1, 0), ("finished", 1, 1), ("started", 1, 1), ("retried", 1, 1), ("started", 2, 1),
+        ("finished", 2, 2), ("started", 1, 2), ("failed", 1, 3),
+    ]  # fmt: skip
     assert {(event.purpose, event.total) for event in events} == {("test", 3)}
     assert events[3].detail == "m: busy"
 

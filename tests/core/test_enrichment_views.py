@@ -175,18 +175,11 @@ def test_versions_change_with_options_and_the_way_and_nothing_else():
     versions = [
         maker.version
         for maker in (
-            Summaries(),
-            Summaries(words=100),
-            Summaries(over_tokens=1),
-            Summaries(by="offline"),
-            Summaries(by="offline", sentences=2),
-            Keywords(),
-            Keywords(guidance="x"),
-            Keywords(by="offline"),
-            Questions(),
-            Questions(count=3),
+            Summaries(), Summaries(words=100), Summaries(over_tokens=1), Summaries(by="offline"),
+            Summaries(by="offline", sentences=2), Keywords(), Keywords(guidance="x"), Keywords(by="offline"),
+            Questions(), Questions(count=3),
         )
-    ]
+    ]  # fmt: skip
     assert len(set(versions)) == len(versions)
     assert Summaries().version == Summaries(words=200).version
     assert Keywords().version.startswith("view_keywords/1:")
@@ -397,12 +390,9 @@ def test_running_sentences_leave_out_what_is_no_prose():
     )
     (chunk,) = chunks_of(text)
     assert running_sentences(chunk) == (
-        "The seal is changed after 900 hours.",
-        "See Fig. 3 for the order.",
-        "Take the cover off first.",
-        "更换密封圈之前请先关闭电源。",
-        "泵必须冷却后再打开盖子。",
-    )
+        "The seal is changed after 900 hours.", "See Fig. 3 for the order.", "Take the cover off first.",
+        "更换密封圈之前请先关闭电源。", "泵必须冷却后再打开盖子。",
+    )  # fmt: skip
     (plain,) = chunks_of(" Seals \n label without an end mark\n", path=("Seals",))
     assert running_sentences(plain) == ("label without an end mark",)
     said = "Change the seals each year"

@@ -28,6 +28,8 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from catena.model.errors import ParameterError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _BOUNDS: dict[type, tuple[Callable[[Any, Any], bool], str, str]] = {
     Ge: (operator.ge, "ge", ">="),
     Gt: (operator.gt, "gt", ">"),
@@ -199,9 +201,6 @@ def _allowed(hint: Any) -> str:
     name = getattr(origin or hint, "__name__", hint)
     return "a function" if origin is Callable else f"{name}(...)" if is_dataclass(hint) else f"of type {name}"
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # what others call it -> what it is called here
 _ELSEWHERE = {
